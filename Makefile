@@ -1,0 +1,67 @@
+# Everything is run from .venv, which is built from requirements.lock with nothing but Python itself.
+#   make test PYTHON=python3.13      uses another interpreter (after `make clean`)
+
+PYTHON ?= python3
+LOCK_FLAGS ?=
+
+VENV := .venv
+STAMP := $(VENV)/.stamp
+BENCH_STAMP := $(VENV)/.stamp-bench
+RUN := $(VENV)/bin/python
+COMPILE := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format bench lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP)  ## solve and compare a small system, and print what it means
+	@$(RUN) examples/demo.py
+
+test: lint  ## every check: style, types, layers, tests
+	$(RUN) -m pytest -n auto
+
+lint: $(STAMP)  ## style, types and layers only
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: $(STAMP)  ## rewrite the code in the house style
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+bench: $(BENCH_STAMP)  ## compare the speed with other solvers
+	$(RUN) benchmarks/solve.py
+
+lock: $(STAMP)  ## renew both lock files (LOCK_FLAGS=--upgrade takes the newest versions)
+	$(COMPILE) pyproject.toml --extra plot --group dev --output-file requirements.lock
+	$(COMPILE) benchmarks/requirements.in --constraint requirements.lock --output-file benchmarks/requirements.lock
+
+clean:  ## remove .venv and everything generated
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(STAMP): pyproject.toml requirements.lock
+	@command -v "$(PYTHON)" >/dev/null || { \
+		echo "corewise needs Python 3.11 or newer, and '$(PYTHON)' was not found." >&2; \
+		echo "Name another: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "corewise needs Python 3.11 or newer; '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
+		echo "Name another: make PYTHON=python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "'$(PYTHON)' cannot make virtual environments: its venv or ensurepip module is missing." >&2; \
+		echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "Building $(VENV) (once; a minute or two) ..."
+	@"$(PYTHON)" -m venv $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+	@echo "$(VENV) is ready: $$($(RUN) --version), corewise and its tools."
+
+$(BENCH_STAMP): $(STAMP) benchmarks/requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.lock
+	@touch $(BENCH_STAMP)

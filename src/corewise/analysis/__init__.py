@@ -1,0 +1,1 @@
+"""Exact numbers for a given system and policy; no randomness."""

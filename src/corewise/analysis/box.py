@@ -1,0 +1,106 @@
+"""The box: how many jobs of each class the state space must hold.
+
+The chain lives on all counts; arithmetic needs a finite box, at whose edge arrivals are blocked. The box is
+right when the edge is so unlikely that blocking there moves the mean number of jobs by less than 1e-10. So it
+is found by trying: beyond the body of its law the count of a class falls geometrically, and the decay read off
+one box says how large the next must be. Where it does not fall, the box is doubled; if twice in a row the edge
+then stays as likely as before, the jobs of that class pile up without bound: the policy is unstable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from corewise.errors import BoxTooLarge, NotConverged, UnstablePolicy
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+
+__all__ = ["EDGE_EFFECT", "edge_probabilities", "first_guess", "fitted_box"]
+
+EDGE_EFFECT = 1e-11
+"""Bound on P(edge) · capacity / (1 − load), an estimate from above of what the edge does to mean jobs."""
+
+_ROUNDS = 24
+
+
+def first_guess(system: System) -> StateSpace:
+    """Return a box to begin with: the mean and seven deviations of an infinite pool, and a geometric tail."""
+    tail = min(math.log(1e-6) / math.log(system.load), 40.0)
+    sizes = []
+    for job_class in system.classes:
+        mean = job_class.work_rate
+        sizes.append(math.ceil(mean + 7.0 * math.sqrt(mean) + 6.0 + tail))
+    return StateSpace.of(sizes, len(sizes))
+
+
+def edge_probabilities(space: StateSpace, distribution: Array) -> list[float]:
+    """Return for each class the probability that it is at its capacity."""
+    grid = distribution.reshape(space.shape)
+    return [float(grid.take(-1, axis=i).sum()) for i in range(len(space.capacity))]
+
+
+def fitted_box(system: System, space: StateSpace, law: Callable[[StateSpace], Array], what: str) -> StateSpace:
+    """Return a box, from `space` upwards, outside which next to nothing happens.
+
+    Parameters
+    ----------
+    system : System
+        A stable system.
+    space : StateSpace
+        Where to begin.
+    law : callable
+        The stationary distribution on a box.
+    what : str
+        The policy, for the message when it is unstable.
+    """
+    edges: list[list[float]] = []
+    flat = [0] * len(system.classes)
+    for _ in range(_ROUNDS):
+        distribution = law(space)
+        now = edge_probabilities(space, distribution)
+        sizes = list(space.capacity)
+        for i, name in enumerate(system.names):
+            if now[i] * sizes[i] / (1.0 - system.load) <= EDGE_EFFECT:
+                flat[i] = 0
+                continue
+            decay = _decay(space, distribution, i)
+            wanted = sizes[i] * 2
+            if decay < 0.98:
+                aim = EDGE_EFFECT * (1.0 - system.load) / (4.0 * sizes[i])
+                wanted = sizes[i] + 4 + math.ceil(1.1 * math.log(aim / now[i]) / math.log(decay))
+            flat[i] = flat[i] + 1 if edges and decay > 0.999 and now[i] > 0.6 * edges[-1][i] else 0
+            if flat[i] >= 2:
+                raise UnstablePolicy(
+                    f"{what} is unstable on this system (load {system.load:.4g}): jobs of class {name!r} pile up; "
+                    f"with room for {sizes[i]} of them it is full with probability {now[i]:.3g}, and more room "
+                    f"does not lower that"
+                )
+            sizes[i] = min(wanted, 4 * sizes[i])
+        if sizes == list(space.capacity):
+            return space
+        edges.append(now)
+        space = _grown(space, sizes, system, what)
+    raise NotConverged(f"no box found for {what} on this system: at {space.capacity} the edge still matters")
+
+
+def _grown(space: StateSpace, sizes: list[int], system: System, what: str) -> StateSpace:
+    try:
+        return StateSpace.of(sizes, len(sizes))
+    except BoxTooLarge as error:
+        raise BoxTooLarge(
+            f"{what} at load {system.load:.4g} needs more room than {space.capacity} jobs per class: {error}"
+        ) from None
+
+
+def _decay(space: StateSpace, distribution: Array, i: int) -> float:
+    """Return the ratio of successive probabilities of the count of class i, over the upper half of its range."""
+    others = tuple(j for j in range(len(space.capacity)) if j != i)
+    law = distribution.reshape(space.shape).sum(axis=others)
+    low, high = space.capacity[i] // 2, max(space.capacity[i] * 9 // 10, space.capacity[i] // 2 + 1)
+    if not (law[low] > 0.0 and law[high] > 0.0):
+        return 0.5
+    return float(np.exp(np.log(law[high] / law[low]) / (high - low)))

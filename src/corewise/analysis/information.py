@@ -1,0 +1,91 @@
+r"""How much a stretch of observation can tell about the curves: Fisher information.
+
+Departures of class i form a point process with intensity n_i μ_i s_i(z_i; θ_i). Observed over a time T in
+steady state, the Fisher information on θ_i is T times
+
+    I_i = Σ_n π(n) n_i μ_i  (∂s_i/∂θ)(∂s_i/∂θ)' / s_i,      at z_i = x_i(n)/n_i,
+
+and zero across classes: their estimates are asymptotically independent. No unbiased estimator has a smaller
+covariance than the inverse of the information (Cramér-Rao), and maximum likelihood attains it as T grows.
+Jobs at one core or less tell nothing. This is what the paper calls quasi-identifiability.
+
+Paper: section 3, equation (3.5); the last paragraphs of section 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from corewise.analysis.performance import stationary_chain
+from corewise.errors import InvalidInput
+from corewise.model import checks
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import Policy, bind, tabulate
+
+__all__ = ["Information", "fisher_information"]
+
+
+@dataclass(frozen=True)
+class Information:
+    """The Fisher information on one class's curve under a policy.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    parameters : tuple of str
+        The parameters of its curve, in the order of rows and columns.
+    per_time : ndarray
+        Information per unit of time.
+    per_departure : ndarray
+        Information per departure of this class.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    per_time: Array
+    per_departure: Array
+
+    def covariance(self, departures: float) -> Array:
+        """Return the Cramér-Rao bound on the covariance after that many departures of this class."""
+        count = checks.positive(departures, "departures")
+        if not self.parameters:
+            return np.zeros((0, 0))
+        if np.linalg.matrix_rank(self.per_departure, hermitian=True) < len(self.parameters):
+            raise InvalidInput(
+                f"class {self.name!r}: {', '.join(self.parameters)} cannot be identified under this policy "
+                f"(its jobs never hold enough cores)"
+            )
+        return np.asarray(np.linalg.inv(count * self.per_departure))
+
+    def stderr(self, departures: float) -> dict[str, float]:
+        """Return the smallest standard deviation an unbiased estimate can have, by parameter."""
+        deviations = np.sqrt(np.diag(self.covariance(departures)))
+        return dict(zip(self.parameters, deviations.tolist(), strict=True))
+
+
+def fisher_information(
+    system: System, policy: Policy, *, capacity: int | Iterable[int] | None = None
+) -> Mapping[str, Information]:
+    """Return the exact Fisher information on each class's curve under `policy`, by class name."""
+    bound = bind(policy, system)
+    chain = stationary_chain(system, bound, capacity)
+    cores, counts = tabulate(bound, chain.space), chain.space.counts
+    table = {}
+    for i, job_class in enumerate(system.classes):
+        width = cores[i] / np.maximum(counts[i], 1)
+        told = np.flatnonzero((counts[i] > 0) & (width > 1.0))
+        gradient = job_class.speedup.gradient(width[told])
+        speed = job_class.speedup.rate(width[told])
+        weight = chain.distribution[told] * counts[i, told] * job_class.size_rate / speed
+        per_time = np.einsum("s,si,sj->ij", weight, gradient, gradient)
+        throughput = float(chain.distribution @ chain.rates[i])
+        table[job_class.name] = Information(
+            job_class.name, tuple(job_class.speedup.parameters), per_time, per_time / throughput
+        )
+    return MappingProxyType(table)

@@ -1,0 +1,147 @@
+"""How a policy performs: mean jobs, response times and cost, exactly.
+
+By Little's law the mean response time is the mean number of jobs over the rate at which jobs are admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from corewise.analysis.box import edge_probabilities, first_guess, fitted_box
+from corewise.analysis.chain import Chain
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy, Policy, bind
+
+__all__ = ["ClassPerformance", "Performance", "evaluate", "performance_of", "stationary_chain"]
+
+
+@dataclass(frozen=True)
+class ClassPerformance:
+    """What the jobs of one class see."""
+
+    name: str
+    mean_jobs: float
+    mean_response_time: float
+    mean_cost: float
+    beyond: float
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Exact long-run performance of a policy on a system.
+
+    Attributes
+    ----------
+    policy : str
+        The name of the policy.
+    mean_jobs, mean_response_time, mean_cost : float
+        Overall; the cost is Σ h_i n_i.
+    utilisation : float
+        The mean share of cores that are assigned to some job.
+    beyond : float
+        The probability of being at the edge of the box.
+    capacity : tuple of int
+        The box.
+    blocking : bool
+        Whether the box was given: then arrivals beyond it are lost, as in the paper's Assumption 3.4, and all
+        numbers are those of that model.
+    classes : mapping
+        The same for each class, by name.
+    """
+
+    policy: str
+    mean_jobs: float
+    mean_response_time: float
+    mean_cost: float
+    utilisation: float
+    beyond: float
+    capacity: tuple[int, ...]
+    blocking: bool
+    classes: Mapping[str, ClassPerformance]
+
+    def __str__(self) -> str:
+        """Return the numbers as a small table."""
+        lines = [
+            f"{self.policy}: mean jobs {self.mean_jobs:.9g}, mean response time {self.mean_response_time:.9g}, "
+            f"cost {self.mean_cost:.9g}, utilisation {self.utilisation:.6g}"
+        ]
+        lines += [
+            f"  {row.name}: mean jobs {row.mean_jobs:.9g}, mean response time {row.mean_response_time:.9g}"
+            for row in self.classes.values()
+        ]
+        if self.blocking:
+            lines.append(f"  arrivals beyond {self.capacity} jobs are blocked (probability {self.beyond:.3g})")
+        return "\n".join(lines)
+
+
+def evaluate(system: System, policy: Policy, *, capacity: int | Iterable[int] | None = None) -> Performance:
+    """Return the exact performance of `policy` on `system`.
+
+    Parameters
+    ----------
+    system : System
+        The system; its load must be below one unless a capacity is given.
+    policy : Policy
+        A rule, or a policy bound to another system with the same cores and classes.
+    capacity : int or sequence of int, optional
+        Room for that many jobs of each class; arrivals that find none are lost. If not given, the box is
+        chosen so large that it does not matter.
+
+    Raises
+    ------
+    UnstableSystem, UnstablePolicy
+        If the number of jobs grows without bound.
+    """
+    bound = bind(policy, system)
+    chain = stationary_chain(system, bound, capacity)
+    return performance_of(chain, bound.name, blocking=capacity is not None)
+
+
+def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterable[int] | None) -> Chain:
+    """Return the chain of `policy` on the box given, or on one chosen so that its edge does not matter."""
+    if capacity is not None:
+        return Chain.under(policy, system, StateSpace.of(capacity, len(system.classes)))
+    system.require_stable()
+    latest: list[Chain] = []
+
+    def law(space: StateSpace) -> Array:
+        latest[:] = [Chain.under(policy, system, space)]
+        return latest[0].distribution
+
+    fitted_box(system, first_guess(system), law, policy.name)
+    return latest[0]
+
+
+def performance_of(chain: Chain, name: str, *, blocking: bool) -> Performance:
+    """Return the performance of a chain whose distribution is known."""
+    system, space, prob = chain.system, chain.space, chain.distribution
+    grid = prob.reshape(space.shape)
+    edges = edge_probabilities(space, prob)
+    rows = {}
+    for i, job_class in enumerate(system.classes):
+        others = tuple(j for j in range(len(space.capacity)) if j != i)
+        jobs = float(grid.sum(axis=others) @ np.arange(space.shape[i]))
+        admitted = job_class.arrival_rate * (1.0 - edges[i])
+        rows[job_class.name] = ClassPerformance(
+            job_class.name, jobs, jobs / admitted, job_class.weight * jobs, edges[i]
+        )
+    jobs = sum(row.mean_jobs for row in rows.values())
+    admitted = sum(job_class.arrival_rate * (1.0 - edges[i]) for i, job_class in enumerate(system.classes))
+    interior = grid[tuple(slice(0, -1) for _ in space.shape)].sum()
+    return Performance(
+        policy=name,
+        mean_jobs=jobs,
+        mean_response_time=jobs / admitted,
+        mean_cost=sum(row.mean_cost for row in rows.values()),
+        utilisation=float(1.0 - prob[0]),
+        beyond=min(sum(edges), max(float(1.0 - interior), max(edges))),
+        capacity=space.capacity,
+        blocking=blocking,
+        classes=MappingProxyType(rows),
+    )

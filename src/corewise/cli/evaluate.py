@@ -1,0 +1,74 @@
+"""``corewise evaluate``: the exact performance of one policy."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from corewise.cli import policies
+from corewise.cli.output import (
+    box_of,
+    class_rows,
+    headline,
+    is_weighted,
+    parse_capacity,
+    print_classes,
+    print_facts,
+    print_json,
+    reporting,
+    waiting,
+)
+
+__all__ = ["evaluate"]
+
+
+@reporting
+def evaluate(
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4.")],
+    policy: Annotated[str, typer.Option(metavar="P", help=policies.HELP)],
+    capacity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N or N,M", help="Most jobs of each class; more are blocked. Default: chosen, ample."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compute the exact performance of a policy."""
+    from corewise.analysis.performance import evaluate as evaluate_policy
+    from corewise.model.files import load_system
+
+    problem = load_system(system)
+    box = parse_capacity(capacity)
+    with waiting("Evaluating ..."):
+        rule = policies.parse_policy(policy, problem, capacity=box)
+        performance = evaluate_policy(problem, rule, capacity=box)
+    if as_json:
+        print_json(
+            {
+                "policy": performance.policy,
+                "mean_jobs": performance.mean_jobs,
+                "mean_response_time": performance.mean_response_time,
+                "mean_cost": performance.mean_cost,
+                "utilisation": performance.utilisation,
+                "beyond": performance.beyond,
+                "capacity": list(performance.capacity),
+                "blocking": performance.blocking,
+                "classes": class_rows(performance),
+            }
+        )
+        return
+    print_facts(
+        headline(f"Policy {performance.policy}", problem),
+        [
+            ("mean number of jobs", f"{performance.mean_jobs:.10g}"),
+            (
+                "mean response time",
+                f"{performance.mean_response_time:.10g} (in the unit of time of the rates)",
+            ),
+            ("utilisation", f"{performance.utilisation:.2%} of the cores are held by some job, on average"),
+            ("counts of jobs", box_of(performance.capacity, performance.blocking, performance.beyond)),
+        ],
+    )
+    print_classes(performance, is_weighted(problem))

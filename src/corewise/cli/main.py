@@ -1,0 +1,71 @@
+"""The ``corewise`` command.
+
+Nothing heavy is imported here nor at the top of a verb's file, so that ``corewise --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from corewise.cli.compare import compare
+from corewise.cli.evaluate import evaluate
+from corewise.cli.init import init
+from corewise.cli.solve import solve
+
+__all__ = ["app", "main"]
+
+# Plain help: rich's markup would double the time that --help takes.
+app = typer.Typer(
+    name="corewise",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+)
+for verb in (init, solve, evaluate, compare):
+    app.command()(verb)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"corewise {version('corewise')}")
+        except PackageNotFoundError:
+            print("corewise (not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Share the cores of a pool between classes of jobs so that they finish sooner.
+
+    SYSTEM is a TOML file (`corewise init` writes one to start from) or a system that comes with the package:
+    paper:1, paper:2, paper:3, paper:4, paper:drift.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding cannot show must not end the program.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""What the verbs share: errors, JSON, tables for people, and a spinner while they wait."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec
+
+import typer
+
+from corewise.errors import CorewiseError, InvalidFile, InvalidInput
+
+if TYPE_CHECKING:
+    from corewise.analysis.performance import Performance
+    from corewise.model.system import System
+
+__all__ = [
+    "box_of",
+    "class_rows",
+    "headline",
+    "is_weighted",
+    "parse_capacity",
+    "print_classes",
+    "print_facts",
+    "print_json",
+    "print_table",
+    "reporting",
+    "require_target",
+    "waiting",
+]
+
+P = ParamSpec("P")
+
+BAD_INPUT = 2
+INTERRUPTED = 130  # what shells report for Ctrl-C
+
+
+def reporting(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn an error of corewise into one line on stderr and exit code 2, and Ctrl-C into a quiet 130."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except CorewiseError as error:
+            _fail(str(error))
+        except MemoryError:
+            _fail("not enough memory; give a smaller capacity")
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
+
+
+def _fail(message: str) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    raise typer.Exit(BAD_INPUT) from None
+
+
+@contextmanager
+def waiting(message: str) -> Iterator[None]:
+    """Show a spinner on stderr while the body runs, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(message):
+        yield
+
+
+# --- what comes in ----------------------------------------------------------------------------
+
+
+def parse_capacity(text: str | None) -> int | list[int] | None:
+    """Return ``"50"`` as 50 and ``"50,20"`` as [50, 20]; None stays None."""
+    if text is None:
+        return None
+    numbers = []
+    for part in text.split(","):
+        try:
+            numbers.append(int(part))
+        except ValueError:
+            raise InvalidInput(
+                f"--capacity must be a whole number or one for each class, got {text!r}"
+            ) from None
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def require_target(path: Path | None) -> None:
+    """Refuse a file that could not be written, before the time is spent on what goes into it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InvalidFile(f"{path}: cannot be written: is a directory")
+    if not path.parent.is_dir():
+        raise InvalidFile(f"{path}: cannot be written: there is no directory {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InvalidFile(f"{path}: cannot be written: permission denied")
+
+
+# --- what goes out ----------------------------------------------------------------------------
+
+
+def print_json(result: Mapping[str, object]) -> None:
+    """Print one JSON object; what is not a finite number becomes null."""
+    print(json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    raise TypeError(f"{value!r} has no place in JSON")
+
+
+def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """Print a title and, below it, one named value per line."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for name, value in facts:
+        grid.add_row(f"  {name}", value)
+    _print(title, grid)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table whose first column is a name and whose others are numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
+def headline(what: str, system: System) -> str:
+    """Return a title that says what the numbers below it are about."""
+    classes = "1 class" if len(system.classes) == 1 else f"{len(system.classes)} classes"
+    return f"{what}: {system.cores:g} cores, {classes}, load {system.load:.4g}"
+
+
+def is_weighted(system: System) -> bool:
+    """Return whether cost differs from the number of jobs."""
+    return any(job_class.weight != 1.0 for job_class in system.classes)
+
+
+def box_of(capacity: Sequence[int], blocking: bool, beyond: float) -> str:
+    """Return which counts of jobs were looked at, and how likely their edge is."""
+    counts = " x ".join(f"0..{n}" for n in capacity)
+    if blocking:
+        return f"{counts}; an arrival beyond them is blocked (probability at the edge {beyond:.1e})"
+    return f"{counts}, chosen so that the rest does not matter (probability at the edge {beyond:.1e})"
+
+
+def class_rows(performance: Performance) -> list[dict[str, object]]:
+    """Return what JSON says of every class."""
+    return [
+        {
+            "name": c.name,
+            "mean_jobs": c.mean_jobs,
+            "mean_response_time": c.mean_response_time,
+            "mean_cost": c.mean_cost,
+            "beyond": c.beyond,
+        }
+        for c in performance.classes.values()
+    ]
+
+
+def print_classes(performance: Performance, weighted: bool) -> None:
+    """Print mean number of jobs and response time of every class."""
+    columns = ["class", "mean number of jobs", "mean response time"]
+    rows = [
+        [c.name, f"{c.mean_jobs:.8g}", f"{c.mean_response_time:.8g}"] for c in performance.classes.values()
+    ]
+    rows.append(["all", f"{performance.mean_jobs:.8g}", f"{performance.mean_response_time:.8g}"])
+    if weighted:
+        columns.append("mean cost")
+        costs = [*(c.mean_cost for c in performance.classes.values()), performance.mean_cost]
+        for row, cost in zip(rows, costs, strict=True):
+            row.append(f"{cost:.8g}")
+    print_table(columns, rows)
+
+
+def _print(*renderables: object) -> None:
+    from rich.console import Console
+
+    # Names of classes are not markup, and colouring digits one by one helps nobody.
+    console = Console(markup=False, highlight=False, emoji=False)
+    with console.capture() as captured:
+        console.print(*renderables, sep="\n")
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))

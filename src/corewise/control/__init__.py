@@ -1,0 +1,1 @@
+"""The best policy (paper section 4)."""

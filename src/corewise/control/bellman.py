@@ -1,0 +1,166 @@
+r"""The Bellman operator of the average-cost problem, by water-filling.
+
+With costs f(n) = Σ h_i n_i the optimal mean J* and relative values V solve
+
+    J* = f(n) + Σ_i λ_i (V(n + e_i) − V(n)) − max_x Σ_i n_i μ_i s_i(x_i/n_i) (V(n) − V(n − e_i)).
+
+The maximum is a concave split with offers ω_i = μ_i (V(n) − V(n − e_i)), exact by water-filling; no grid of
+actions. For *any* V, with r(n) = f(n) + (Q V)(n) under the policy that attains the maximum,
+
+    min_n (r(n) − gap(n)) ≤ J* ≤ max_n r(n),
+
+where gap bounds what the split falls short of the maximum: zero but for curves without a closed form. These are
+the certified bounds; they are widened by the rounding of r, which grows with |V|.
+
+The paper iterates (4.6)-(4.7) as printed, with rates in place of probabilities and V(0) held at zero; that neither
+converges nor minimises the mean. See the design notes, decisions 1, 2 and 5.
+
+Paper: section 4.3, equations (4.6) and (4.7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from corewise.analysis.chain import Chain
+from corewise.control import _kernels
+from corewise.model.rates import cost_rates, departure_rates
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.equi import equal_share
+from corewise.policies.waterfill import duality_gap, marginal_shapes, split
+from corewise.policies.whole import require_whole, round_cores
+
+__all__ = ["Bellman", "Step"]
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One application of the operator to values V.
+
+    Attributes
+    ----------
+    cores : ndarray, shape (K, size)
+        The split that attains the maximum.
+    chain : Chain
+        The chain under that split.
+    drift : ndarray, shape (size,)
+        r = f + QV.
+    bounds : tuple of float
+        Certified bounds on J*, rounding included.
+    rounding : float
+        How much of their distance rounding may account for.
+    """
+
+    cores: Array
+    chain: Chain
+    drift: Array
+    bounds: tuple[float, float]
+    rounding: float
+
+    @property
+    def span(self) -> float:
+        """The distance of the bounds."""
+        return self.bounds[1] - self.bounds[0]
+
+    def settled(self, tolerance: float) -> bool:
+        """Return whether the bounds are within `tolerance`, relative above one, or as close as rounding lets them."""
+        return self.span - self.rounding <= tolerance * max(1.0, abs(self.bounds[1]))
+
+
+class Bellman:
+    """The operator for one system on one box."""
+
+    def __init__(
+        self, system: System, space: StateSpace, *, whole_cores: bool = False, blocking: bool = True
+    ) -> None:
+        self.system = system
+        self.space = space
+        self.whole_cores = whole_cores
+        self.cost = cost_rates(system, space)
+        if not blocking:
+            self.cost += _rejection_costs(system, space)
+        self.shape = np.array(space.shape, dtype=np.int64)
+        self._offers = np.empty(space.counts.shape)
+        if whole_cores:
+            self._table = _rate_table(system, space)
+            self._cores = round_cores(equal_share(space.counts, system.cores))
+        else:
+            self._shapes = marginal_shapes(system)
+            self._budget = np.full(space.size, system.cores)
+
+    def __call__(self, values: Array, guess: Array | None = None) -> Step:
+        """Apply the operator to `values`; `guess` is a distribution near that of the policy found."""
+        system, space = self.system, self.space
+        _kernels.value_steps(values, system.size_rates, space.strides, space.counts, self._offers)
+        gap: Array | float = 0.0
+        if self.whole_cores:
+            _kernels.improve_whole(self._table, self._offers, space.counts, self._cores)
+            cores = self._cores.copy()
+        else:
+            cores = split(self._shapes, space.counts, self._offers, self._budget)
+            gap = duality_gap(system, space.counts, self._offers, cores)
+        chain = Chain(system, space, departure_rates(system, space.counts, cores), guess)
+        drift = self.apply(chain, values)
+        rounding = 4.0 * _EPSILON * (2.0 * chain.outflow * np.abs(values) + self.cost)
+        low, high = float(np.min(drift - gap - rounding)), float(np.max(drift + rounding))
+        return Step(cores, chain, drift, (low, high), 2.0 * float(rounding.max()))
+
+    def apply(self, chain: Chain, values: Array) -> Array:
+        """Return f + QV for the chain of a policy."""
+        drift = np.empty(self.space.size)
+        _kernels.apply_generator(
+            values,
+            chain.rates,
+            self.system.arrival_rates,
+            chain.inverse,
+            self.cost,
+            self.shape,
+            self.space.strides,
+            drift,
+        )
+        return drift
+
+    def sweep(self, chain: Chain, values: Array, mean: float, sweeps: int) -> None:
+        """Improve `values` in place by Gauss-Seidel sweeps for a policy whose mean cost is about `mean`."""
+        _kernels.sweep_values(
+            values,
+            chain.rates,
+            self.system.arrival_rates,
+            chain.inverse,
+            self.cost,
+            mean,
+            self.shape,
+            self.space.strides,
+            sweeps,
+        )
+
+
+def _rejection_costs(system: System, space: StateSpace) -> Array:
+    """Return what the jobs lost at the edge of the box would have cost, per unit of time.
+
+    Were they lost for free, the optimum would drive the system into the edge to be rid of them. One more
+    job of class i delays, while the backlog drains, all others by about 1/(μ_i c (1 − load)).
+    """
+    cost = cost_rates(system, space)
+    lost = np.zeros(space.size)
+    for i, job_class in enumerate(system.classes):
+        delay = 1.0 / (job_class.size_rate * system.cores * (1.0 - system.load))
+        lost += np.where(space.edge(i), job_class.arrival_rate * delay * cost, 0.0)
+    return lost
+
+
+def _rate_table(system: System, space: StateSpace) -> Array:
+    """Return n s_i(x/n) for every class i, count n and whole number of cores x, padded to one shape."""
+    cores = require_whole(system)
+    held = np.arange(cores + 1, dtype=np.float64)
+    table = np.zeros((len(system.classes), max(space.shape), cores + 1))
+    for i, job_class in enumerate(system.classes):
+        jobs = np.arange(1, space.shape[i])[:, None]
+        table[i, 1 : space.shape[i]] = jobs * job_class.speedup.rate(held / jobs)
+    return table

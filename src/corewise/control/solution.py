@@ -1,0 +1,207 @@
+"""The optimal policy of a system, with a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from corewise.analysis.box import fitted_box
+from corewise.analysis.chain import Chain
+from corewise.analysis.performance import Performance, performance_of, stationary_chain
+from corewise.control.bellman import Bellman
+from corewise.control.solvers import ModifiedPolicyIteration, Outcome, PolicyIteration, Solver
+from corewise.errors import InvalidInput, NotConverged
+from corewise.model import checks
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.policies.tabular import Tabular
+from corewise.policies.whittle import Whittle
+from corewise.policies.whole import require_whole
+
+__all__ = ["Solution", "solve"]
+
+_HIGH_LOAD = 0.7
+_ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The optimal policy and what it achieves.
+
+    Attributes
+    ----------
+    system : System
+        The system solved.
+    policy : Tabular
+        The optimal policy; outside its box, the Whittle rule.
+    performance : Performance
+        Exact performance of the policy.
+    bounds : tuple of float
+        Certified: the optimal cost of the boxed problem lies between them.
+    values : ndarray
+        Relative values V, zero in the empty state, in the shape of the box.
+    iterations : int
+        Improvements of the policy.
+    solver : str
+        What found it.
+    """
+
+    system: System
+    policy: Tabular
+    performance: Performance
+    bounds: tuple[float, float]
+    values: Array
+    iterations: int
+    solver: str
+
+    @property
+    def mean_jobs(self) -> float:
+        """The mean number of jobs."""
+        return self.performance.mean_jobs
+
+    @property
+    def mean_response_time(self) -> float:
+        """The mean response time."""
+        return self.performance.mean_response_time
+
+    @property
+    def mean_cost(self) -> float:
+        """The mean of Σ h_i n_i, which is what was minimised."""
+        return self.performance.mean_cost
+
+    @property
+    def capacity(self) -> tuple[int, ...]:
+        """The box: the largest count of each class."""
+        return self.performance.capacity
+
+    @property
+    def beyond(self) -> float:
+        """The probability of being at the edge of the box."""
+        return self.performance.beyond
+
+    def __str__(self) -> str:
+        """Return the result and its certificate."""
+        low, high = self.bounds
+        return (
+            f"{self.performance}\n"
+            f"  certified: the optimal cost lies in [{low:.12g}, {high:.12g}] "
+            f"({self.solver}, {self.iterations} improvements, box {' × '.join(map(str, self.capacity))})"
+        )
+
+
+def solve(
+    system: System,
+    *,
+    capacity: int | Iterable[int] | None = None,
+    tolerance: float = 1e-9,
+    whole_cores: bool = False,
+    start: Solution | None = None,
+    solver: Solver | None = None,
+) -> Solution:
+    """Return the policy with the least mean cost Σ h_i n_i; with equal weights, the least mean response time.
+
+    Parameters
+    ----------
+    system : System
+        A system whose load is below one.
+    capacity : int or sequence of int, optional
+        Room for that many jobs of each class, arrivals beyond are lost. If not given, the box is chosen so
+        that its effect on the mean number of jobs is below 1e-10.
+    tolerance : float
+        How far apart the certified bounds may be, relative to the cost where that is above one.
+    whole_cores : bool
+        Whether every class must hold a whole number of cores.
+    start : Solution, optional
+        An earlier solution of a like system, to begin from its values.
+    solver : Solver, optional
+        By default modified policy iteration, or policy iteration at high load.
+
+    Raises
+    ------
+    UnstableSystem
+        If the load is one or more.
+    NotConverged
+        If the bounds do not meet.
+    """
+    system.require_stable()
+    checks.positive(tolerance, "tolerance")
+    if whole_cores:
+        require_whole(system)
+    if start is not None and not isinstance(start, Solution):
+        raise InvalidInput(f"start must be an earlier Solution, got {start!r}")
+    if capacity is not None:
+        space = StateSpace.of(capacity, len(system.classes))
+        return _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=True)
+    space = stationary_chain(system, Whittle().on(system), None).space
+    for _ in range(_ROUNDS):
+        found = _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=False)
+        policy = found.policy.on(system)
+
+        def law(box: StateSpace, policy: BoundPolicy = policy) -> Array:
+            return Chain.under(policy, system, box).distribution
+
+        wider = fitted_box(system, space, law, "the optimal policy")
+        if wider == space:
+            return found
+        space, start = wider, found
+    raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
+
+
+def _solve_on(
+    space: StateSpace,
+    system: System,
+    tolerance: float,
+    whole_cores: bool,
+    start: Solution | None,
+    solver: Solver | None,
+    *,
+    blocking: bool,
+) -> Solution:
+    bellman = Bellman(system, space, whole_cores=whole_cores, blocking=blocking)
+    chosen = solver or _suited(system, space)
+    outcome = chosen.run(bellman, _fitted_values(start, system, space), tolerance)
+    performance = performance_of(outcome.step.chain, "optimal", blocking=blocking)
+    _require_agreement(performance, outcome, tolerance)
+    values = (outcome.values - outcome.values[0]).reshape(space.shape)
+    values.setflags(write=False)
+    policy = Tabular(system, outcome.step.cores.reshape(-1, *space.shape), whole_cores, "optimal")
+    return Solution(
+        system, policy, performance, outcome.step.bounds, values, outcome.iterations, chosen.name
+    )
+
+
+def _suited(system: System, space: StateSpace) -> Solver:
+    """Return the solver that is quickest: sweeps at light load or in many dimensions, else factorisation."""
+    if system.load >= _HIGH_LOAD and len(space.capacity) <= 2:
+        return PolicyIteration()
+    return ModifiedPolicyIteration()
+
+
+def _require_agreement(performance: Performance, outcome: Outcome, tolerance: float) -> None:
+    """Raise unless the policy's own cost, computed apart, lies within the bounds."""
+    low, high = outcome.step.bounds
+    slack = tolerance * max(1.0, abs(high)) + outcome.step.rounding
+    if not low - slack <= performance.mean_cost <= high + slack:
+        raise NotConverged(
+            f"the policy found costs {performance.mean_cost:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
+        )
+
+
+def _fitted_values(start: Solution | None, system: System, space: StateSpace) -> Array | None:
+    """Return the values of an earlier solution on this box, continued in straight lines beyond its own."""
+    if start is None or len(start.capacity) != len(system.classes):
+        return None
+    values = start.values
+    for axis, (old, new) in enumerate(zip(values.shape, space.shape, strict=True)):
+        if new <= old:
+            values = values.take(np.arange(new), axis=axis)
+        else:
+            last = values.take([-1], axis=axis)
+            slope = last - values.take([-2], axis=axis)
+            ahead = np.arange(1, new - old + 1).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+            values = np.concatenate([values, last + slope * ahead], axis=axis)
+    return np.ascontiguousarray(values).ravel()

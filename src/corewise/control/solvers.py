@@ -1,0 +1,186 @@
+"""The solvers, as objects: give one to `solve(…, solver=…)`.
+
+All three apply the Bellman operator until its certified bounds meet; they differ in what they do between two
+applications to the values of the policy just found.
+
+- `ModifiedPolicyIteration` sweeps over them a few times. The mean cost that a sweep needs is π·(f + QV), with the
+  stationary distribution π kept up by a cycle of its own; it is wrong only to second order in the errors of π and
+  V. Sweeps go in order of rising counts, so that what is known at few jobs reaches many in one sweep: at light
+  load four applications suffice. The default.
+- `PolicyIteration` computes them exactly by a sparse factorisation now and then. At high load, where sweeps alone
+  take long to settle, it is the quicker one; it is chosen there.
+- `RelativeValueIteration` takes one step of the uniformised chain. Slow, simple, and known to converge: the
+  reference.
+
+Paper: section 4.3, Algorithm 2 (value iteration).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from corewise.analysis.chain import Chain
+from corewise.control.bellman import Bellman, Step
+from corewise.errors import BoxTooLarge, NotConverged
+from corewise.model import checks
+from corewise.model.rates import uniformisation_constant
+from corewise.model.speedup import Array
+from corewise.policies.whittle import Whittle
+
+__all__ = ["ModifiedPolicyIteration", "Outcome", "PolicyIteration", "RelativeValueIteration", "Solver"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The last step of a solver, the values it was taken at, and how many it took."""
+
+    step: Step
+    values: Array
+    iterations: int
+
+
+class Solver(Protocol):
+    """What `solve` asks of a solver."""
+
+    @property
+    def name(self) -> str:
+        """What to call the solver."""
+        ...
+
+    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
+        """Apply the operator, from `values` if given, until its bounds are within `tolerance`."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModifiedPolicyIteration:
+    """A few sweeps over the values between two improvements of the policy.
+
+    Parameters
+    ----------
+    sweeps : int
+        Sweeps after the first improvement; each later round has half as many again, up to ten times.
+    rounds : int
+        The most improvements before giving up.
+    """
+
+    sweeps: int = 20
+    rounds: int = 2000
+
+    def __post_init__(self) -> None:
+        checks.count(self.sweeps, "sweeps")
+        checks.count(self.rounds, "rounds")
+
+    @property
+    def name(self) -> str:
+        """What to call the solver."""
+        return "modified policy iteration"
+
+    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
+        """Apply the operator until its bounds are within `tolerance`."""
+        held = bellman.cost.copy() if values is None else values.copy()
+        prob: Array | None = None
+        span = np.inf
+        for k in range(self.rounds):
+            step = bellman(held, prob)
+            if step.settled(tolerance):
+                return Outcome(step, held, k + 1)
+            span = step.span
+            prob = step.chain.relaxed(8 if prob is None else 2, prob)
+            mean = float(prob @ step.drift)
+            bellman.sweep(step.chain, held, mean, min(int(self.sweeps * 1.5 ** min(k, 50)), 10 * self.sweeps))
+            held -= held[0]
+        raise NotConverged(_unsettled(self.name, self.rounds, span))
+
+
+@dataclass(frozen=True)
+class PolicyIteration:
+    """Exact values of a policy, then a few improvements with sweeps between, and again.
+
+    For up to two classes, or a small box. Improving once per factorisation would be Howard's algorithm; where
+    many splits are nearly tied (equal sizes, more jobs than cores) it takes tens of factorisations, and the sweeps
+    settle the ties for a hundredth of the price.
+
+    Parameters
+    ----------
+    improvements : int
+        Improvements per factorisation.
+    sweeps : int
+        Sweeps between two of them.
+    rounds : int
+        The most factorisations before giving up.
+    """
+
+    improvements: int = 10
+    sweeps: int = 20
+    rounds: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("improvements", "sweeps", "rounds"):
+            checks.count(getattr(self, name), name)
+
+    @property
+    def name(self) -> str:
+        """What to call the solver."""
+        return "policy iteration"
+
+    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
+        """Apply the operator until its bounds are within `tolerance`; begins with the Whittle policy."""
+        if values is None:
+            first = Whittle().on(bellman.system)
+            chain = Chain.under(first, bellman.system, bellman.space)
+        else:
+            chain = bellman(values).chain
+        if not chain.direct:
+            raise BoxTooLarge(
+                f"{self.name} would factorise a matrix over {chain.space.size:,} states of "
+                f"{len(chain.space.capacity)} classes; use ModifiedPolicyIteration() or a smaller capacity"
+            )
+        span = np.inf
+        for k in range(self.rounds):
+            mean, held = chain.values(bellman.cost)
+            for j in range(self.improvements):
+                step = bellman(held)
+                if step.settled(tolerance):
+                    return Outcome(step, held, k * self.improvements + j + 1)
+                span, chain = step.span, step.chain
+                if j + 1 < self.improvements:
+                    bellman.sweep(chain, held, mean, self.sweeps)
+                    held -= held[0]
+        raise NotConverged(_unsettled(self.name, self.rounds * self.improvements, span))
+
+
+@dataclass(frozen=True)
+class RelativeValueIteration:
+    """One step of the uniformised chain between two improvements; the reference."""
+
+    rounds: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        checks.count(self.rounds, "rounds")
+
+    @property
+    def name(self) -> str:
+        """What to call the solver."""
+        return "relative value iteration"
+
+    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
+        """Apply the operator until its bounds are within `tolerance`."""
+        held = np.zeros(bellman.space.size) if values is None else values.copy()
+        rate = uniformisation_constant(bellman.system)
+        span = np.inf
+        for k in range(self.rounds):
+            step = bellman(held)
+            if step.settled(tolerance):
+                return Outcome(step, held, k + 1)
+            span = step.span
+            held += step.drift / rate
+            held -= held[0]
+        raise NotConverged(_unsettled(self.name, self.rounds, span))
+
+
+def _unsettled(name: str, rounds: int, span: float) -> str:
+    return f"{name} ended after {rounds:,} rounds with bounds {span:.3g} apart"

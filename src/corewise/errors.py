@@ -1,0 +1,81 @@
+"""The errors of corewise: one tree, so that ``except corewise.CorewiseError`` catches them all.
+
+::
+
+    CorewiseError
+    ├── InvalidInput (also ValueError)   a value that cannot be used; the message names it
+    │   ├── InvalidCurve                 a speed-up curve that is not one
+    │   ├── InvalidSystem                a class or a system that cannot be
+    │   ├── InvalidPolicy                a policy that does not fit its system
+    │   └── InvalidFile                  a file that cannot be read as what it should be
+    ├── UnstableSystem                   more work arrives than all cores can do
+    ├── UnstablePolicy                   the system could cope, but not under this policy
+    ├── BoxTooLarge                      the state space does not fit in memory
+    └── NotConverged                     an iteration ended before its certificate was reached
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BoxTooLarge",
+    "CorewiseError",
+    "InvalidCurve",
+    "InvalidFile",
+    "InvalidInput",
+    "InvalidPolicy",
+    "InvalidSystem",
+    "NotConverged",
+    "UnstablePolicy",
+    "UnstableSystem",
+    "nearest",
+]
+
+
+class CorewiseError(Exception):
+    """Whatever corewise refuses to do; the message says why and names the offending value."""
+
+
+class InvalidInput(CorewiseError, ValueError):
+    """A value that cannot be used."""
+
+
+class InvalidCurve(InvalidInput):
+    """A speed-up curve that breaks s(z) = z below one core, nondecreasing, concave, finite."""
+
+
+class InvalidSystem(InvalidInput):
+    """A job class or a system that cannot be."""
+
+
+class InvalidPolicy(InvalidInput):
+    """A policy that does not fit the system it is asked to serve."""
+
+
+class InvalidFile(InvalidInput):
+    """A file that is missing, unreadable, or not what it should be."""
+
+
+class UnstableSystem(CorewiseError):
+    """The load is one or more: no policy keeps the number of jobs finite."""
+
+
+class UnstablePolicy(CorewiseError):
+    """The number of jobs grows without bound under this policy, though another could cope."""
+
+
+class BoxTooLarge(CorewiseError):
+    """The state space asked for does not fit in memory."""
+
+
+class NotConverged(CorewiseError):
+    """An iteration ended before it reached its certificate."""
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the known word nearest to `word`, or all of them."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known: {', '.join(known)}"

@@ -1,0 +1,1 @@
+"""What the world is: curves, classes, systems, states and rates (paper section 2)."""

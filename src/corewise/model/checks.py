@@ -1,0 +1,49 @@
+"""Checks of single values, with the offending value in the message."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+from corewise.errors import InvalidInput
+
+__all__ = ["count", "finite", "positive", "within"]
+
+
+def finite(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> float:
+    """Return `value` as a float if it is a finite real number; a boolean or a string is not."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise error(f"{what} must be a number, got {value!r}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise error(f"{what} must be finite, got {value!r}")
+    return number
+
+
+def positive(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> float:
+    """Return `value` as a float if it is a finite number above zero."""
+    number = finite(value, what, error)
+    if number <= 0:
+        raise error(f"{what} must be positive, got {value!r}")
+    return number
+
+
+def within(
+    value: object, low: float, high: float, what: str, error: type[InvalidInput] = InvalidInput
+) -> float:
+    """Return `value` as a float if it lies in [`low`, `high`]."""
+    number = finite(value, what, error)
+    if not low <= number <= high:
+        top = "infinity)" if math.isinf(high) else f"{high:g}]"
+        raise error(f"{what} must lie in [{low:g}, {top}, got {value!r}")
+    return number
+
+
+def count(value: object, what: str, error: type[InvalidInput] = InvalidInput, least: int = 1) -> int:
+    """Return `value` as an int if it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise error(f"{what} must be a whole number, got {value!r}")
+    number = int(value)
+    if number < least:
+        raise error(f"{what} must be at least {least}, got {value!r}")
+    return number

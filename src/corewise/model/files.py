@@ -1,0 +1,307 @@
+"""System files: TOML on disk to a `System` and back, and the systems that come with the package.
+
+A file says how many cores there are and, class by class, what arrives and how it scales::
+
+    cores = 30
+
+    [[class]]
+    name = "one"
+    arrival_rate = 1.4
+    size_rate = 2.5
+    speedup = { family = "amdahl", p = 0.3 }
+    weight = 1.0                                # optional
+
+    [[change]]                                  # optional: the curve of a class changes at a time
+    time = 600000.0
+    class = "one"
+    speedup = { family = "amdahl", p = 0.5 }
+
+Reading goes through a plain mapping of the same shape, which also is what a saved policy stores. The values
+themselves are checked where they belong, in `JobClass`, `System` and the curves; here every message gains the
+class and the file it is about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSystem, nearest
+from corewise.model.speedup import FAMILIES, SpeedUp
+from corewise.model.system import Change, JobClass, System
+
+__all__ = [
+    "PACKAGED",
+    "load_system",
+    "packaged",
+    "read_bytes",
+    "save_system",
+    "system_from_mapping",
+    "system_to_mapping",
+    "write_bytes",
+]
+
+PACKAGED = ("paper:1", "paper:2", "paper:3", "paper:4", "paper:drift")
+"""The systems that come with the package: Examples 1-4 of the paper's Table 1, its changing experiment."""
+
+_SYSTEM_KEYS = ("cores", "class", "change")
+_CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight")
+_CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
+_CHANGE_KEYS = ("time", "class", "speedup")
+
+# No system file comes near this; an endless device or a disk image named by mistake does.
+_MOST_BYTES = 64 * 2**20
+
+
+def load_system(source: str | os.PathLike[str]) -> System:
+    """Return the system of a TOML file or of a packaged name.
+
+    Parameters
+    ----------
+    source : str or path
+        A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``) or the path of a TOML file.
+
+    Raises
+    ------
+    InvalidFile
+        If the file cannot be read or does not describe a system; the message names the file, the class and
+        the value.
+    """
+    if isinstance(source, str) and source.startswith("paper:"):
+        return packaged(source)
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidFile(f"expected the path of a system file or a packaged name, got {source!r}")
+    try:
+        content = read_bytes(source)
+    except InvalidFile as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise InvalidFile(f"{error}, nor is it a packaged system ({', '.join(PACKAGED)})") from None
+        raise
+    return _parse(content, os.fspath(source))
+
+
+def packaged(name: str) -> System:
+    """Return the system of that name that comes with the package; `PACKAGED` lists them."""
+    if name not in PACKAGED:
+        raise InvalidFile(f"unknown packaged system {name!r}; known: {', '.join(PACKAGED)}")
+    file = resources.files("corewise.model").joinpath("systems", f"{name.replace(':', '-')}.toml")
+    return _parse(file.read_bytes(), name)
+
+
+def save_system(system: System, path: str | os.PathLike[str]) -> None:
+    """Write a system as a TOML file that `load_system` reads back as an equal system."""
+    mapping = system_to_mapping(system)
+    lines = [f"cores = {_toml(mapping['cores'])}"]
+    for table in ("class", "change"):
+        for entry in mapping.get(table, ()):
+            lines += ["", f"[[{table}]]", *(f"{key} = {_toml(value)}" for key, value in entry.items())]
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
+
+
+# --- mapping <-> system -----------------------------------------------------------------------
+
+
+def system_to_mapping(system: System) -> dict[str, Any]:
+    """Return the system as a plain mapping of the file's shape, which JSON can hold."""
+    mapping: dict[str, Any] = {
+        "cores": int(system.cores) if system.cores.is_integer() else system.cores,
+        "class": [
+            {
+                "name": _writable(job_class.name),
+                "arrival_rate": job_class.arrival_rate,
+                "size_rate": job_class.size_rate,
+                "speedup": _curve_to_mapping(job_class.speedup, job_class.name),
+                "weight": job_class.weight,
+            }
+            for job_class in system.classes
+        ],
+    }
+    if system.changes:
+        mapping["change"] = [
+            {
+                "time": float(change.time),
+                "class": change.name,
+                "speedup": _curve_to_mapping(change.speedup, change.name),
+            }
+            for change in system.changes
+        ]
+    return mapping
+
+
+def system_from_mapping(mapping: Mapping[str, Any]) -> System:
+    """Return the system that a mapping of the file's shape describes."""
+    if not isinstance(mapping, Mapping):
+        raise InvalidSystem(f"a system is described by a mapping, got {mapping!r}")
+    _require_known(mapping, _SYSTEM_KEYS, "system")
+    _require_all(mapping, ("cores",), "system")
+    classes = [_class_from(entry, i) for i, entry in enumerate(_tables(mapping, "class"), start=1)]
+    changes = [_change_from(entry, i) for i, entry in enumerate(_tables(mapping, "change"), start=1)]
+    return System(mapping["cores"], classes, changes)
+
+
+def _tables(mapping: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:
+    entries = mapping.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise InvalidSystem(
+            f"every {key} is a table of its own: write [[{key}]] with two brackets, got {entries!r}"
+        )
+    return entries
+
+
+def _class_from(entry: Mapping[str, Any], position: int) -> JobClass:
+    what = f"class {entry['name']!r}" if entry.get("name") else f"class number {position}"
+    _require_known(entry, _CLASS_KEYS, what)
+    _require_all(entry, _CLASS_REQUIRED, what)
+    if not entry["name"]:
+        raise InvalidSystem(f"{what}: its name must not be empty, got {entry['name']!r}")
+    return JobClass(**{**entry, "speedup": _curve_from(entry["speedup"], what)})
+
+
+def _change_from(entry: Mapping[str, Any], position: int) -> Change:
+    what = f"change number {position}"
+    _require_known(entry, _CHANGE_KEYS, what)
+    _require_all(entry, _CHANGE_KEYS, what)
+    if not isinstance(entry["class"], str):
+        raise InvalidSystem(f"{what}: class must be the name of a class, got {entry['class']!r}")
+    what = f"{what}, of class {entry['class']!r}"
+    return Change(entry["time"], entry["class"], _curve_from(entry["speedup"], what))
+
+
+def _curve_from(entry: object, what: str) -> SpeedUp:
+    if not isinstance(entry, Mapping):
+        raise InvalidCurve(f'{what}: speedup must be like {{ family = "amdahl", p = 0.3 }}, got {entry!r}')
+    _require_all(entry, ("family",), f"{what}: speedup")
+    family = entry["family"]
+    if not isinstance(family, str) or family not in FAMILIES:
+        hint = nearest(family.lower(), list(FAMILIES)) if isinstance(family, str) else ""
+        raise InvalidCurve(f"{what}: unknown speed-up family {family!r}{hint}")
+    curve = FAMILIES[family]
+    names = _parameter_names(curve)
+    _require_known(entry, ("family", *names), f"{what}: {family} speedup")
+    _require_all(entry, names, f"{what}: {family} speedup")
+    try:
+        return curve(**{name: entry[name] for name in names})
+    except InvalidCurve as error:
+        raise InvalidCurve(f"{what}: {error}") from None
+
+
+def _curve_to_mapping(curve: SpeedUp, name: str) -> dict[str, Any]:
+    if FAMILIES.get(curve.family) is not type(curve):
+        raise InvalidCurve(
+            f"class {name!r}: a file can hold the families {', '.join(FAMILIES)}, not {type(curve).__name__}"
+        )
+    values = {field: _plain(getattr(curve, field)) for field in _parameter_names(type(curve))}
+    return {"family": curve.family, **values}
+
+
+def _parameter_names(curve: type[SpeedUp]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(curve))  # type: ignore[arg-type]  # every family is a dataclass
+
+
+def _plain(value: object) -> object:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _require_known(entry: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise InvalidSystem(f"{what}: unknown key {key!r}{nearest(key, list(known))}")
+
+
+def _require_all(entry: Mapping[str, Any], needed: tuple[str, ...], what: str) -> None:
+    for key in needed:
+        if key not in entry:
+            raise InvalidSystem(f"{what}: {key} is missing")
+
+
+# --- text <-> mapping -------------------------------------------------------------------------
+
+
+def _parse(content: bytes, name: str) -> System:
+    if b"\0" in content:
+        raise InvalidFile(f"{name}: a binary file, not TOML")
+    try:
+        mapping = tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidFile(
+            f"{name}: not UTF-8 text, byte 0x{content[error.start]:02x} in line {line}"
+        ) from None
+    except RecursionError:
+        raise InvalidFile(f"{name}: not a system file, it is nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, and Python's own limit on digits
+        raise InvalidFile(f"{name}: not valid TOML: {error}") from None
+    try:
+        return system_from_mapping(mapping)
+    except InvalidInput as error:
+        raise InvalidFile(f"{name}: {error}") from None
+
+
+def _writable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidSystem(f"class name {text!r} cannot be written as UTF-8") from None
+    return text
+
+
+def _toml(value: object) -> str:
+    """Return a value as TOML; floats by repr, so that they come back bit for bit."""
+    match value:
+        case str():
+            # A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case dict():
+            return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+        case list():
+            return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return repr(value)
+
+
+# --- bytes ------------------------------------------------------------------------------------
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return what a file holds; whatever prevents it becomes `InvalidFile`."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise InvalidFile(f"{os.fspath(path)}: cannot be read: {_reason(error)}") from error
+    if len(content) > _MOST_BYTES:
+        raise InvalidFile(f"{os.fspath(path)}: too large, more than {_MOST_BYTES // 2**20} MiB")
+    return content
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file whole or not at all; whatever prevents it becomes `InvalidFile`.
+
+    The content goes to a temporary file beside the target, which then takes its name. A target that is not a
+    regular file (a terminal, a pipe) is written to directly.
+    """
+    try:
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():
+            with target.open("wb") as device:
+                device.write(content)
+            return
+        draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
+        try:
+            draft.write_bytes(content)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
+        raise InvalidFile(f"{os.fspath(path)}: cannot be written: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error)

@@ -1,0 +1,40 @@
+"""Departure rates and the rates of the controlled chain.
+
+In state n, with x_i cores for class i shared equally by its n_i jobs, class-i jobs leave at rate
+
+    δ_i(n) = n_i μ_i s_i(x_i / n_i),     0 if n_i = 0,
+
+and arrive at rate λ_i, except at the edge of a box, where they are blocked.
+
+Paper: equations (3.1) and (4.1)-(4.4), section 4.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+
+__all__ = ["cost_rates", "departure_rates", "uniformisation_constant"]
+
+
+def departure_rates(system: System, counts: NDArray[np.int64], cores: Array) -> Array:
+    """Return δ for counts and cores per class, both of shape (K, states)."""
+    rates = np.empty(cores.shape)
+    for i, job_class in enumerate(system.classes):
+        width = cores[i] / np.maximum(counts[i], 1)
+        rates[i] = counts[i] * (job_class.size_rate * job_class.speedup.rate(width))
+    return rates
+
+
+def cost_rates(system: System, space: StateSpace) -> Array:
+    """Return Σ h_i n_i for every state."""
+    return np.asarray(system.weights @ space.counts)
+
+
+def uniformisation_constant(system: System) -> float:
+    """Return ν = λ + c max μ, which no total rate exceeds since s(z) ≤ z.  Paper: section 4.2."""
+    return float(system.arrival_rates.sum() + system.cores * system.size_rates.max())

@@ -1,0 +1,94 @@
+"""The box of states: counts of jobs per class from zero up to a capacity, and their flat index.
+
+States are numbered in C order (the last class runs fastest). Arrays over states that have one row a class
+are class-major, shape (K, states): a row is contiguous, which is what the kernels want.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import BoxTooLarge, InvalidInput
+from corewise.model import checks
+
+__all__ = ["StateSpace"]
+
+
+@dataclass(frozen=True)
+class StateSpace:
+    """All states (n_1, …, n_K) with 0 ≤ n_i ≤ capacity_i."""
+
+    capacity: tuple[int, ...]
+
+    @classmethod
+    def of(cls, capacity: int | Iterable[int], classes: int) -> StateSpace:
+        """Return the box of a capacity given as one number for all classes or one for each."""
+        if isinstance(capacity, Iterable) and not isinstance(capacity, str):
+            numbers = tuple(checks.count(n, "capacity") for n in capacity)
+        else:
+            numbers = (checks.count(capacity, "capacity"),) * classes
+        if len(numbers) != classes:
+            raise InvalidInput(f"capacity needs one number or {classes}, one for each class, got {list(numbers)}")
+        space = cls(numbers)
+        space.require_memory()
+        return space
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of different counts of each class."""
+        return tuple(n + 1 for n in self.capacity)
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The counts of every state, shape (K, size)."""
+        return np.indices(self.shape, dtype=np.int64).reshape(len(self.capacity), -1)
+
+    @cached_property
+    def strides(self) -> NDArray[np.int64]:
+        """How far apart the flat indices of n and n + e_i are."""
+        return np.cumprod((1, *self.shape[:0:-1]), dtype=np.int64)[::-1].copy()
+
+    def index(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the flat index of counts of shape (…, K)."""
+        return np.asarray(counts @ self.strides, dtype=np.int64)
+
+    def contains(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which counts of shape (…, K) lie in the box."""
+        return np.all((counts >= 0) & (counts <= np.array(self.capacity)), axis=-1)
+
+    def edge(self, i: int) -> NDArray[np.bool_]:
+        """Return which states are at the capacity of class i."""
+        return np.asarray(self.counts[i] == self.capacity[i])
+
+    def require_memory(self) -> None:
+        """Raise `BoxTooLarge` if the working arrays of an exact solve would not fit in memory."""
+        per_state = 8 * (6 * len(self.capacity) + 8)
+        available = _memory()
+        if self.size * per_state > available:
+            most = available // per_state
+            raise BoxTooLarge(
+                f"a box of {' × '.join(map(str, self.shape))} = {self.size:,} states needs about "
+                f"{self.size * per_state / 2**30:,.1f} GiB, and this machine has {available / 2**30:,.1f} GiB for it "
+                f"(about {most:,} states). Give a smaller capacity, merge classes, or use an index policy such as "
+                f"whittle, which needs no states"
+            )
+
+
+def _memory() -> int:
+    """Return half of the physical memory in bytes; 4 GiB where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return 4 * 2**30

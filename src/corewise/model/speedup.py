@@ -1,0 +1,332 @@
+r"""Speed-up curves: how fast a job runs on z cores.
+
+A curve s(z; θ) says at what rate a job is served that holds z cores, in units of one core's rate.
+Every curve satisfies, for all z in [0, c]:
+
+- s(z) = z for z ≤ 1: less than one core is a share of one core, and there is nothing to parallelise;
+- s is nondecreasing and concave, hence s(z) ≤ z: more cores never hurt, and help less and less;
+- s is Lipschitz in its parameters θ, and another θ gives another curve (it can be identified).
+
+A family is one formula for z ≥ 1. The rest (the part below one core, the likelihood, the best split of
+the cores, the plots) follows from its rate, its slope in z and its gradient in the parameters.
+
+To add a family, subclass `SpeedUp` as a frozen dataclass whose fields are its parameters::
+
+    @dataclass(frozen=True)
+    class Logarithmic(SpeedUp):
+        p: float
+        family: ClassVar[str] = "logarithmic"
+        bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
+
+        def rate_above(self, z):
+            return 1.0 + self.p * np.log(z)
+
+`slope_above` and `gradient_above` may be given too; otherwise they are differences of the rate. A curve is
+checked when a `System` is built with it, over the cores of that system, by `check_curve`.
+
+Paper: section 2.1, Examples 2.1 and 2.2, Assumption 2.2.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from corewise.errors import InvalidCurve
+from corewise.model import checks
+
+__all__ = ["FAMILIES", "Amdahl", "Gustafson", "PowerLaw", "SpeedUp", "Tabulated", "Usl", "check_curve"]
+
+Array = NDArray[np.float64]
+
+
+class SpeedUp(ABC):
+    """A speed-up curve: the base of every family."""
+
+    family: ClassVar[str] = ""
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
+
+    def __post_init__(self) -> None:
+        """Check that every parameter lies within its bounds."""
+        for name, (low, high) in self.bounds.items():
+            value = checks.within(getattr(self, name), low, high, f"{self.family} {name}", InvalidCurve)
+            object.__setattr__(self, name, value)
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters that estimation would find, by name."""
+        return {name: getattr(self, name) for name in self.bounds}
+
+    def with_parameters(self, **values: float) -> Self:
+        """Return the curve of the same family with other parameters."""
+        return replace(self, **values)  # type: ignore[type-var]
+
+    @abstractmethod
+    def rate_above(self, z: Array) -> Array:
+        """Return s(z) for z ≥ 1."""
+
+    def slope_above(self, z: Array) -> Array:
+        """Return the right-hand slope ds/dz for z ≥ 1; by differences unless a family gives it."""
+        step = 1e-6 * z
+        return (self.rate_above(z + step) - self.rate_above(z)) / step
+
+    def gradient_above(self, z: Array) -> Array:
+        """Return ds/dθ for z ≥ 1, one column a parameter; by differences unless a family gives it."""
+        columns = []
+        for name, (low, high) in self.bounds.items():
+            value = getattr(self, name)
+            step = 1e-6 * max(1.0, abs(value))
+            up, down = min(value + step, high), max(value - step, low)
+            above = self.with_parameters(**{name: up}).rate_above(z)
+            below = self.with_parameters(**{name: down}).rate_above(z)
+            columns.append((above - below) / (up - down))
+        return np.stack(columns, axis=-1) if columns else np.zeros((*z.shape, 0))
+
+    def rate(self, z: ArrayLike) -> Array:
+        """Return s(z), the service rate of a job that holds z cores."""
+        width = np.asarray(z, dtype=np.float64)
+        return np.where(width < 1.0, width, self.rate_above(np.maximum(width, 1.0)))
+
+    def slope(self, z: ArrayLike) -> Array:
+        """Return ds/dz, the gain from a little more; from the right where s has a kink."""
+        width = np.asarray(z, dtype=np.float64)
+        return np.where(width < 1.0, 1.0, self.slope_above(np.maximum(width, 1.0)))
+
+    def gradient(self, z: ArrayLike) -> Array:
+        """Return ds/dθ, shape ``(*z.shape, number of parameters)``; zero up to one core."""
+        width = np.asarray(z, dtype=np.float64)
+        return np.where((width <= 1.0)[..., None], 0.0, self.gradient_above(np.maximum(width, 1.0)))
+
+
+@dataclass(frozen=True)
+class Amdahl(SpeedUp):
+    """Amdahl's law: a fraction p of the work is parallel, s = 1 / (1 − p + p/z).  Paper: Example 2.1."""
+
+    p: float
+    family: ClassVar[str] = "amdahl"
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
+
+    def rate_above(self, z: Array) -> Array:
+        """Return z / ((1 − p) z + p)."""
+        return z / ((1.0 - self.p) * z + self.p)
+
+    def slope_above(self, z: Array) -> Array:
+        """Return p / ((1 − p) z + p)²."""
+        return self.p / ((1.0 - self.p) * z + self.p) ** 2
+
+    def gradient_above(self, z: Array) -> Array:
+        """Return (1 − 1/z) s²."""
+        return ((1.0 - 1.0 / z) * self.rate_above(z) ** 2)[..., None]
+
+
+@dataclass(frozen=True)
+class PowerLaw(SpeedUp):
+    """The power law s = z^p.  Paper: Example 2.2."""
+
+    p: float
+    family: ClassVar[str] = "power"
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
+
+    def rate_above(self, z: Array) -> Array:
+        """Return z^p."""
+        return z**self.p
+
+    def slope_above(self, z: Array) -> Array:
+        """Return p z^(p − 1)."""
+        return self.p * z ** (self.p - 1.0)
+
+    def gradient_above(self, z: Array) -> Array:
+        """Return z^p log z."""
+        return (z**self.p * np.log(z))[..., None]
+
+
+@dataclass(frozen=True)
+class Gustafson(SpeedUp):
+    """Gustafson's law: work grows with the cores, s = 1 − p + p z."""
+
+    p: float
+    family: ClassVar[str] = "gustafson"
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
+
+    def rate_above(self, z: Array) -> Array:
+        """Return 1 + p (z − 1)."""
+        return 1.0 + self.p * (z - 1.0)
+
+    def slope_above(self, z: Array) -> Array:
+        """Return p."""
+        return np.full_like(z, self.p)
+
+    def gradient_above(self, z: Array) -> Array:
+        """Return z − 1."""
+        return (z - 1.0)[..., None]
+
+
+@dataclass(frozen=True)
+class Usl(SpeedUp):
+    """The Universal Scalability Law, held at its peak: s = z / (1 + σ(z − 1) + κ z(z − 1)).
+
+    σ is contention, κ the cost of keeping cores coherent. For κ > 0 the law peaks at z* = √((1 − σ)/κ) and
+    falls after it; a job given more cores than z* leaves the rest unused, so s stays at its peak. With
+    σ + κ ≥ 1 the peak is at one core.  Source: N. J. Gunther, *Guerrilla Capacity Planning* (2007).
+    """
+
+    sigma: float
+    kappa: float
+    family: ClassVar[str] = "usl"
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"sigma": (0.0, 1.0), "kappa": (0.0, math.inf)}
+
+    @property
+    def peak(self) -> float:
+        """The cores at which the speed-up is largest; infinite without coherency cost."""
+        if self.kappa == 0.0:
+            return math.inf
+        return max(1.0, math.sqrt((1.0 - self.sigma) / self.kappa))
+
+    def _divisor(self, z: Array) -> Array:
+        return 1.0 + (z - 1.0) * (self.sigma + self.kappa * z)
+
+    def rate_above(self, z: Array) -> Array:
+        """Return z / (1 + σ(z − 1) + κ z(z − 1)) at min(z, z*)."""
+        held = np.minimum(z, self.peak)
+        return held / self._divisor(held)
+
+    def slope_above(self, z: Array) -> Array:
+        """Return (1 − σ − κ z²) / (…)² before the peak and zero from it."""
+        held = np.minimum(z, self.peak)
+        rising = np.maximum((1.0 - self.sigma) - self.kappa * held**2, 0.0) / self._divisor(held) ** 2
+        return np.where(z < self.peak, rising, 0.0)
+
+    def gradient_above(self, z: Array) -> Array:
+        """Return the derivatives in σ and κ; at the peak its own movement has no first-order effect."""
+        held = np.minimum(z, self.peak)
+        in_sigma = -held * (held - 1.0) / self._divisor(held) ** 2
+        return np.stack([in_sigma, held * in_sigma], axis=-1)
+
+
+@dataclass(frozen=True)
+class Tabulated(SpeedUp):
+    """A curve through measured points (cores, speed-up).
+
+    Points are clipped to s ≤ z, then replaced by their least concave majorant with (0, 0) and (1, 1), linear
+    between its corners; from the highest point on the curve is flat. It has no parameters to estimate.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    family: ClassVar[str] = "tabulated"
+
+    def __init__(self, points: Sequence[Sequence[float]]) -> None:
+        pairs = []
+        if isinstance(points, str) or not isinstance(points, Sequence | np.ndarray) or len(points) == 0:
+            raise InvalidCurve(f"tabulated points must be pairs [cores, speed-up], got {points!r}")
+        for point in points:
+            if isinstance(point, str) or not isinstance(point, Sequence | np.ndarray) or len(point) != 2:
+                raise InvalidCurve(f"tabulated points must be pairs [cores, speed-up], got {point!r}")
+            z = checks.positive(point[0], "tabulated cores", InvalidCurve)
+            s = checks.positive(point[1], f"tabulated speed-up at {z:g} cores", InvalidCurve)
+            if z <= 1.0 and abs(s - z) > 1e-9:
+                hint = "; divide throughputs by the one at one core" if z == 1.0 else ""
+                raise InvalidCurve(
+                    f"tabulated speed-up at {z:g} cores must be {z:g} (s(z) = z up to one core), got {s:g}{hint}"
+                )
+            pairs.append((z, s))
+        object.__setattr__(self, "points", tuple(sorted(pairs)))
+
+    @cached_property
+    def corners(self) -> tuple[Array, Array]:
+        """The corners (z, s) of the concave majorant from (1, 1) to its highest point."""
+        hull: list[tuple[float, float]] = [(1.0, 1.0)]
+        for z, measured in self.points:
+            s = min(z, measured)
+            if z <= 1.0 or s <= hull[-1][1]:
+                continue
+            while len(hull) > 1 and _rise(hull[-2], hull[-1]) <= _rise(hull[-1], (z, s)):
+                hull.pop()
+            hull.append((z, s))
+        z, s = np.array(hull).T
+        return z, s
+
+    def rate_above(self, z: Array) -> Array:
+        """Return the concave majorant at z."""
+        return np.interp(z, *self.corners)
+
+    def slope_above(self, z: Array) -> Array:
+        """Return the slope of the piece to the right of z."""
+        at, s = self.corners
+        slopes = np.append(np.diff(s) / np.diff(at), 0.0)
+        return slopes[np.searchsorted(at, z, side="right") - 1]
+
+    def gradient_above(self, z: Array) -> Array:
+        """Return no columns: nothing to estimate."""
+        return np.zeros((*z.shape, 0))
+
+
+def _rise(left: tuple[float, float], right: tuple[float, float]) -> float:
+    return (right[1] - left[1]) / (right[0] - left[0]) if right[0] > left[0] else math.inf
+
+
+FAMILIES: dict[str, type[SpeedUp]] = {
+    curve.family: curve for curve in (Amdahl, PowerLaw, Gustafson, Usl, Tabulated)
+}
+
+
+def check_curve(curve: SpeedUp, cores: float) -> None:
+    """Raise `InvalidCurve` unless `curve` is a speed-up curve on [0, `cores`].
+
+    The families of this module satisfy the conditions by proof, and the tests run this check over them. Any
+    other curve is looked at on a fine grid: finite, s(z) = z up to one core, nondecreasing, concave,
+    below z, its gradient finite (Lipschitz) and of full rank (identifiable).
+    """
+    if type(curve) in FAMILIES.values():
+        return
+    _check_shape(curve, cores)
+    if cores > 1.0 and curve.bounds:
+        _check_gradient(curve, cores)
+
+
+def _check_shape(curve: SpeedUp, cores: float) -> None:
+    name = curve.family or type(curve).__name__
+    z = np.unique(np.concatenate([np.linspace(0.0, 1.0, 9), np.geomspace(1.0, max(cores, 1.0), 512)]))
+    with np.errstate(all="ignore"):
+        s = np.asarray(curve.rate(z), dtype=np.float64)
+    if s.shape != z.shape:
+        raise InvalidCurve(f"{name}: rate({z.shape[0]} widths) has shape {s.shape}, not {z.shape}")
+    if not np.all(np.isfinite(s)):
+        raise InvalidCurve(f"{name}: s({z[~np.isfinite(s)][0]:g}) is not finite")
+    low = z <= 1.0
+    off = np.abs(s - z)[low]
+    if off.max() > 1e-9:
+        at = z[low][off.argmax()]
+        raise InvalidCurve(f"{name}: s(z) must be z up to one core, but s({at:g}) = {s[low][off.argmax()]:.12g}")
+    slopes = np.diff(s) / np.diff(z)
+    if slopes.min() < -1e-9:
+        at = z[slopes.argmin()]
+        raise InvalidCurve(f"{name}: not nondecreasing, it falls after z = {at:g}")
+    bend = np.diff(slopes)
+    if bend.size and bend.max() > 1e-7:
+        raise InvalidCurve(f"{name}: not concave, its slope rises near z = {z[bend.argmax() + 1]:g}")
+
+
+def _check_gradient(curve: SpeedUp, cores: float) -> None:
+    name = curve.family or type(curve).__name__
+    missing = [field for field in curve.bounds if field not in {f.name for f in fields(curve)}]  # type: ignore[arg-type]
+    if missing:
+        raise InvalidCurve(f"{name}: bounds name {missing[0]!r}, which is not a field of the curve")
+    z = np.geomspace(1.0, cores, 65)[1:]
+    with np.errstate(all="ignore"):
+        gradient = np.asarray(curve.gradient(z), dtype=np.float64)
+    if gradient.shape != (z.size, len(curve.bounds)):
+        raise InvalidCurve(
+            f"{name}: gradient of {z.size} widths has shape {gradient.shape}, not {(z.size, len(curve.bounds))}"
+        )
+    if not np.all(np.isfinite(gradient)):
+        raise InvalidCurve(f"{name}: not Lipschitz in its parameters, ds/dθ is not finite")
+    scale = np.abs(gradient).max(axis=0)
+    if np.any(scale == 0.0) or np.linalg.matrix_rank(gradient / scale, tol=1e-9) < len(curve.bounds):
+        raise InvalidCurve(f"{name}: its parameters cannot be identified, different ones give the same curve")

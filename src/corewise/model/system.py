@@ -1,0 +1,195 @@
+"""Job classes and the pool of cores that serves them.
+
+Paper: section 2.1. The paper's λ and α are the classes' own arrival rates, λ_1 = αλ and λ_2 = (1 − α)λ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
+from corewise.model import checks
+from corewise.model.speedup import Array, SpeedUp, check_curve
+
+__all__ = ["Change", "JobClass", "System"]
+
+
+@dataclass(frozen=True)
+class JobClass:
+    """Jobs that arrive, work and scale alike.
+
+    Parameters
+    ----------
+    name : str
+        What to call the class.
+    arrival_rate : float
+        λ, jobs per unit of time.
+    size_rate : float
+        μ, one over the mean size; a job's size is the time it would take on one core.
+    speedup : SpeedUp
+        s(z), how fast a job runs on z cores.
+    weight : float, optional
+        h, what one such job in the system costs per unit of time.
+    """
+
+    name: str
+    arrival_rate: float
+    size_rate: float
+    speedup: SpeedUp
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidSystem(f"a class needs a name that is not empty, got {self.name!r}")
+        if any(mark in self.name for mark in ",:\n\r\t") or self.name != self.name.strip():
+            raise InvalidSystem(
+                f"class name {self.name!r} may not hold a comma, a colon or a line break, nor start or end blank"
+            )
+        for field in ("arrival_rate", "size_rate", "weight"):
+            value = checks.positive(getattr(self, field), f"class {self.name!r}: {field}", InvalidSystem)
+            object.__setattr__(self, field, value)
+        if not isinstance(self.speedup, SpeedUp):
+            raise InvalidSystem(f"class {self.name!r}: speedup must be a SpeedUp curve, got {self.speedup!r}")
+
+    @property
+    def work_rate(self) -> float:
+        """λ/μ, the work that arrives per unit of time, in cores."""
+        return self.arrival_rate / self.size_rate
+
+
+@dataclass(frozen=True)
+class Change:
+    """From `time` on, the class of that name has another curve."""
+
+    time: float
+    name: str
+    speedup: SpeedUp
+
+
+@dataclass(frozen=True)
+class System:
+    """A pool of identical cores and the classes of jobs it serves.
+
+    Parameters
+    ----------
+    cores : float
+        c, a positive real; an integer where whole cores are asked for.
+    classes : sequence of JobClass
+        At least one, with different names.
+    changes : sequence of Change, optional
+        Curves that change at known times; everything exact uses the first regime.
+    """
+
+    cores: float
+    classes: tuple[JobClass, ...]
+    changes: tuple[Change, ...] = ()
+
+    def __init__(self, cores: float, classes: Iterable[JobClass], changes: Iterable[Change] = ()) -> None:
+        object.__setattr__(self, "cores", checks.positive(cores, "cores", InvalidSystem))
+        if isinstance(classes, JobClass | str) or not isinstance(classes, Iterable):
+            raise InvalidSystem(f"classes must be a list of JobClass, got {classes!r}")
+        object.__setattr__(self, "classes", tuple(classes))
+        object.__setattr__(self, "changes", tuple(changes))
+        self._check_classes()
+        self._check_changes()
+
+    def _check_classes(self) -> None:
+        if not self.classes:
+            raise InvalidSystem("a system needs at least one class, got none")
+        seen: set[str] = set()
+        for job_class in self.classes:
+            if not isinstance(job_class, JobClass):
+                raise InvalidSystem(f"classes must be JobClass objects, got {job_class!r}")
+            if job_class.name in seen:
+                raise InvalidSystem(f"class name {job_class.name!r} is used twice")
+            seen.add(job_class.name)
+            self._check_speedup(job_class.name, job_class.speedup)
+
+    def _check_changes(self) -> None:
+        latest = 0.0
+        for change in self.changes:
+            if change.name not in self.names:
+                raise InvalidSystem(
+                    f"change at {change.time!r}: unknown class {change.name!r}{nearest(change.name, self.names)}"
+                )
+            time = checks.positive(change.time, f"class {change.name!r}: time of change", InvalidSystem)
+            if time < latest:
+                raise InvalidSystem(f"changes must be in order of time, got {time:g} after {latest:g}")
+            latest = time
+            self._check_speedup(change.name, change.speedup)
+
+    def _check_speedup(self, name: str, curve: SpeedUp) -> None:
+        try:
+            check_curve(curve, self.cores)
+        except InvalidCurve as error:
+            raise InvalidCurve(f"class {name!r}: {error}") from None
+
+    def __getitem__(self, name: str) -> JobClass:
+        """Return the class of that name."""
+        return self.classes[self.index(name)]
+
+    def __str__(self) -> str:
+        """Return the system in one paragraph."""
+        lines = [f"{self.cores:g} cores, {len(self.classes)} classes, load {self.load:.4g}"]
+        for job_class in self.classes:
+            parameters = ", ".join(f"{name}={value:g}" for name, value in job_class.speedup.parameters.items())
+            lines.append(
+                f"  {job_class.name}: λ = {job_class.arrival_rate:g}, μ = {job_class.size_rate:g}, "
+                f"{job_class.speedup.family}({parameters}), weight {job_class.weight:g}"
+            )
+        return "\n".join(lines)
+
+    def index(self, name: str) -> int:
+        """Return the position of the class of that name."""
+        if name not in self.names:
+            raise InvalidSystem(f"unknown class {name!r}{nearest(name, self.names)}")
+        return self.names.index(name)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the classes, in order."""
+        return [job_class.name for job_class in self.classes]
+
+    @cached_property
+    def arrival_rates(self) -> Array:
+        """λ of each class."""
+        return np.array([job_class.arrival_rate for job_class in self.classes])
+
+    @cached_property
+    def size_rates(self) -> Array:
+        """μ of each class."""
+        return np.array([job_class.size_rate for job_class in self.classes])
+
+    @cached_property
+    def weights(self) -> Array:
+        """The cost h of one job of each class per unit of time."""
+        return np.array([job_class.weight for job_class in self.classes])
+
+    @property
+    def load(self) -> float:
+        """Σ λ_i / (c μ_i): the least share of the cores that is busy."""
+        return math.fsum(job_class.work_rate for job_class in self.classes) / self.cores
+
+    def require_stable(self) -> None:
+        """Raise `UnstableSystem` if the load is one or more: then no policy keeps up."""
+        if self.load >= 1.0:
+            work = self.load * self.cores
+            raise UnstableSystem(
+                f"the load is {self.load:.6g}, and it must be below 1: work for {work:.6g} cores arrives, "
+                f"and there are {self.cores:g}"
+            )
+
+    def with_curves(self, curves: Mapping[str, SpeedUp]) -> System:
+        """Return the system with other curves for the classes named."""
+        for name in curves:
+            self.index(name)
+        classes = [
+            replace(job_class, speedup=curves.get(job_class.name, job_class.speedup))
+            for job_class in self.classes
+        ]
+        return System(self.cores, classes, self.changes)

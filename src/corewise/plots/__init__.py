@@ -1,0 +1,1 @@
+"""From results to figures; the only room that knows matplotlib."""

@@ -1,0 +1,1 @@
+"""Who holds how many cores in a state."""

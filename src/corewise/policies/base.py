@@ -1,0 +1,90 @@
+"""What a policy is: a rule, and the rule bound to a system.
+
+A policy is a rule for any system; ``policy.on(system)`` binds it. The bound policy answers
+``allocate(counts)``: how many cores each class holds when the counts of jobs are these. Within a class the cores
+are shared equally. A bound policy keeps the system it was made for, so a rule computed from estimated curves
+runs on a plant with other curves, and the truth never leaks into it.
+
+No policy made here idles a core while a job is present.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+
+__all__ = ["BoundPolicy", "Policy", "bind", "tabulate"]
+
+Rule = Callable[[NDArray[np.int64]], Array]
+"""From counts to cores per class, both class-major: shape (K, states)."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A rule that shares the cores of any system it is bound to."""
+
+    @property
+    def name(self) -> str:
+        """What to call the policy in a table."""
+        ...
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the policy for that system."""
+        ...
+
+
+@dataclass(frozen=True)
+class BoundPolicy:
+    """A policy made for a system; it is itself a `Policy`, and stays with its system when bound again."""
+
+    system: System
+    name: str
+    rule: Rule
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return this policy, if it fits `system`: the same cores and class names in order."""
+        require_fit(self.system, system)
+        return self
+
+    def allocate(self, counts: ArrayLike) -> Array:
+        """Return the cores per class for counts of jobs, both of shape (…, K)."""
+        jobs = np.asarray(counts)
+        classes = len(self.system.classes)
+        if jobs.ndim == 0 or jobs.shape[-1] != classes:
+            raise InvalidInput(f"counts must have {classes} numbers, one for each class, got shape {jobs.shape}")
+        whole = jobs.astype(np.int64) if jobs.dtype.kind in "iuf" else None
+        if whole is None or np.any(whole != jobs) or np.any(whole < 0):
+            raise InvalidInput(f"counts must be whole numbers of zero or more, got {counts!r}")
+        flat = np.ascontiguousarray(whole.reshape(-1, classes).T)
+        return np.ascontiguousarray(self.rule(flat).T).reshape(jobs.shape)
+
+
+def require_fit(made_for: System, system: System) -> None:
+    """Raise `InvalidPolicy` unless a policy made for one system can serve the other."""
+    if made_for.cores != system.cores:
+        raise InvalidPolicy(f"the policy is for {made_for.cores:g} cores, the system has {system.cores:g}")
+    if made_for.names != system.names:
+        raise InvalidPolicy(
+            f"the policy is for classes {', '.join(made_for.names)}; the system has {', '.join(system.names)}"
+        )
+
+
+def bind(policy: Policy, system: System) -> BoundPolicy:
+    """Return `policy` on `system`, refusing what is not a policy."""
+    if isinstance(policy, type) or not isinstance(policy, Policy):
+        raise InvalidPolicy(f"expected a policy such as Equi(), got {policy!r}")
+    return policy.on(system)
+
+
+def tabulate(policy: BoundPolicy, space: StateSpace) -> Array:
+    """Return the cores per class in every state of a box, shape (K, size)."""
+    return policy.rule(space.counts)

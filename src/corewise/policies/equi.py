@@ -1,0 +1,33 @@
+"""EQUI: every job holds the same number of cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+
+__all__ = ["Equi", "equal_share"]
+
+
+def equal_share(counts: NDArray[np.int64], cores: float) -> Array:
+    """Return c n_i / N, and nothing in the empty state; counts of shape (K, states)."""
+    return np.asarray(cores * (counts / np.maximum(counts.sum(axis=0), 1)))
+
+
+@dataclass(frozen=True)
+class Equi:
+    """Every job holds c/N cores; optimal when all classes are alike.
+
+    Source: B. Berg, J.-P. Dorsman, M. Harchol-Balter, *Towards optimality in parallel job scheduling* (2017).
+    """
+
+    name: str = "equi"
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return EQUI for that system."""
+        return BoundPolicy(system, self.name, lambda counts: equal_share(counts, system.cores))

@@ -1,0 +1,61 @@
+"""Fixed shares of the cores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import InvalidPolicy
+from corewise.model import checks
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.policies.equi import equal_share
+
+__all__ = ["Fixed"]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Each class holds a fixed share; the share of an absent class goes to the others in proportion.
+
+    Where only classes with a share of zero are present, their jobs share all cores equally.
+    """
+
+    shares: tuple[float, ...]
+
+    def __init__(self, shares: Iterable[float]) -> None:
+        if isinstance(shares, str) or not isinstance(shares, Iterable):
+            raise InvalidPolicy(f"fixed shares must be a list of numbers, got {shares!r}")
+        values = tuple(checks.within(share, 0.0, 1.0, "fixed share", InvalidPolicy) for share in shares)
+        total = math.fsum(values)
+        if abs(total - 1.0) > 1e-9:
+            raise InvalidPolicy(f"fixed shares must sum to one, got {list(values)}, which sum to {total:.10g}")
+        object.__setattr__(self, "shares", values)
+
+    @property
+    def name(self) -> str:
+        """What to call the policy in a table."""
+        return "fixed:" + ",".join(f"{share:g}" for share in self.shares)
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the policy for that system."""
+        if len(self.shares) != len(system.classes):
+            raise InvalidPolicy(
+                f"{self.name} has {len(self.shares)} shares, the system has {len(system.classes)} classes: "
+                f"{', '.join(system.names)}"
+            )
+        shares = np.array(self.shares)[:, None]
+
+        def rule(counts: NDArray[np.int64]) -> Array:
+            held = np.where(counts > 0, shares, 0.0)
+            total = held.sum(axis=0)
+            return np.where(
+                total > 0.0, system.cores * held / np.where(total > 0.0, total, 1.0), equal_share(counts, system.cores)
+            )
+
+        return BoundPolicy(system, self.name, rule)

@@ -1,0 +1,38 @@
+"""GREEDY*: the split with the highest rate of departures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.policies.waterfill import least_parallel_first, marginal_shapes, split
+
+__all__ = ["Greedy"]
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Maximise the rate Σ h_i n_i μ_i s_i(x_i/n_i) at which cost leaves; ties to the least parallelisable class.
+
+    With equal weights this is GREEDY* of B. Berg, J.-P. Dorsman, M. Harchol-Balter (2017). A class is less
+    parallelisable than another if its jobs are slower on all cores.
+    """
+
+    name: str = "greedy"
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return GREEDY* for that system."""
+        shapes = marginal_shapes(system)
+        prices = system.weights * system.size_rates
+        ranks = least_parallel_first(system)
+
+        def rule(counts: NDArray[np.int64]) -> Array:
+            budget = np.full(counts.shape[1], system.cores)
+            return split(shapes, counts, prices, budget, ranks=ranks)
+
+        return BoundPolicy(system, self.name, rule)

@@ -1,0 +1,52 @@
+"""Strict priority between classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import InvalidPolicy, nearest
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.policies.waterfill import fill_in_order
+
+__all__ = ["Priority"]
+
+
+@dataclass(frozen=True)
+class Priority:
+    """All cores go to the first class present, in the order given."""
+
+    order: tuple[str, ...]
+
+    def __init__(self, order: Iterable[str]) -> None:
+        names = (order,) if isinstance(order, str) else tuple(order)
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidPolicy(f"priority names class {name!r} twice")
+        object.__setattr__(self, "order", names)
+
+    @property
+    def name(self) -> str:
+        """What to call the policy in a table."""
+        return "priority:" + ",".join(self.order)
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the policy for that system."""
+        for name in self.order:
+            if name not in system.names:
+                raise InvalidPolicy(f"{self.name}: unknown class {name!r}{nearest(name, system.names)}")
+        for name in system.names:
+            if name not in self.order:
+                raise InvalidPolicy(f"{self.name}: class {name!r} is missing; name every class once")
+        order = [system.index(name) for name in self.order]
+
+        def rule(counts: NDArray[np.int64]) -> Array:
+            wanted = np.where(counts > 0, system.cores, 0.0)
+            return fill_in_order(wanted, np.full(counts.shape[1], system.cores), order)
+
+        return BoundPolicy(system, self.name, rule)

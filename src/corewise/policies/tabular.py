@@ -1,0 +1,119 @@
+"""A policy as a table: what a solver returns, with a rule for states outside its box."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import CorewiseError, InvalidFile, InvalidPolicy
+from corewise.model.files import read_bytes, system_from_mapping, system_to_mapping, write_bytes
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy, require_fit
+from corewise.policies.whittle import Whittle
+from corewise.policies.whole import WholeCores
+
+__all__ = ["Tabular"]
+
+_FORMAT = "corewise policy 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Tabular:
+    """Cores per class for every state of a box; outside it, the Whittle rule of the system it was made for.
+
+    Attributes
+    ----------
+    system : System
+        The system the table was made for.
+    cores : ndarray
+        Cores per class, shape (K, capacity_1 + 1, …, capacity_K + 1).
+    whole_cores : bool
+        Whether the table, and so the rule outside it, holds whole cores.
+    label : str
+        What to call the policy.
+    """
+
+    system: System
+    cores: Array
+    whole_cores: bool = False
+    label: str = "tabular"
+
+    def __post_init__(self) -> None:
+        """Check that the table is a split of the cores."""
+        table = np.array(self.cores, dtype=np.float64)
+        classes = len(self.system.classes)
+        if table.ndim != classes + 1 or table.shape[0] != classes:
+            raise InvalidPolicy(f"a table for {classes} classes cannot have shape {table.shape}")
+        total = table.sum(axis=0).ravel()[1:]
+        if not np.all(table >= 0.0) or not np.all(np.abs(total - self.system.cores) <= 1e-6 * self.system.cores):
+            raise InvalidPolicy(f"the cores of some state of the table do not sum to {self.system.cores:g}")
+        table.setflags(write=False)
+        object.__setattr__(self, "cores", table)
+
+    @property
+    def name(self) -> str:
+        """What to call the policy in a table."""
+        return self.label
+
+    @property
+    def capacity(self) -> tuple[int, ...]:
+        """The largest counts in the table."""
+        return tuple(n - 1 for n in self.cores.shape[1:])
+
+    @cached_property
+    def _outside(self) -> BoundPolicy:
+        return (WholeCores(Whittle()) if self.whole_cores else Whittle()).on(self.system)
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the policy, if it fits `system`; it stays that of the system it was made for."""
+        require_fit(self.system, system)
+        space = StateSpace(self.capacity)
+        flat = self.cores.reshape(len(self.system.classes), -1)
+
+        def rule(counts: NDArray[np.int64]) -> Array:
+            inside = space.contains(counts.T)
+            answer = np.empty(counts.shape)
+            answer[:, inside] = flat[:, space.index(counts.T[inside])]
+            if not inside.all():
+                answer[:, ~inside] = self._outside.rule(np.ascontiguousarray(counts[:, ~inside]))
+            return answer
+
+        return BoundPolicy(self.system, self.name, rule)
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy and the system it was made for to a file."""
+        about = {
+            "format": _FORMAT,
+            "label": self.label,
+            "whole_cores": self.whole_cores,
+            "system": system_to_mapping(self.system),
+        }
+        stream = io.BytesIO()
+        np.savez_compressed(stream, about=np.array(json.dumps(about)), cores=self.cores)
+        write_bytes(path, stream.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tabular:
+        """Read a policy written by `save`."""
+        try:
+            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
+                about, cores = json.loads(str(file["about"])), file["cores"]
+        except InvalidFile:
+            raise
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise InvalidFile(f"{path} is not a saved policy: {error}") from None
+        if not isinstance(about, dict) or about.get("format") != _FORMAT:
+            raise InvalidFile(f"{path} is not a saved policy of the format {_FORMAT!r}")
+        try:
+            return cls(system_from_mapping(about["system"]), cores, about["whole_cores"], about["label"])
+        except (CorewiseError, KeyError) as error:
+            raise InvalidFile(f"{path} is not a usable policy: {error}") from None

@@ -1,0 +1,57 @@
+r"""The Whittle index policy: one price for a core, and every job buys its own width.
+
+A job that pays ℓ per core and unit of time runs at the width z that minimises (h + ℓ z) / (μ s(z)); its size
+drops out. The price at which it is indifferent to a little more is the index
+
+    W(z) = h s'(z) / (s(z) − z s'(z)),
+
+decreasing in z and infinite while s(z) = z. So:
+
+- every job holds one core first; when there are more jobs than cores, classes are served in order of
+  h_i μ_i, then of least parallelisable;
+- classes whose curve goes on as s(z) = z above one core take what is left up to the end of that part,
+  largest h_i μ_i first;
+- what then remains is sold at one price ℓ with Σ n_i z_i(ℓ) = c.
+
+The idea is that of Li, Harchol-Balter and Berg's mean-field optimal allocation (2026); this form is a
+reconstruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.policies.waterfill import fill_in_order, index_shapes, linear_width, split
+
+__all__ = ["Whittle"]
+
+
+@dataclass(frozen=True)
+class Whittle:
+    """Share the cores by the Whittle index; works for any number of classes."""
+
+    name: str = "whittle"
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the Whittle policy for that system."""
+        full_speed = [float(job_class.speedup.rate(system.cores)) for job_class in system.classes]
+        value = system.weights * system.size_rates
+        order = sorted(range(len(system.classes)), key=lambda i: (-value[i], full_speed[i], i))
+        linear = np.array([linear_width(job_class.speedup, system.cores) for job_class in system.classes])
+        shapes = index_shapes(system)
+
+        def rule(counts: NDArray[np.int64]) -> Array:
+            left = np.full(counts.shape[1], system.cores)
+            first = fill_in_order(counts.astype(np.float64), left, order)
+            left = left - first.sum(axis=0)
+            second = fill_in_order(counts * (linear - 1.0)[:, None], left, order)
+            left = np.maximum(left - second.sum(axis=0), 0.0)
+            return first + second + split(shapes, counts, system.weights, left)
+
+        return BoundPolicy(system, self.name, rule)

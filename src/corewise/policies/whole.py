@@ -1,0 +1,55 @@
+"""Whole cores: any policy, rounded so that every class holds an integer number of cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import InvalidSystem
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy, Policy, bind
+
+__all__ = ["WholeCores", "require_whole", "round_cores"]
+
+
+def require_whole(system: System) -> int:
+    """Return the number of cores as an int, or refuse."""
+    if system.cores != int(system.cores):
+        raise InvalidSystem(f"whole cores need a whole number of cores, got {system.cores:g}")
+    return int(system.cores)
+
+
+def round_cores(cores: Array) -> Array:
+    """Round cores per class to integers with the same sum, by largest remainder; shape (K, states).
+
+    Ties of the remainders go to the class listed first.
+    """
+    floors = np.floor(cores + 1e-9)
+    missing = np.rint(cores.sum(axis=0) - floors.sum(axis=0))
+    rank = np.argsort(np.argsort(floors - cores, axis=0, kind="stable"), axis=0, kind="stable")
+    return floors + (rank < missing)
+
+
+@dataclass(frozen=True)
+class WholeCores:
+    """Another policy with each class's cores rounded to whole numbers."""
+
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        """What to call the policy in a table."""
+        return f"{self.policy.name}, whole cores"
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the rounded policy for that system."""
+        require_whole(system)
+        bound = bind(self.policy, system)
+
+        def rule(counts: NDArray[np.int64]) -> Array:
+            return round_cores(bound.rule(counts))
+
+        return BoundPolicy(bound.system, self.name, rule)

@@ -1,0 +1,1 @@
+"""Questions that need several arcs of the ring: policies or systems side by side."""

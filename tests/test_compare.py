@@ -1,0 +1,121 @@
+"""Policies side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+import corewise as cw
+
+
+@pytest.fixture(scope="module")
+def example() -> cw.Comparison:
+    return cw.compare(cw.packaged("paper:2"))
+
+
+def test_the_optimum_comes_first_and_nothing_beats_it(example: cw.Comparison) -> None:
+    assert example.rows[0].name == "optimal"
+    assert example.rows[0].gap == 0.0
+    for row in example.rows:
+        assert row.stable
+        assert row.gap is not None
+        assert row.gap >= -1e-8
+        assert row.mean_cost is not None
+        assert row.mean_cost >= example.lower_bound
+
+
+def test_the_usual_policies_are_there(example: cw.Comparison) -> None:
+    names = [row.name for row in example.rows]
+    assert names == ["optimal", "equi", "greedy", "whittle", "priority:one,two", "priority:two,one"]
+
+
+def test_rows_are_what_evaluate_and_solve_say(example: cw.Comparison) -> None:
+    system = cw.packaged("paper:2")
+    best = cw.solve(system)
+    assert example.rows[0].mean_jobs == pytest.approx(best.mean_jobs, rel=1e-9)
+    equi = cw.evaluate(system, cw.Equi())
+    row = example.rows[1]
+    assert (row.mean_jobs, row.mean_response_time, row.mean_cost) == (
+        equi.mean_jobs,
+        equi.mean_response_time,
+        equi.mean_cost,
+    )
+    assert row.gap == pytest.approx(equi.mean_cost / best.mean_cost - 1.0, abs=1e-9)
+    assert example.lower_bound == cw.lower_bound(system)
+
+
+def test_equal_classes_make_equi_optimal() -> None:
+    twins = cw.System(6, [cw.JobClass(name, 1.5, 1.0, cw.Amdahl(0.6)) for name in ("a", "b")])
+    comparison = cw.compare(twins, [cw.Equi()])
+    assert comparison.rows[1].gap == pytest.approx(0.0, abs=1e-8)
+
+
+def test_an_unstable_policy_is_a_row_without_numbers() -> None:
+    # Serial jobs at the head of the line hold all eight cores and use one each: there is at least one of them
+    # for a share 1 - exp(-1.5) = 0.78 of the time, so the others get fewer than 8 * 0.22 cores, and need 3.3.
+    system = cw.System(
+        8, [cw.JobClass("serial", 1.5, 1.0, cw.Amdahl(0.0)), cw.JobClass("wide", 3.3, 1.0, cw.Amdahl(1.0))]
+    )
+    assert system.load == pytest.approx(0.6)
+    comparison = cw.compare(system)
+    row = next(row for row in comparison.rows if row.name == "priority:serial,wide")
+    assert not row.stable
+    assert (row.mean_jobs, row.mean_response_time, row.mean_cost, row.gap) == (None, None, None, None)
+    assert "unstable" in str(comparison)
+    assert all(other.stable for other in comparison.rows if other is not row)
+
+
+def test_cost_not_number_decides_with_weights() -> None:
+    system = cw.System(
+        4,
+        [
+            cw.JobClass("dear", 1.0, 1.0, cw.Amdahl(0.5), weight=10.0),
+            cw.JobClass("cheap", 1.0, 1.0, cw.Amdahl(0.9)),
+        ],
+    )
+    comparison = cw.compare(system)
+    best = comparison.rows[0]
+    assert best.mean_cost is not None
+    for row in comparison.rows[1:]:
+        assert row.mean_cost is not None
+        assert row.mean_cost >= best.mean_cost * (1 - 1e-8)
+        assert row.gap == pytest.approx(row.mean_cost / best.mean_cost - 1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("classes", "priorities"), [(1, 0), (3, 3), (4, 0)])
+def test_priority_is_shown_where_orders_are_few(classes: int, priorities: int) -> None:
+    jobs = [cw.JobClass(f"c{i}", 0.2, 1.0, cw.Amdahl(i / 4)) for i in range(classes)]
+    comparison = cw.compare(cw.System(4, jobs), capacity=4)
+    assert sum(row.name.startswith("priority:") for row in comparison.rows) == priorities
+
+
+def test_policies_can_be_chosen() -> None:
+    comparison = cw.compare(cw.packaged("paper:2"), [cw.Fixed([0.5, 0.5]), cw.Whittle()], capacity=20)
+    assert [row.name for row in comparison.rows] == ["optimal", "fixed:0.5,0.5", "whittle"]
+
+
+def test_the_table_names_every_policy_and_the_bound(example: cw.Comparison) -> None:
+    text = str(example)
+    for row in example.rows:
+        assert row.name in text
+    assert f"{example.lower_bound:.6g}" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_bad_calls_raise_our_own_errors() -> None:
+    system = cw.packaged("paper:2")
+    with pytest.raises(cw.InvalidPolicy, match="list of policies"):
+        cw.compare(system, cw.Equi())  # type: ignore[arg-type]
+    with pytest.raises(cw.InvalidPolicy, match="'equi'"):
+        cw.compare(system, ["equi"])  # type: ignore[list-item]
+    with pytest.raises(cw.InvalidPolicy, match="3 shares"):
+        cw.compare(system, [cw.Fixed([0.2, 0.3, 0.5])])
+    with pytest.raises(cw.UnstableSystem, match="load"):
+        cw.compare(cw.System(1, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.5))]))
+
+
+def test_results_are_frozen(example: cw.Comparison) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        example.lower_bound = math.inf  # type: ignore[misc]
