@@ -151,8 +151,8 @@ def measure_peers(report: Report, rounds: int) -> None:
     report.rows += [row(peer.name, peer.package, answers[peer.name], ratios[peer.name]) for peer in peers]
     for package, bound in FASTER_THAN.items():
         found = [entry.ratio for entry in report.rows if entry.package == package]
-        name = f"faster than {package}" + (", the faster of its rows" if len(found) > 1 else "")
-        report.targets.append(Target(name, min(found, default=None), bound, at_least=True, unit="times"))
+        name = f"faster than {package}" + (" (its faster row)" if len(found) > 1 else "")
+        report.targets.append(Target(name, min(found, default=None), bound, at_least=True, unit="×"))
 
 
 def row(name: str, package: str, answers: list[Answer], ratios: list[float]) -> Row:
@@ -186,8 +186,8 @@ def measure_scaling(report: Report, rounds: int) -> None:
         per_state[LARGE].append(large)
         growth.append(large / small)
     report.seconds_per_state = {(n + 1) ** 3: median(times) for n, times in per_state.items()}
-    name = f"time per state, {(LARGE + 1) ** 3} against {(SMALL + 1) ** 3} states"
-    report.targets.append(Target(name, median(growth), 2.0, at_least=False, unit="times"))
+    name = f"time per state, {(LARGE + 1) ** 3} to {(SMALL + 1) ** 3} states"
+    report.targets.append(Target(name, median(growth), 2.0, at_least=False, unit="×"))
 
 
 def measure_memory(report: Report) -> None:
@@ -225,7 +225,7 @@ def measure_startup(report: Report, rounds: int = 10) -> None:
     report.numpy_seconds = median(theirs for _, theirs in pairs)
     ratio = median(ours / theirs for ours, theirs in pairs)
     name = "`corewise --help` against `import numpy`"
-    report.targets.append(Target(name, ratio, 4.0, at_least=False, unit="times"))
+    report.targets.append(Target(name, ratio, 4.0, at_least=False, unit="×"))
 
 
 def two_classes(problem: Problem) -> cw.System:
@@ -263,7 +263,7 @@ def show(report: Report, console: Console) -> None:
         title="Example 1, 51 × 51 states, to 1e-9", caption="value, policy and modified policy iteration"
     )
     table.add_column("solver", no_wrap=True)
-    for heading in ("build, ms", "solve, ms", "total, ms", "ratio", "error in J"):
+    for heading in ("build ms", "solve ms", "total ms", "ratio", "error"):
         table.add_column(heading, justify="right")
     for entry in report.rows:
         times = (entry.build_seconds, entry.solve_seconds, entry.seconds)

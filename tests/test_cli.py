@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -314,6 +315,29 @@ def test_a_policy_saved_for_another_system_is_refused() -> None:
     assert re.search(r"best\.policy: .*10 cores.*30", fail("evaluate", "paper:1", "--policy", "best.policy"))
     other = write(GOOD.replace("cores = 4", "cores = 10").replace('"two"', '"three"'))
     assert re.search("one, two.*one, three", fail("evaluate", other, "--policy", "best.policy"))
+
+
+@pytest.mark.parametrize("kind", ["text", "array", "archive", "cut", "numbers"])
+def test_what_is_not_a_saved_policy_is_refused(kind: str) -> None:
+    match kind:
+        case "text":
+            write(GOOD, "other.npz")
+        case "array":
+            np.save("other.npy", np.zeros(3))
+            Path("other.npy").rename("other.npz")
+        case "archive":
+            np.savez("other.npz", x=np.zeros(3))
+        case "cut":
+            succeed("solve", "paper:2", "--capacity", "8", "--save", "other.npz")
+            Path("other.npz").write_bytes(Path("other.npz").read_bytes()[:200])
+        case "numbers":
+            succeed("solve", "paper:2", "--capacity", "8", "--save", "other.npz")
+            with np.load("other.npz") as file:
+                about = file["about"]
+            np.savez("other.npz", about=about, cores=np.array(["many", "few"]))
+    error = fail("evaluate", "paper:2", "--policy", "other.npz")
+    assert error.startswith("error: other.npz")
+    assert "pickle" not in error
 
 
 def test_a_policy_saved_for_other_rates_and_curves_fits() -> None:

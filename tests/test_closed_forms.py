@@ -80,8 +80,16 @@ def test_one_class_is_a_birth_death_chain(as_system: Build, curve: naive.Curve) 
     system = as_system(naive.two(c, (arrival,), (mu,), (curve,)))
     law = naive.birth_death(arrival, lambda n: n * mu * float(curve(np.array(c / n))))
     jobs = float(law @ np.arange(len(law)))
-    policies = [cw.Equi(), cw.Fixed((1.0,)), cw.Priority(("class0",)), cw.Greedy(), cw.Whittle()]
-    for result in (cw.solve(system), *(cw.evaluate(system, policy) for policy in policies)):
+    rules: list[cw.Policy] = [
+        cw.Equi(),
+        cw.Fixed((1.0,)),
+        cw.Priority(("class0",)),
+        cw.Greedy(),
+        cw.Whittle(),
+    ]
+    results: list[cw.Solution | cw.Performance] = [cw.solve(system)]
+    results += [cw.evaluate(system, rule) for rule in rules]
+    for result in results:
         assert result.mean_jobs == pytest.approx(jobs, abs=2e-9)
         assert result.mean_response_time == pytest.approx(jobs / arrival, abs=2e-9)
 

@@ -106,6 +106,8 @@ def test_the_table_names_every_policy_and_the_bound(example: cw.Comparison) -> N
 
 def test_bad_calls_raise_our_own_errors() -> None:
     system = cw.packaged("paper:2")
+    with pytest.raises(cw.InvalidInput, match="'paper:2'"):
+        cw.compare("paper:2")  # type: ignore[arg-type]
     with pytest.raises(cw.InvalidPolicy, match="list of policies"):
         cw.compare(system, cw.Equi())  # type: ignore[arg-type]
     with pytest.raises(cw.InvalidPolicy, match="'equi'"):

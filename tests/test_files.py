@@ -99,6 +99,8 @@ def test_a_curve_of_ones_own_cannot_be_written(tmp_path: Path) -> None:
     system = cw.System(4, [cw.JobClass("own", 1.0, 1.0, Mine(0.3))])
     with pytest.raises(cw.InvalidCurve, match=r"'own'.*amdahl, power.*Mine"):
         cw.save_system(system, tmp_path / "system.toml")
+    with pytest.raises(cw.InvalidSystem, match="'paper:1'"):
+        cw.save_system("paper:1", tmp_path / "system.toml")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 

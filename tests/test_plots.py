@@ -92,6 +92,8 @@ def test_other_numbers_of_classes_are_refused(classes: int) -> None:
 def test_bad_calls_raise_our_own_errors(system: cw.System, tmp_path: Path) -> None:
     with pytest.raises(cw.InvalidPolicy, match="expected a policy"):
         policy_heatmap("equi", system)  # type: ignore[arg-type]
+    with pytest.raises(cw.InvalidInput, match="'paper:2'"):
+        policy_heatmap(cw.Equi(), "paper:2")  # type: ignore[arg-type]
     with pytest.raises(cw.InvalidInput, match="capacity"):
         policy_heatmap(cw.Equi(), system, capacity=0)
     figure = policy_heatmap(cw.Equi(), system)

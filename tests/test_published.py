@@ -85,7 +85,7 @@ def test_unequal_sizes_lie_in_order(as_system: Build, sizes: tuple[float, float]
     free, whole = cw.solve(as_system(model)), cw.solve(as_system(model), whole_cores=True)
     assert free.mean_jobs < stored < whole.mean_jobs
     for ours, split in ((free, naive.searched_split), (whole, naive.whole_split)):
-        twin, _ = naive.optimum(model, (100, 50), split)
+        twin, _ = naive.optimum(model, (80, 40), split)
         assert ours.mean_jobs == pytest.approx(twin.mean_jobs, abs=1e-8)
 
 

@@ -2,7 +2,8 @@
 
 Where to find what, by section of the paper:
 
-- section 2, the world: `corewise.model` (curves, classes, systems), `corewise.policies` (who gets which cores)
+- section 2, the world: `corewise.model` (curves, classes, systems), `corewise.policies` (who gets which
+  cores)
 - section 3, how much data can tell: `corewise.analysis` (exact performance, information, bounds)
 - section 4, the best policy: `corewise.control`
 

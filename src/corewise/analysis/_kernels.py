@@ -11,15 +11,19 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 __all__ = ["advance", "flow_imbalance", "rebalance", "sweep_distribution"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _SMALLEST_FACTOR = 1e-6
 """A total far from balance is not wiped out: later sweeps may need its shape."""
 
 
 @njit(cache=True)
-def advance(digits, shape):
+def advance(digits: Ints, shape: Ints) -> None:
     """Step the counts of all classes but the last to the next row."""
     for i in range(shape.size - 2, -1, -1):
         digits[i] += 1
@@ -29,7 +33,16 @@ def advance(digits, shape):
 
 
 @njit(cache=True)
-def _inflow(prob, rates, arrivals, shape, strides, digits, base, row):
+def _inflow(
+    prob: Floats,
+    rates: Floats,
+    arrivals: Floats,
+    shape: Ints,
+    strides: Ints,
+    digits: Ints,
+    base: int,
+    row: Floats,
+) -> None:
     """Write into `row` the flow into each state of a row from events of all classes but the last."""
     length = shape[-1]
     for j in range(length):
@@ -45,7 +58,9 @@ def _inflow(prob, rates, arrivals, shape, strides, digits, base, row):
 
 
 @njit(cache=True)
-def sweep_distribution(prob, rates, arrivals, inverse, shape, strides, sweeps):
+def sweep_distribution(
+    prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints, sweeps: int
+) -> None:
     """Set π(n) to its inflow over its outflow, state by state, `sweeps` times."""
     length, last = shape[-1], shape.size - 1
     row = np.empty(length)
@@ -66,7 +81,9 @@ def sweep_distribution(prob, rates, arrivals, inverse, shape, strides, sweeps):
 
 
 @njit(cache=True)
-def flow_imbalance(prob, rates, arrivals, inverse, shape, strides):
+def flow_imbalance(
+    prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints
+) -> float:
     """Return Σ |inflow − outflow| over Σ outflow: zero for the stationary distribution."""
     length, last = shape[-1], shape.size - 1
     row = np.empty(length)
@@ -88,8 +105,8 @@ def flow_imbalance(prob, rates, arrivals, inverse, shape, strides):
 
 
 @njit(cache=True)
-def rebalance(prob, rates, arrivals, shape, up, down):
-    """Scale π so that the flows between successive totals balance; `up`, `down` are scratch, one entry a total.
+def rebalance(prob: Floats, rates: Floats, arrivals: Floats, shape: Ints, up: Floats, down: Floats) -> None:
+    """Scale π so that the flows between successive totals balance; `up`, `down` are scratch arrays.
 
     Every event moves the total by one, so the chain of totals is a birth-death chain, solved by its product
     form; within a total π keeps its shape.

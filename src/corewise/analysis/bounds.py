@@ -1,14 +1,15 @@
 r"""Lower bounds: no policy has a smaller mean cost.
 
-*Fixed widths* (Li, Berg, Mukhopadhyay, Harchol-Balter 2024). Were cores bought by the hour, each job of class i
-would run at the width k that minimises its own bill. For any price ℓ ≥ 0
+*Fixed widths* (Li, Berg, Mukhopadhyay, Harchol-Balter 2024). Were cores bought by the hour, each job of
+class i would run at the width k that minimises its own bill. For any price ℓ ≥ 0
 
     J ≥ Σ_i ρ_i min_k (h_i + ℓ k) / s_i(k) − ℓ c,      ρ_i = λ_i/μ_i,  1 ≤ k ≤ c,
 
 the Lagrangian dual of the best fixed widths within c cores on average. It ignores queueing.
 
-*Perfect speed-up.* If every job could use all cores at full efficiency, the pool would be one server of speed c,
-and preemptive priority in order of h_i μ_i would be optimal (the cμ rule); its cost is closed. It ignores curves.
+*Perfect speed-up.* If every job could use all cores at full efficiency, the pool would be one server of
+speed c, and preemptive priority in order of h_i μ_i would be optimal (the cμ rule); its cost is closed. It
+ignores curves.
 
 `lower_bound` is the larger of the two.
 """
@@ -35,12 +36,15 @@ def _fixed_widths(system: System) -> float:
     """Return the best dual bound: it is concave in the price, so a golden-section search finds its top."""
 
     def dual(price: float) -> float:
-        bills = [job_class.work_rate * _least_bill(job_class, price, system.cores) for job_class in system.classes]
+        bills = [
+            job_class.work_rate * _least_bill(job_class, price, system.cores) for job_class in system.classes
+        ]
         return float(np.sum(bills) - price * system.cores)
 
     # Above this price every job wants one core only, and the bound falls with slope Σ ρ_i − c < 0.
     top = max(
-        job_class.weight * float(_index(job_class, np.array(1.0), system.cores)) for job_class in system.classes
+        job_class.weight * float(_index(job_class, np.array(1.0), system.cores))
+        for job_class in system.classes
     )
     low, high = 0.0, min(top, 1e12)
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
@@ -81,7 +85,7 @@ def _least_bill(job_class: JobClass, price: float, cores: float) -> float:
 
 
 def _perfect_speedup(system: System) -> float:
-    """Return the cost of the cμ rule on one server of speed c: preemptive priority M/M/1 with several classes."""
+    """Return the cost of the cμ rule on one server of speed c: M/M/1 with preemptive priorities."""
     order = sorted(system.classes, key=lambda job_class: -job_class.weight * job_class.size_rate)
     total, busy, residual = 0.0, 0.0, 0.0
     for job_class in order:

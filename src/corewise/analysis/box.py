@@ -1,10 +1,11 @@
 """The box: how many jobs of each class the state space must hold.
 
 The chain lives on all counts; arithmetic needs a finite box, at whose edge arrivals are blocked. The box is
-right when the edge is so unlikely that blocking there moves the mean number of jobs by less than 1e-10. So it
-is found by trying: beyond the body of its law the count of a class falls geometrically, and the decay read off
-one box says how large the next must be. Where it does not fall, the box is doubled; if twice in a row the edge
-then stays as likely as before, the jobs of that class pile up without bound: the policy is unstable.
+right when the edge is so unlikely that blocking there moves the mean number of jobs by less than 1e-10. So
+it is found by trying: beyond the body of its law the count of a class falls geometrically, and the decay
+read off one box says how large the next must be. Where it does not fall, the box is doubled; if twice in a
+row the edge then stays as likely as before, the jobs of that class pile up without bound: the policy is
+unstable.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def edge_probabilities(space: StateSpace, distribution: Array) -> list[float]:
     return [float(grid.take(-1, axis=i).sum()) for i in range(len(space.capacity))]
 
 
-def fitted_box(system: System, space: StateSpace, law: Callable[[StateSpace], Array], what: str) -> StateSpace:
+def fitted_box(
+    system: System, space: StateSpace, law: Callable[[StateSpace], Array], what: str
+) -> StateSpace:
     """Return a box, from `space` upwards, outside which next to nothing happens.
 
     Parameters
@@ -75,9 +78,9 @@ def fitted_box(system: System, space: StateSpace, law: Callable[[StateSpace], Ar
             flat[i] = flat[i] + 1 if edges and decay > 0.999 and now[i] > 0.6 * edges[-1][i] else 0
             if flat[i] >= 2:
                 raise UnstablePolicy(
-                    f"{what} is unstable on this system (load {system.load:.4g}): jobs of class {name!r} pile up; "
-                    f"with room for {sizes[i]} of them it is full with probability {now[i]:.3g}, and more room "
-                    f"does not lower that"
+                    f"{what} is unstable on this system (load {system.load:.4g}): jobs of class {name!r} "
+                    f"pile up; with room for {sizes[i]} of them it is full with probability {now[i]:.3g}, "
+                    f"and more room does not lower that"
                 )
             sizes[i] = min(wanted, 4 * sizes[i])
         if sizes == list(space.capacity):
@@ -97,7 +100,7 @@ def _grown(space: StateSpace, sizes: list[int], system: System, what: str) -> St
 
 
 def _decay(space: StateSpace, distribution: Array, i: int) -> float:
-    """Return the ratio of successive probabilities of the count of class i, over the upper half of its range."""
+    """Return the ratio of successive probabilities of the count of class i, in its upper half."""
     others = tuple(j for j in range(len(space.capacity)) if j != i)
     law = distribution.reshape(space.shape).sum(axis=others)
     low, high = space.capacity[i] // 2, max(space.capacity[i] * 9 // 10, space.capacity[i] // 2 + 1)

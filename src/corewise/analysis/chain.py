@@ -1,20 +1,21 @@
 r"""The controlled chain: its generator, its stationary distribution and its relative values.
 
-Under a policy the counts of jobs are a Markov chain with generator Q: in state n, class i gains a job at rate
-λ_i (not at the edge of the box) and loses one at rate δ_i(n). Its stationary distribution π solves π Q = 0, and
-for a cost f the relative values V and the mean J = π f solve
+Under a policy the counts of jobs are a Markov chain with generator Q: in state n, class i gains a job at
+rate λ_i (not at the edge of the box) and loses one at rate δ_i(n). Its stationary distribution π solves π Q
+= 0, and for a cost f the relative values V and the mean J = π f solve
 
     f(n) − J + (Q V)(n) = 0,      V(r) = 0 at a reference state r.
 
-*Iterative.* Gauss-Seidel sweeps on π, which settle its shape among states with the same total number of jobs,
-alternate with the exact balance of flows between totals: every event changes the total by one, so the totals are
-a birth-death chain. This is iterative aggregation-disaggregation (Koury, McAllister, Stewart 1984). It is quick
-at light load, needs no more memory than π itself, and serves any number of classes. Balancing the single counts
-as well was tried: it saves a third of the time under EQUI and diverges under strict priority.
+*Iterative.* Gauss-Seidel sweeps on π, which settle its shape among states with the same total number of
+jobs, alternate with the exact balance of flows between totals: every event changes the total by one, so the
+totals are a birth-death chain. This is iterative aggregation-disaggregation (Koury, McAllister, Stewart
+1984). It is quick at light load, needs no more memory than π itself, and serves any number of classes.
+Balancing the single counts as well was tried: it saves a third of the time under EQUI and diverges under
+strict priority.
 
-*Direct,* for up to two classes, when the iteration is slow: with row and column r removed, −Q is an M-matrix, and
-one sparse LU factorisation without pivoting gives π (left solve) and V (right solve). r is taken where π is
-large, since digits are lost as 1/π(r).
+*Direct,* for up to two classes, when the iteration is slow: with row and column r removed, −Q is an
+M-matrix, and one sparse LU factorisation without pivoting gives π (left solve) and V (right solve). r is
+taken where π is large, since digits are lost as 1/π(r).
 
 Paper: section 4.1, equations (4.1)-(4.4).
 """
@@ -23,9 +24,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corewise.analysis import _kernels
 from corewise.errors import NotConverged
@@ -71,7 +73,7 @@ class Chain:
     @cached_property
     def outflow(self) -> Array:
         """The total rate out of every state."""
-        total = self.rates.sum(axis=0)
+        total = np.asarray(self.rates.sum(axis=0))
         for i, rate in enumerate(self.system.arrival_rates):
             total += np.where(self.space.edge(i), 0.0, rate)
         return total
@@ -87,7 +89,8 @@ class Chain:
         from scipy.sparse import diags_array
 
         size = self.space.size
-        diagonals, offsets = [-self.outflow], [0]
+        diagonals: list[Any] = [-self.outflow]
+        offsets = [0]
         for i, stride in enumerate(self.space.strides.tolist()):
             arrivals = np.where(self.space.edge(i), 0.0, self.system.arrival_rates[i])
             diagonals += [arrivals[: size - stride], self.rates[i, stride:]]
@@ -103,27 +106,32 @@ class Chain:
     def distribution(self) -> Array:
         """π, the stationary distribution."""
         found = self._iterate()
-        if found is not None:
-            return found
-        others = np.arange(self.space.size) != self.reference
-        prob = np.ones(self.space.size)
-        prob[others] = self._factors.solve(self.generator[[self.reference]].toarray()[0, others], trans="T")
-        return prob / prob.sum()
+        return self._factored if found is None else found
 
     def values(self, cost: Array) -> tuple[float, Array]:
         """Return J = π f and the relative values V, zero at the reference state; direct only."""
-        mean = float(self.distribution @ cost)
-        others = np.arange(self.space.size) != self.reference
+        mean = float(self._factored @ cost)
         values = np.zeros(self.space.size)
-        values[others] = self._factors.solve((cost - mean)[others])
+        values[self._others] = self._factors.solve((cost - mean)[self._others])
         return mean, values
+
+    @cached_property
+    def _factored(self) -> Array:
+        """π from the factorisation."""
+        solve: Any = self._factors.solve
+        prob = np.ones(self.space.size)
+        prob[self._others] = solve(self.generator[[self.reference]].toarray()[0, self._others], trans="T")
+        return np.asarray(prob / prob.sum())
+
+    @cached_property
+    def _others(self) -> NDArray[np.int64]:
+        return np.flatnonzero(np.arange(self.space.size) != self.reference)
 
     @cached_property
     def _factors(self) -> SuperLU:
         from scipy.sparse.linalg import splu
 
-        others = np.flatnonzero(np.arange(self.space.size) != self.reference)
-        inner = -self.generator[others][:, others]
+        inner = -self.generator[self._others][:, self._others]
         return splu(
             inner.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
         )
@@ -161,5 +169,6 @@ class Chain:
         if self.direct:
             return None
         raise NotConverged(
-            f"the stationary distribution over {self.space.size:,} states still has a flow imbalance of {best:.1e}"
+            f"the stationary distribution over {self.space.size:,} states "
+            f"still has a flow imbalance of {best:.1e}"
         )

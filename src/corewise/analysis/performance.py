@@ -68,15 +68,18 @@ class Performance:
     def __str__(self) -> str:
         """Return the numbers as a small table."""
         lines = [
-            f"{self.policy}: mean jobs {self.mean_jobs:.9g}, mean response time {self.mean_response_time:.9g}, "
-            f"cost {self.mean_cost:.9g}, utilisation {self.utilisation:.6g}"
+            f"{self.policy}: mean jobs {self.mean_jobs:.9g}, "
+            f"mean response time {self.mean_response_time:.9g}, cost {self.mean_cost:.9g}, "
+            f"utilisation {self.utilisation:.6g}"
         ]
         lines += [
             f"  {row.name}: mean jobs {row.mean_jobs:.9g}, mean response time {row.mean_response_time:.9g}"
             for row in self.classes.values()
         ]
         if self.blocking:
-            lines.append(f"  arrivals beyond {self.capacity} jobs are blocked (probability {self.beyond:.3g})")
+            lines.append(
+                f"  arrivals beyond {self.capacity} jobs are blocked (probability {self.beyond:.3g})"
+            )
         return "\n".join(lines)
 
 
@@ -133,15 +136,26 @@ def performance_of(chain: Chain, name: str, *, blocking: bool) -> Performance:
         )
     jobs = sum(row.mean_jobs for row in rows.values())
     admitted = sum(job_class.arrival_rate * (1.0 - edges[i]) for i, job_class in enumerate(system.classes))
-    interior = grid[tuple(slice(0, -1) for _ in space.shape)].sum()
     return Performance(
         policy=name,
         mean_jobs=jobs,
         mean_response_time=jobs / admitted,
         mean_cost=sum(row.mean_cost for row in rows.values()),
         utilisation=float(1.0 - prob[0]),
-        beyond=min(sum(edges), max(float(1.0 - interior), max(edges))),
+        beyond=_edge_probability(grid),
         capacity=space.capacity,
         blocking=blocking,
         classes=MappingProxyType(rows),
     )
+
+
+def _edge_probability(grid: Array) -> float:
+    """Return the probability that some class is at its capacity, by adding up the edge itself.
+
+    One minus the interior would lose it in rounding: it is often below 1e-16.
+    """
+    total, rest = 0.0, grid
+    for axis in range(grid.ndim):
+        total += float(rest.take(-1, axis=axis).sum())
+        rest = rest.take(np.arange(rest.shape[axis] - 1), axis=axis)
+    return total

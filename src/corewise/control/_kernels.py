@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from corewise.analysis._kernels import advance
 
 __all__ = ["apply_generator", "improve_whole", "sweep_values", "value_steps"]
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 
 @njit(cache=True)
-def value_steps(values, size_rates, strides, counts, offers):
+def value_steps(values: Floats, size_rates: Floats, strides: Ints, counts: Ints, offers: Floats) -> None:
     """Write ω_i = μ_i (V(n) − V(n − e_i)), what a class offers for speed; zero if it is absent."""
     for i in range(strides.size):
         stride = strides[i]
@@ -23,7 +27,7 @@ def value_steps(values, size_rates, strides, counts, offers):
 
 
 @njit(cache=True)
-def improve_whole(table, steps, counts, cores):
+def improve_whole(table: Floats, steps: Floats, counts: Ints, cores: Floats) -> None:
     """Move single cores between classes while that helps; `table[i, n, x]` is the rate of n jobs on x cores.
 
     Each class's rate is concave in its cores, so a split that no single move improves is the best.
@@ -51,8 +55,17 @@ def improve_whole(table, steps, counts, cores):
 
 
 @njit(cache=True)
-def _pull(values, rates, arrivals, shape, strides, digits, base, row):
-    """Write into `row` Σ λ_i V(n + e_i) + δ_i V(n − e_i) over all classes but the last, for each state of a row."""
+def _pull(
+    values: Floats,
+    rates: Floats,
+    arrivals: Floats,
+    shape: Ints,
+    strides: Ints,
+    digits: Ints,
+    base: int,
+    row: Floats,
+) -> None:
+    """Write into `row` Σ λ_i V(n + e_i) + δ_i V(n − e_i) over all classes but the last."""
     length = shape[-1]
     for j in range(length):
         row[j] = 0.0
@@ -67,7 +80,17 @@ def _pull(values, rates, arrivals, shape, strides, digits, base, row):
 
 
 @njit(cache=True)
-def sweep_values(values, rates, arrivals, inverse, cost, mean, shape, strides, sweeps):
+def sweep_values(
+    values: Floats,
+    rates: Floats,
+    arrivals: Floats,
+    inverse: Floats,
+    cost: Floats,
+    mean: float,
+    shape: Ints,
+    strides: Ints,
+    sweeps: int,
+) -> None:
     """Solve f − J + QV = 0 for V(n), state by state in order of rising counts, `sweeps` times."""
     length, last = shape[-1], shape.size - 1
     row = np.empty(length)
@@ -88,7 +111,16 @@ def sweep_values(values, rates, arrivals, inverse, cost, mean, shape, strides, s
 
 
 @njit(cache=True)
-def apply_generator(values, rates, arrivals, inverse, cost, shape, strides, out):
+def apply_generator(
+    values: Floats,
+    rates: Floats,
+    arrivals: Floats,
+    inverse: Floats,
+    cost: Floats,
+    shape: Ints,
+    strides: Ints,
+    out: Floats,
+) -> None:
     """Write f + QV into `out`."""
     length, last = shape[-1], shape.size - 1
     row = np.empty(length)

@@ -9,11 +9,11 @@ actions. For *any* V, with r(n) = f(n) + (Q V)(n) under the policy that attains 
 
     min_n (r(n) − gap(n)) ≤ J* ≤ max_n r(n),
 
-where gap bounds what the split falls short of the maximum: zero but for curves without a closed form. These are
-the certified bounds; they are widened by the rounding of r, which grows with |V|.
+where gap bounds what the split falls short of the maximum: zero but for curves without a closed form. These
+are the certified bounds; they are widened by the rounding of r, which grows with |V|.
 
-The paper iterates (4.6)-(4.7) as printed, with rates in place of probabilities and V(0) held at zero; that neither
-converges nor minimises the mean. See the design notes, decisions 1, 2 and 5.
+The paper iterates (4.6)-(4.7) as printed, with rates in place of probabilities and V(0) held at zero; that
+neither converges nor minimises the mean. See the design notes, decisions 1, 2 and 5.
 
 Paper: section 4.3, equations (4.6) and (4.7).
 """
@@ -69,7 +69,7 @@ class Step:
         return self.bounds[1] - self.bounds[0]
 
     def settled(self, tolerance: float) -> bool:
-        """Return whether the bounds are within `tolerance`, relative above one, or as close as rounding lets them."""
+        """Return whether the bounds are within `tolerance` (relative above one) but for rounding."""
         return self.span - self.rounding <= tolerance * max(1.0, abs(self.bounds[1]))
 
 

@@ -164,14 +164,12 @@ def _solve_on(
     bellman = Bellman(system, space, whole_cores=whole_cores, blocking=blocking)
     chosen = solver or _suited(system, space)
     outcome = chosen.run(bellman, _fitted_values(start, system, space), tolerance)
+    _require_agreement(float(outcome.step.chain.distribution @ bellman.cost), outcome, tolerance)
     performance = performance_of(outcome.step.chain, "optimal", blocking=blocking)
-    _require_agreement(performance, outcome, tolerance)
     values = (outcome.values - outcome.values[0]).reshape(space.shape)
     values.setflags(write=False)
     policy = Tabular(system, outcome.step.cores.reshape(-1, *space.shape), whole_cores, "optimal")
-    return Solution(
-        system, policy, performance, outcome.step.bounds, values, outcome.iterations, chosen.name
-    )
+    return Solution(system, policy, performance, outcome.step.bounds, values, outcome.iterations, chosen.name)
 
 
 def _suited(system: System, space: StateSpace) -> Solver:
@@ -181,13 +179,13 @@ def _suited(system: System, space: StateSpace) -> Solver:
     return ModifiedPolicyIteration()
 
 
-def _require_agreement(performance: Performance, outcome: Outcome, tolerance: float) -> None:
-    """Raise unless the policy's own cost, computed apart, lies within the bounds."""
+def _require_agreement(mean: float, outcome: Outcome, tolerance: float) -> None:
+    """Raise unless the policy's own cost, computed apart from its distribution, lies within the bounds."""
     low, high = outcome.step.bounds
     slack = tolerance * max(1.0, abs(high)) + outcome.step.rounding
-    if not low - slack <= performance.mean_cost <= high + slack:
+    if not low - slack <= mean <= high + slack:
         raise NotConverged(
-            f"the policy found costs {performance.mean_cost:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
+            f"the policy found costs {mean:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
         )
 
 

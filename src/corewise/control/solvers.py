@@ -3,12 +3,12 @@
 All three apply the Bellman operator until its certified bounds meet; they differ in what they do between two
 applications to the values of the policy just found.
 
-- `ModifiedPolicyIteration` sweeps over them a few times. The mean cost that a sweep needs is π·(f + QV), with the
-  stationary distribution π kept up by a cycle of its own; it is wrong only to second order in the errors of π and
-  V. Sweeps go in order of rising counts, so that what is known at few jobs reaches many in one sweep: at light
-  load four applications suffice. The default.
-- `PolicyIteration` computes them exactly by a sparse factorisation now and then. At high load, where sweeps alone
-  take long to settle, it is the quicker one; it is chosen there.
+- `ModifiedPolicyIteration` sweeps over them a few times. The mean cost that a sweep needs is π·(f + QV),
+  with the stationary distribution π kept up by a cycle of its own; it is wrong only to second order in the
+  errors of π and V. Sweeps go in order of rising counts, so that what is known at few jobs reaches many in
+  one sweep: at light load four applications suffice. The default.
+- `PolicyIteration` computes them exactly by a sparse factorisation now and then. At high load, where sweeps
+  alone take long to settle, it is the quicker one; it is chosen there.
 - `RelativeValueIteration` takes one step of the uniformised chain. Slow, simple, and known to converge: the
   reference.
 
@@ -100,9 +100,9 @@ class ModifiedPolicyIteration:
 class PolicyIteration:
     """Exact values of a policy, then a few improvements with sweeps between, and again.
 
-    For up to two classes, or a small box. Improving once per factorisation would be Howard's algorithm; where
-    many splits are nearly tied (equal sizes, more jobs than cores) it takes tens of factorisations, and the sweeps
-    settle the ties for a hundredth of the price.
+    For up to two classes, or a small box. Improving once per factorisation would be Howard's algorithm;
+    where many splits are nearly tied (equal sizes, more jobs than cores) it takes tens of factorisations,
+    and the sweeps settle the ties for a hundredth of the price.
 
     Parameters
     ----------

@@ -14,7 +14,10 @@ def finite(value: object, what: str, error: type[InvalidInput] = InvalidInput) -
     """Return `value` as a float if it is a finite real number; a boolean or a string is not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise error(f"{what} must be a number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise error(f"{what} must be finite, got {value!r}")
     return number

@@ -109,6 +109,8 @@ def save_system(system: System, path: str | os.PathLike[str]) -> None:
 
 def system_to_mapping(system: System) -> dict[str, Any]:
     """Return the system as a plain mapping of the file's shape, which JSON can hold."""
+    if not isinstance(system, System):
+        raise InvalidSystem(f"expected a System, got {system!r}")
     mapping: dict[str, Any] = {
         "cores": int(system.cores) if system.cores.is_integer() else system.cores,
         "class": [

@@ -35,7 +35,9 @@ class StateSpace:
         else:
             numbers = (checks.count(capacity, "capacity"),) * classes
         if len(numbers) != classes:
-            raise InvalidInput(f"capacity needs one number or {classes}, one for each class, got {list(numbers)}")
+            raise InvalidInput(
+                f"capacity needs one number or {classes}, one for each class, got {list(numbers)}"
+            )
         space = cls(numbers)
         space.require_memory()
         return space
@@ -66,7 +68,7 @@ class StateSpace:
 
     def contains(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which counts of shape (…, K) lie in the box."""
-        return np.all((counts >= 0) & (counts <= np.array(self.capacity)), axis=-1)
+        return np.asarray(np.all((counts >= 0) & (counts <= np.array(self.capacity)), axis=-1))
 
     def edge(self, i: int) -> NDArray[np.bool_]:
         """Return which states are at the capacity of class i."""
@@ -80,9 +82,10 @@ class StateSpace:
             most = available // per_state
             raise BoxTooLarge(
                 f"a box of {' × '.join(map(str, self.shape))} = {self.size:,} states needs about "
-                f"{self.size * per_state / 2**30:,.1f} GiB, and this machine has {available / 2**30:,.1f} GiB for it "
-                f"(about {most:,} states). Give a smaller capacity, merge classes, or use an index policy such as "
-                f"whittle, which needs no states"
+                f"{self.size * per_state / 2**30:,.1f} GiB, and this machine has "
+                f"{available / 2**30:,.1f} GiB for it "
+                f"(about {most:,} states). Give a smaller capacity, merge classes, or use an index "
+                f"policy such as whittle, which needs no states"
             )
 
 

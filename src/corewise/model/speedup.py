@@ -233,7 +233,8 @@ class Tabulated(SpeedUp):
             if z <= 1.0 and abs(s - z) > 1e-9:
                 hint = "; divide throughputs by the one at one core" if z == 1.0 else ""
                 raise InvalidCurve(
-                    f"tabulated speed-up at {z:g} cores must be {z:g} (s(z) = z up to one core), got {s:g}{hint}"
+                    f"tabulated speed-up at {z:g} cores must be {z:g} (s(z) = z up to one core), "
+                    f"got {s:g}{hint}"
                 )
             pairs.append((z, s))
         object.__setattr__(self, "points", tuple(sorted(pairs)))
@@ -303,7 +304,9 @@ def _check_shape(curve: SpeedUp, cores: float) -> None:
     off = np.abs(s - z)[low]
     if off.max() > 1e-9:
         at = z[low][off.argmax()]
-        raise InvalidCurve(f"{name}: s(z) must be z up to one core, but s({at:g}) = {s[low][off.argmax()]:.12g}")
+        raise InvalidCurve(
+            f"{name}: s(z) must be z up to one core, but s({at:g}) = {s[low][off.argmax()]:.12g}"
+        )
     slopes = np.diff(s) / np.diff(z)
     if slopes.min() < -1e-9:
         at = z[slopes.argmin()]
@@ -323,7 +326,8 @@ def _check_gradient(curve: SpeedUp, cores: float) -> None:
         gradient = np.asarray(curve.gradient(z), dtype=np.float64)
     if gradient.shape != (z.size, len(curve.bounds)):
         raise InvalidCurve(
-            f"{name}: gradient of {z.size} widths has shape {gradient.shape}, not {(z.size, len(curve.bounds))}"
+            f"{name}: gradient of {z.size} widths has shape {gradient.shape}, "
+            f"not {(z.size, len(curve.bounds))}"
         )
     if not np.all(np.isfinite(gradient)):
         raise InvalidCurve(f"{name}: not Lipschitz in its parameters, ds/dθ is not finite")

@@ -48,7 +48,8 @@ class JobClass:
             raise InvalidSystem(f"a class needs a name that is not empty, got {self.name!r}")
         if any(mark in self.name for mark in ",:\n\r\t") or self.name != self.name.strip():
             raise InvalidSystem(
-                f"class name {self.name!r} may not hold a comma, a colon or a line break, nor start or end blank"
+                f"class name {self.name!r} may not hold a comma, a colon or a line break, "
+                f"nor start or end blank"
             )
         for field in ("arrival_rate", "size_rate", "weight"):
             value = checks.positive(getattr(self, field), f"class {self.name!r}: {field}", InvalidSystem)
@@ -115,7 +116,8 @@ class System:
         for change in self.changes:
             if change.name not in self.names:
                 raise InvalidSystem(
-                    f"change at {change.time!r}: unknown class {change.name!r}{nearest(change.name, self.names)}"
+                    f"change at {change.time!r}: unknown class {change.name!r}"
+                    f"{nearest(change.name, self.names)}"
                 )
             time = checks.positive(change.time, f"class {change.name!r}: time of change", InvalidSystem)
             if time < latest:
@@ -137,7 +139,9 @@ class System:
         """Return the system in one paragraph."""
         lines = [f"{self.cores:g} cores, {len(self.classes)} classes, load {self.load:.4g}"]
         for job_class in self.classes:
-            parameters = ", ".join(f"{name}={value:g}" for name, value in job_class.speedup.parameters.items())
+            parameters = ", ".join(
+                f"{name}={value:g}" for name, value in job_class.speedup.parameters.items()
+            )
             lines.append(
                 f"  {job_class.name}: λ = {job_class.arrival_rate:g}, μ = {job_class.size_rate:g}, "
                 f"{job_class.speedup.family}({parameters}), weight {job_class.weight:g}"

@@ -28,6 +28,8 @@ _FEWEST_JOBS = 10
 
 def require_two_classes(system: System) -> None:
     """Raise `InvalidInput` unless the system has the two classes that the axes need."""
+    if not isinstance(system, System):
+        raise InvalidInput(f"expected a System, got {system!r}")
     if len(system.classes) != 2:
         names = ", ".join(system.names)
         raise InvalidInput(f"a heat map needs two classes, the system has {len(system.classes)}: {names}")

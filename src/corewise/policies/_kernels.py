@@ -1,8 +1,8 @@
 """Compiled water-filling; see `corewise.policies.waterfill` for the mathematics.
 
-The price is carried as t = 1/√η, in which demand rises and Amdahl's is linear; class i, with offer ω_i, starts
-to buy at t_i = 1/√ω_i. The demands of all classes come as three plain arrays, because a kernel that reads array
-fields of a tuple counts references on every access, at many times the cost of the arithmetic:
+The price is carried as t = 1/√η, in which demand rises and Amdahl's is linear; class i, with offer ω_i,
+starts to buy at t_i = 1/√ω_i. The demands of all classes come as three plain arrays, because a kernel that
+reads array fields of a tuple counts references on every access, at many times the cost of the arithmetic:
 
 - ``tails[i]`` = (kind, a, b, root, widest): the tail is bought from t = t_i · root on,
 - ``pieces[i, k]`` = (root, width): a piece of slope m is bought at t = t_i · root, root = 1/√m,
@@ -15,14 +15,18 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 __all__ = ["INVERSE_ROOT", "NO_TAIL", "POWER", "SAMPLED", "split_closed_states", "split_states"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
 
 
 @njit(cache=True)
-def _curved(tails, nodes, i, ratio):
+def _curved(tails: Floats, nodes: Floats, i: int, ratio: float) -> tuple[float, float]:
     """Return extra and d extra / d log t of a power or sampled tail at ratio = t / t_i."""
     price = 1.0 / (ratio * ratio)
     if tails[i, 0] == POWER:
@@ -42,7 +46,7 @@ def _curved(tails, nodes, i, ratio):
 
 
 @njit(cache=True)
-def _width(tails, pieces, nodes, i, start, t, most):
+def _width(tails: Floats, pieces: Floats, nodes: Floats, i: int, start: float, t: float, most: bool) -> float:
     """Return the width a class-i job takes at t: the least, or the most where demand jumps."""
     width = 0.0
     for k in range(pieces.shape[1]):
@@ -62,7 +66,9 @@ def _width(tails, pieces, nodes, i, start, t, most):
 
 
 @njit(cache=True)
-def _total(tails, pieces, nodes, counts, starts, t, most):
+def _total(
+    tails: Floats, pieces: Floats, nodes: Floats, counts: Ints, starts: Floats, t: float, most: bool
+) -> float:
     total = 0.0
     for i in range(counts.size):
         if counts[i] > 0:
@@ -71,7 +77,17 @@ def _total(tails, pieces, nodes, counts, starts, t, most):
 
 
 @njit(cache=True)
-def _settle(tails, pieces, nodes, counts, starts, t, budget, ranks, cores):
+def _settle(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    t: float,
+    budget: float,
+    ranks: Ints,
+    cores: Floats,
+) -> None:
     """Give everybody the least demand at t, and share what is left of the budget over the jumps there."""
     left = budget
     for i in range(counts.size):
@@ -95,31 +111,32 @@ def _settle(tails, pieces, nodes, counts, starts, t, budget, ranks, cores):
 
 
 @njit(cache=True)
-def _rise(tails, nodes, i, start, t):
+def _rise(tails: Floats, nodes: Floats, i: int, start: float, t: float) -> float:
     """Return d width / d log t of a class-i job, from its tail."""
     if tails[i, 0] == NO_TAIL or not start * tails[i, 3] < t:
         return 0.0
     if tails[i, 0] == INVERSE_ROOT:
-        return tails[i, 1] * (t / start)
+        return float(tails[i, 1] * (t / start))
     return _curved(tails, nodes, i, t / start)[1]
 
 
 @njit(cache=True)
-def _spread(tails, nodes, counts, starts, t, rest, cores):
-    """Hand out what rounding left of the budget where a little more or less costs nothing: along the tails."""
-    rise = 0.0
-    for i in range(counts.size):
-        if counts[i] > 0:
-            rise += counts[i] * _rise(tails, nodes, i, starts[i], t)
-    if rise > 0.0:
-        for i in range(counts.size):
-            if counts[i] > 0:
-                cores[i] += rest * (counts[i] * _rise(tails, nodes, i, starts[i], t) / rise)
+def _curved_split(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    low: float,
+    high: float,
+    budget: float,
+    cores: Floats,
+) -> None:
+    """Write the split at the t in (low, high) at which demand meets the budget: Newton in log t, safeguarded.
 
-
-@njit(cache=True)
-def _curved_level(tails, pieces, nodes, counts, starts, low, high, budget):
-    """Return t in (low, high) at which demand meets the budget: safeguarded Newton in its logarithm."""
+    A tail may be so nearly straight that demand leaps over the budget between two neighbouring numbers; the
+    split is then taken between the demands on either side.
+    """
     ceiling = high
     if math.isinf(ceiling):
         ceiling = 8.0 * low
@@ -131,23 +148,43 @@ def _curved_level(tails, pieces, nodes, counts, starts, low, high, budget):
         t = math.exp(u)
         total = _total(tails, pieces, nodes, counts, starts, t, False)
         if abs(total - budget) <= 1e-14 * budget:
+            bottom = top = u
             break
         if total < budget:
             bottom = u
         else:
             top = u
-        if top - bottom <= 4e-16 * max(abs(top), 1.0):
+        if top - bottom <= 4e-16 * max(abs(top), abs(bottom)):
             break
         rise = 0.0
         for i in range(counts.size):
-            rise += counts[i] * _rise(tails, nodes, i, starts[i], t)
+            if counts[i] > 0:
+                rise += counts[i] * _rise(tails, nodes, i, starts[i], t)
         step = u - total * math.log(total / budget) / rise if rise > 0.0 else top
         u = step if bottom < step < top else 0.5 * (bottom + top)
-    return math.exp(u)
+    below, above = math.exp(bottom), math.exp(top)
+    under = _total(tails, pieces, nodes, counts, starts, below, False)
+    over = _total(tails, pieces, nodes, counts, starts, above, False)
+    share = (budget - under) / (over - under) if over > under else 0.0
+    for i in range(counts.size):
+        cores[i] = 0.0
+        if counts[i] > 0:
+            least = _width(tails, pieces, nodes, i, starts[i], below, False)
+            most = _width(tails, pieces, nodes, i, starts[i], above, False)
+            cores[i] = counts[i] * (least + share * (most - least))
 
 
 @njit(cache=True)
-def _split(tails, pieces, nodes, counts, starts, budget, ranks, cores):
+def _split(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    budget: float,
+    ranks: Ints,
+    cores: Floats,
+) -> None:
     """Write the best split of `budget` cores into `cores`."""
     low, high = 0.0, math.inf
     for i in range(counts.size):
@@ -182,20 +219,32 @@ def _split(tails, pieces, nodes, counts, starts, budget, ranks, cores):
                 else:
                     curved = True
     if curved:
-        t = _curved_level(tails, pieces, nodes, counts, starts, low, high, budget)
-    else:
-        t = min(max((budget - constant) / factor, low), high)
+        _curved_split(tails, pieces, nodes, counts, starts, low, high, budget, cores)
+        return
+    t = min(max((budget - constant) / factor, low), high)
     total = 0.0
     for i in range(counts.size):
         cores[i] = 0.0
         if counts[i] > 0:
             cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
             total += cores[i]
-    _spread(tails, nodes, counts, starts, t, budget - total, cores)
+    for i in range(counts.size):
+        if counts[i] > 0:
+            rise = counts[i] * _rise(tails, nodes, i, starts[i], t)
+            cores[i] += (budget - total) * (rise / (factor * t))
 
 
 @njit(cache=True)
-def split_states(tails, pieces, nodes, counts, offers, budget, ranks, cores):
+def split_states(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    offers: Floats,
+    budget: Floats,
+    ranks: Ints,
+    cores: Floats,
+) -> None:
     """Split the cores of every state; counts, offers and cores of shape (K, states)."""
     classes, states = counts.shape
     n = np.empty(classes, dtype=np.int64)
@@ -222,7 +271,9 @@ def split_states(tails, pieces, nodes, counts, offers, budget, ranks, cores):
 
 
 @njit(cache=True)
-def split_closed_states(tails, pieces, counts, offers, budget, cores):
+def split_closed_states(
+    tails: Floats, pieces: Floats, counts: Ints, offers: Floats, budget: Floats, cores: Floats
+) -> None:
     """Do as `split_states`, for classes with at most one piece and an Amdahl tail; ties in proportion.
 
     The same water level, written flat: this is the inner loop of the Bellman operator, and calls would cost

@@ -1,9 +1,9 @@
 """What a policy is: a rule, and the rule bound to a system.
 
 A policy is a rule for any system; ``policy.on(system)`` binds it. The bound policy answers
-``allocate(counts)``: how many cores each class holds when the counts of jobs are these. Within a class the cores
-are shared equally. A bound policy keeps the system it was made for, so a rule computed from estimated curves
-runs on a plant with other curves, and the truth never leaks into it.
+``allocate(counts)``: how many cores each class holds when the counts of jobs are these. Within a class the
+cores are shared equally. A bound policy keeps the system it was made for, so a rule computed from estimated
+curves runs on a plant with other curves, and the truth never leaks into it.
 
 No policy made here idles a core while a job is present.
 """
@@ -60,7 +60,9 @@ class BoundPolicy:
         jobs = np.asarray(counts)
         classes = len(self.system.classes)
         if jobs.ndim == 0 or jobs.shape[-1] != classes:
-            raise InvalidInput(f"counts must have {classes} numbers, one for each class, got shape {jobs.shape}")
+            raise InvalidInput(
+                f"counts must have {classes} numbers, one for each class, got shape {jobs.shape}"
+            )
         whole = jobs.astype(np.int64) if jobs.dtype.kind in "iuf" else None
         if whole is None or np.any(whole != jobs) or np.any(whole < 0):
             raise InvalidInput(f"counts must be whole numbers of zero or more, got {counts!r}")

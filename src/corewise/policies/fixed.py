@@ -34,7 +34,9 @@ class Fixed:
         values = tuple(checks.within(share, 0.0, 1.0, "fixed share", InvalidPolicy) for share in shares)
         total = math.fsum(values)
         if abs(total - 1.0) > 1e-9:
-            raise InvalidPolicy(f"fixed shares must sum to one, got {list(values)}, which sum to {total:.10g}")
+            raise InvalidPolicy(
+                f"fixed shares must sum to one, got {list(values)}, which sum to {total:.10g}"
+            )
         object.__setattr__(self, "shares", values)
 
     @property
@@ -55,7 +57,9 @@ class Fixed:
             held = np.where(counts > 0, shares, 0.0)
             total = held.sum(axis=0)
             return np.where(
-                total > 0.0, system.cores * held / np.where(total > 0.0, total, 1.0), equal_share(counts, system.cores)
+                total > 0.0,
+                system.cores * held / np.where(total > 0.0, total, 1.0),
+                equal_share(counts, system.cores),
             )
 
         return BoundPolicy(system, self.name, rule)

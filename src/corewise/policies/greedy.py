@@ -17,10 +17,10 @@ __all__ = ["Greedy"]
 
 @dataclass(frozen=True)
 class Greedy:
-    """Maximise the rate Σ h_i n_i μ_i s_i(x_i/n_i) at which cost leaves; ties to the least parallelisable class.
+    """Maximise the rate Σ h_i n_i μ_i s_i(x_i/n_i) at which cost leaves.
 
-    With equal weights this is GREEDY* of B. Berg, J.-P. Dorsman, M. Harchol-Balter (2017). A class is less
-    parallelisable than another if its jobs are slower on all cores.
+    Ties go to the least parallelisable class, the one whose jobs are slowest on all cores. With equal weights
+    this is GREEDY* of B. Berg, J.-P. Dorsman, M. Harchol-Balter (2017).
     """
 
     name: str = "greedy"

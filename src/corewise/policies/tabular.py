@@ -54,7 +54,9 @@ class Tabular:
         if table.ndim != classes + 1 or table.shape[0] != classes:
             raise InvalidPolicy(f"a table for {classes} classes cannot have shape {table.shape}")
         total = table.sum(axis=0).ravel()[1:]
-        if not np.all(table >= 0.0) or not np.all(np.abs(total - self.system.cores) <= 1e-6 * self.system.cores):
+        if not np.all(table >= 0.0) or not np.all(
+            np.abs(total - self.system.cores) <= 1e-6 * self.system.cores
+        ):
             raise InvalidPolicy(f"the cores of some state of the table do not sum to {self.system.cores:g}")
         table.setflags(write=False)
         object.__setattr__(self, "cores", table)

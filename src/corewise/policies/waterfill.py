@@ -108,9 +108,7 @@ def split(
         _kernels.split_closed_states(shapes.tails, shapes.pieces, counts, offers, budget, cores)
     else:
         order = np.zeros(len(counts), dtype=np.int64) if ranks is None else ranks
-        _kernels.split_states(
-            shapes.tails, shapes.pieces, shapes.nodes, counts, offers, budget, order, cores
-        )
+        _kernels.split_states(shapes.tails, shapes.pieces, shapes.nodes, counts, offers, budget, order, cores)
     return cores
 
 
@@ -155,9 +153,10 @@ def index_shapes(system: System) -> Shapes:
 def duality_gap(system: System, counts: NDArray[np.int64], prices: Array, cores: Array) -> Array:
     """Return, for every state, a bound on what a better split could add to Σ ω_i n_i s_i(x_i/n_i).
 
-    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). Only classes with a sampled
-    tail can fall short, so only their maximum is searched for beyond the width they got: the concave function is
-    bounded by its tangents at the ends of ever shorter intervals. Zero for systems without such classes.
+    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). Only classes with a
+    sampled tail can fall short, so only their maximum is searched for beyond the width they got: the
+    concave function is bounded by its tangents at the ends of ever shorter intervals. Zero for systems
+    without such classes.
     """
     gap = np.zeros(counts.shape[1])
     if not any(_marginal(job_class.speedup, system.cores).tail == SAMPLED for job_class in system.classes):
@@ -185,7 +184,7 @@ def _conjugate(curve: SpeedUp, price: Array, eta: Array, cores: float) -> Array:
         low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     at_low = price * curve.rate(low) - eta * low
     tangent = at_low + np.maximum(price * curve.slope(low) - eta, 0.0) * (high - low)
-    return np.maximum(tangent, price * curve.rate(high) - eta * high)
+    return np.asarray(np.maximum(tangent, price * curve.rate(high) - eta * high))
 
 
 @singledispatch

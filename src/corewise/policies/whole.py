@@ -30,7 +30,7 @@ def round_cores(cores: Array) -> Array:
     floors = np.floor(cores + 1e-9)
     missing = np.rint(cores.sum(axis=0) - floors.sum(axis=0))
     rank = np.argsort(np.argsort(floors - cores, axis=0, kind="stable"), axis=0, kind="stable")
-    return floors + (rank < missing)
+    return np.asarray(floors + (rank < missing))
 
 
 @dataclass(frozen=True)

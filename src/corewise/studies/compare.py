@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from corewise.analysis.bounds import lower_bound
 from corewise.analysis.performance import evaluate
 from corewise.control.solution import Solution, solve
-from corewise.errors import InvalidPolicy, UnstablePolicy
+from corewise.errors import InvalidInput, InvalidPolicy, UnstablePolicy
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
@@ -109,6 +109,8 @@ def compare(
     UnstableSystem
         If no policy keeps up. A policy that does not, where another could, gives a row with ``stable=False``.
     """
+    if not isinstance(system, System):
+        raise InvalidInput(f"expected a System, got {system!r}")
     chosen = _usual(system) if policies is None else _checked(policies, system)
     best = solve(system, capacity=capacity)
     rows = [Row("optimal", best.mean_jobs, best.mean_response_time, best.mean_cost, 0.0, stable=True)]
