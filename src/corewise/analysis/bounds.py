@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from corewise.model.speedup import Array
-from corewise.model.system import JobClass, System
+from corewise.model.system import JobClass, System, require_system
 
 __all__ = ["lower_bound"]
 
@@ -28,6 +28,7 @@ _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 def lower_bound(system: System) -> float:
     """Return a mean cost that no policy can undercut on a stable system."""
+    require_system(system)
     system.require_stable()
     return max(_fixed_widths(system), _perfect_speedup(system))
 

@@ -30,7 +30,7 @@ _ROUNDS = 24
 
 def first_guess(system: System) -> StateSpace:
     """Return a box to begin with: the mean and seven deviations of an infinite pool, and a geometric tail."""
-    tail = min(math.log(1e-6) / math.log(system.load), 40.0)
+    tail = min(math.log(1e-6) / math.log(max(system.load, 1e-6)), 40.0)
     sizes = []
     for job_class in system.classes:
         mean = job_class.work_rate
@@ -72,7 +72,7 @@ def fitted_box(
                 continue
             decay = _decay(space, distribution, i)
             wanted = sizes[i] * 2
-            if decay < 0.98:
+            if decay < 0.9995:
                 aim = EDGE_EFFECT * (1.0 - system.load) / (4.0 * sizes[i])
                 wanted = sizes[i] + 4 + math.ceil(1.1 * math.log(aim / now[i]) / math.log(decay))
             flat[i] = flat[i] + 1 if edges and decay > 0.999 and now[i] > 0.6 * edges[-1][i] else 0

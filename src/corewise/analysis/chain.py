@@ -46,6 +46,7 @@ __all__ = ["Chain"]
 _DIRECT_STATES = 20_000
 _IMBALANCE = 1e-14
 _PATIENCE = 50
+_REFINEMENTS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,9 @@ class Chain:
         """Return J = π f and the relative values V, zero at the reference state; direct only."""
         mean = float(self._factored @ cost)
         values = np.zeros(self.space.size)
-        values[self._others] = self._factors.solve((cost - mean)[self._others])
+        for _ in range(_REFINEMENTS):
+            rest = cost - mean + self.generator @ values
+            values[self._others] += self._factors.solve(rest[self._others])
         return mean, values
 
     @cached_property

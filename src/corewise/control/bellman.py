@@ -31,7 +31,7 @@ from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
-from corewise.policies.waterfill import duality_gap, marginal_shapes, split
+from corewise.policies.waterfill import certified_split, marginal_shapes
 from corewise.policies.whole import require_whole, round_cores
 
 __all__ = ["Bellman", "Step"]
@@ -54,7 +54,9 @@ class Step:
     bounds : tuple of float
         Certified bounds on J*, rounding included.
     rounding : float
-        How much of their distance rounding may account for.
+        How much of their distance is allowance for rounding.
+    gap : float
+        How far some split may be from the best; zero for curves with closed forms.
     """
 
     cores: Array
@@ -62,6 +64,7 @@ class Step:
     drift: Array
     bounds: tuple[float, float]
     rounding: float
+    gap: float
 
     @property
     def span(self) -> float:
@@ -70,7 +73,7 @@ class Step:
 
     def settled(self, tolerance: float) -> bool:
         """Return whether the bounds are within `tolerance` (relative above one) but for rounding."""
-        return self.span - self.rounding <= tolerance * max(1.0, abs(self.bounds[1]))
+        return self.span <= tolerance * max(1.0, abs(self.bounds[1])) + 2.0 * self.rounding
 
 
 class Bellman:
@@ -92,7 +95,6 @@ class Bellman:
             self._cores = round_cores(equal_share(space.counts, system.cores))
         else:
             self._shapes = marginal_shapes(system)
-            self._budget = np.full(space.size, system.cores)
 
     def __call__(self, values: Array, guess: Array | None = None) -> Step:
         """Apply the operator to `values`; `guess` is a distribution near that of the policy found."""
@@ -103,13 +105,12 @@ class Bellman:
             _kernels.improve_whole(self._table, self._offers, space.counts, self._cores)
             cores = self._cores.copy()
         else:
-            cores = split(self._shapes, space.counts, self._offers, self._budget)
-            gap = duality_gap(system, space.counts, self._offers, cores)
+            cores, gap = certified_split(system, self._shapes, space.counts, self._offers)
         chain = Chain(system, space, departure_rates(system, space.counts, cores), guess)
         drift = self.apply(chain, values)
         rounding = 4.0 * _EPSILON * (2.0 * chain.outflow * np.abs(values) + self.cost)
         low, high = float(np.min(drift - gap - rounding)), float(np.max(drift + rounding))
-        return Step(cores, chain, drift, (low, high), 2.0 * float(rounding.max()))
+        return Step(cores, chain, drift, (low, high), 2.0 * float(rounding.max()), float(np.max(gap)))
 
     def apply(self, chain: Chain, values: Array) -> Array:
         """Return f + QV for the chain of a policy."""

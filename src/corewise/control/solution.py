@@ -16,7 +16,7 @@ from corewise.errors import InvalidInput, NotConverged
 from corewise.model import checks
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
@@ -127,12 +127,15 @@ def solve(
     NotConverged
         If the bounds do not meet.
     """
+    require_system(system)
     system.require_stable()
     checks.positive(tolerance, "tolerance")
     if whole_cores:
         require_whole(system)
     if start is not None and not isinstance(start, Solution):
         raise InvalidInput(f"start must be an earlier Solution, got {start!r}")
+    if solver is not None and (isinstance(solver, type) or not isinstance(solver, Solver)):
+        raise InvalidInput(f"solver must be an object such as PolicyIteration(), got {solver!r}")
     if capacity is not None:
         space = StateSpace.of(capacity, len(system.classes))
         return _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=True)

@@ -18,7 +18,7 @@ Paper: section 4.3, Algorithm 2 (value iteration).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class Outcome:
     iterations: int
 
 
+@runtime_checkable
 class Solver(Protocol):
     """What `solve` asks of a solver."""
 
@@ -83,17 +84,17 @@ class ModifiedPolicyIteration:
         """Apply the operator until its bounds are within `tolerance`."""
         held = bellman.cost.copy() if values is None else values.copy()
         prob: Array | None = None
-        span = np.inf
+        watch = _Watch(self.name)
         for k in range(self.rounds):
             step = bellman(held, prob)
             if step.settled(tolerance):
                 return Outcome(step, held, k + 1)
-            span = step.span
+            watch(step)
             prob = step.chain.relaxed(8 if prob is None else 2, prob)
             mean = float(prob @ step.drift)
             bellman.sweep(step.chain, held, mean, min(int(self.sweeps * 1.5 ** min(k, 50)), 10 * self.sweeps))
             held -= held[0]
-        raise NotConverged(_unsettled(self.name, self.rounds, span))
+        raise watch.unsettled()
 
 
 @dataclass(frozen=True)
@@ -139,18 +140,19 @@ class PolicyIteration:
                 f"{self.name} would factorise a matrix over {chain.space.size:,} states of "
                 f"{len(chain.space.capacity)} classes; use ModifiedPolicyIteration() or a smaller capacity"
             )
-        span = np.inf
+        watch = _Watch(self.name)
         for k in range(self.rounds):
             mean, held = chain.values(bellman.cost)
             for j in range(self.improvements):
                 step = bellman(held)
                 if step.settled(tolerance):
                     return Outcome(step, held, k * self.improvements + j + 1)
-                span, chain = step.span, step.chain
+                watch(step)
+                chain = step.chain
                 if j + 1 < self.improvements:
                     bellman.sweep(chain, held, mean, self.sweeps)
                     held -= held[0]
-        raise NotConverged(_unsettled(self.name, self.rounds * self.improvements, span))
+        raise watch.unsettled()
 
 
 @dataclass(frozen=True)
@@ -171,16 +173,46 @@ class RelativeValueIteration:
         """Apply the operator until its bounds are within `tolerance`."""
         held = np.zeros(bellman.space.size) if values is None else values.copy()
         rate = uniformisation_constant(bellman.system)
-        span = np.inf
+        watch = _Watch(self.name)
         for k in range(self.rounds):
             step = bellman(held)
             if step.settled(tolerance):
                 return Outcome(step, held, k + 1)
-            span = step.span
+            watch(step)
             held += step.drift / rate
             held -= held[0]
-        raise NotConverged(_unsettled(self.name, self.rounds, span))
+        raise watch.unsettled()
 
 
-def _unsettled(name: str, rounds: int, span: float) -> str:
-    return f"{name} ended after {rounds:,} rounds with bounds {span:.3g} apart"
+class _Watch:
+    """Sees to it that the bounds keep closing, and says what is wrong when they do not."""
+
+    patience = 100
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rounds = 0
+        self.best = np.inf
+        self.since = 0
+        self.gap = 0.0
+
+    def __call__(self, step: Step) -> None:
+        """Take note of a step; raise if the bounds have not closed for long, or are not numbers."""
+        self.rounds += 1
+        self.since = 0 if step.span < 0.999 * self.best else self.since + 1
+        self.best = min(self.best, step.span)
+        self.gap = step.gap
+        if self.since >= self.patience or not np.isfinite(step.span):
+            raise self.unsettled()
+
+    def unsettled(self) -> NotConverged:
+        """Return the error to raise when the bounds have not met."""
+        reason = ""
+        if self.gap > 0.1 * self.best:
+            reason = (
+                f"; {self.gap:.3g} of it is the error of a split between curves without a closed form: "
+                f"give their slope_above, or a larger tolerance"
+            )
+        return NotConverged(
+            f"{self.name} ended after {self.rounds:,} rounds with bounds {self.best:.3g} apart{reason}"
+        )

@@ -84,8 +84,8 @@ class StateSpace:
                 f"a box of {' × '.join(map(str, self.shape))} = {self.size:,} states needs about "
                 f"{self.size * per_state / 2**30:,.1f} GiB, and this machine has "
                 f"{available / 2**30:,.1f} GiB for it "
-                f"(about {most:,} states). Give a smaller capacity, merge classes, or use an index "
-                f"policy such as whittle, which needs no states"
+                f"(about {most:,} states). Give a smaller capacity, or merge classes that are "
+                f"alike; the whittle policy itself can be applied without any table of states"
             )
 
 

@@ -73,8 +73,12 @@ class SpeedUp(ABC):
         """Return s(z) for z ≥ 1."""
 
     def slope_above(self, z: Array) -> Array:
-        """Return the right-hand slope ds/dz for z ≥ 1; by differences unless a family gives it."""
-        step = 1e-6 * z
+        """Return the right-hand slope ds/dz for z ≥ 1; by differences unless a family gives it.
+
+        The step is a power of two near z · 1e-8, so that differences along straight pieces are exact. Give
+        the slope of a curve with kinks: differences smear them.
+        """
+        step = np.exp2(np.floor(np.log2(z)) - 27.0)
         return (self.rate_above(z + step) - self.rate_above(z)) / step
 
     def gradient_above(self, z: Array) -> Array:

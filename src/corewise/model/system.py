@@ -16,7 +16,7 @@ from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
 from corewise.model import checks
 from corewise.model.speedup import Array, SpeedUp, check_curve
 
-__all__ = ["Change", "JobClass", "System"]
+__all__ = ["Change", "JobClass", "System", "require_system"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,12 @@ class Change:
     name: str
     speedup: SpeedUp
 
+    def __post_init__(self) -> None:
+        what = f"change of class {self.name!r}"
+        object.__setattr__(self, "time", checks.positive(self.time, f"{what}: time", InvalidSystem))
+        if not isinstance(self.speedup, SpeedUp):
+            raise InvalidSystem(f"{what}: speedup must be a SpeedUp curve, got {self.speedup!r}")
+
 
 @dataclass(frozen=True)
 class System:
@@ -94,6 +100,8 @@ class System:
         object.__setattr__(self, "cores", checks.positive(cores, "cores", InvalidSystem))
         if isinstance(classes, JobClass | str) or not isinstance(classes, Iterable):
             raise InvalidSystem(f"classes must be a list of JobClass, got {classes!r}")
+        if isinstance(changes, Change | str) or not isinstance(changes, Iterable):
+            raise InvalidSystem(f"changes must be a list of Change, got {changes!r}")
         object.__setattr__(self, "classes", tuple(classes))
         object.__setattr__(self, "changes", tuple(changes))
         self._check_classes()
@@ -114,15 +122,12 @@ class System:
     def _check_changes(self) -> None:
         latest = 0.0
         for change in self.changes:
-            if change.name not in self.names:
-                raise InvalidSystem(
-                    f"change at {change.time!r}: unknown class {change.name!r}"
-                    f"{nearest(change.name, self.names)}"
-                )
-            time = checks.positive(change.time, f"class {change.name!r}: time of change", InvalidSystem)
-            if time < latest:
-                raise InvalidSystem(f"changes must be in order of time, got {time:g} after {latest:g}")
-            latest = time
+            if not isinstance(change, Change):
+                raise InvalidSystem(f"changes must be Change objects, got {change!r}")
+            self.index(change.name)
+            if change.time < latest:
+                raise InvalidSystem(f"changes must be in order of time, got {change.time:g} after {latest:g}")
+            latest = change.time
             self._check_speedup(change.name, change.speedup)
 
     def _check_speedup(self, name: str, curve: SpeedUp) -> None:
@@ -151,7 +156,7 @@ class System:
     def index(self, name: str) -> int:
         """Return the position of the class of that name."""
         if name not in self.names:
-            raise InvalidSystem(f"unknown class {name!r}{nearest(name, self.names)}")
+            raise InvalidSystem(f"unknown class {name!r}{nearest(str(name), self.names)}")
         return self.names.index(name)
 
     @property
@@ -197,3 +202,9 @@ class System:
             for job_class in self.classes
         ]
         return System(self.cores, classes, self.changes)
+
+
+def require_system(value: object) -> None:
+    """Raise `InvalidSystem` unless `value` is a System."""
+    if not isinstance(value, System):
+        raise InvalidSystem(f"expected a System, got {value!r}")

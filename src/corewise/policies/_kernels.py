@@ -131,7 +131,7 @@ def _curved_split(
     high: float,
     budget: float,
     cores: Floats,
-) -> None:
+) -> float:
     """Write the split at the t in (low, high) at which demand meets the budget: Newton in log t, safeguarded.
 
     A tail may be so nearly straight that demand leaps over the budget between two neighbouring numbers; the
@@ -172,6 +172,7 @@ def _curved_split(
             least = _width(tails, pieces, nodes, i, starts[i], below, False)
             most = _width(tails, pieces, nodes, i, starts[i], above, False)
             cores[i] = counts[i] * (least + share * (most - least))
+    return above
 
 
 @njit(cache=True)
@@ -184,8 +185,8 @@ def _split(
     budget: float,
     ranks: Ints,
     cores: Floats,
-) -> None:
-    """Write the best split of `budget` cores into `cores`."""
+) -> float:
+    """Write the best split of `budget` cores into `cores`, and return its level t."""
     low, high = 0.0, math.inf
     for i in range(counts.size):
         if counts[i] == 0:
@@ -198,14 +199,14 @@ def _split(
                 high = t
             elif _total(tails, pieces, nodes, counts, starts, t, True) >= budget:
                 _settle(tails, pieces, nodes, counts, starts, t, budget, ranks, cores)
-                return
+                return float(t)
             else:
                 low = t
     if math.isinf(high) and (
         low == 0.0 or _total(tails, pieces, nodes, counts, starts, math.inf, False) <= budget
     ):
         _settle(tails, pieces, nodes, counts, starts, math.inf, budget, ranks, cores)
-        return
+        return math.inf
     constant, factor, curved = 0.0, 0.0, False
     for i in range(counts.size):
         if counts[i] > 0:
@@ -219,8 +220,7 @@ def _split(
                 else:
                     curved = True
     if curved:
-        _curved_split(tails, pieces, nodes, counts, starts, low, high, budget, cores)
-        return
+        return _curved_split(tails, pieces, nodes, counts, starts, low, high, budget, cores)
     t = min(max((budget - constant) / factor, low), high)
     total = 0.0
     for i in range(counts.size):
@@ -232,6 +232,7 @@ def _split(
         if counts[i] > 0:
             rise = counts[i] * _rise(tails, nodes, i, starts[i], t)
             cores[i] += (budget - total) * (rise / (factor * t))
+    return float(t)
 
 
 @njit(cache=True)
@@ -244,8 +245,12 @@ def split_states(
     budget: Floats,
     ranks: Ints,
     cores: Floats,
+    levels: Floats,
 ) -> None:
-    """Split the cores of every state; counts, offers and cores of shape (K, states)."""
+    """Split the cores of every state; counts, offers and cores of shape (K, states).
+
+    `levels` becomes the price η of each state, zero where one class alone takes all.
+    """
     classes, states = counts.shape
     n = np.empty(classes, dtype=np.int64)
     starts = np.empty(classes)
@@ -256,6 +261,7 @@ def split_states(
         for i in range(classes):
             n[i] = counts[i, s]
             cores[i, s] = 0.0
+            levels[s] = 0.0
             starts[i] = 1.0 / math.sqrt(offers[i, s]) if offers[i, s] > 0.0 else math.inf
             if n[i] > 0:
                 present += 1
@@ -265,7 +271,8 @@ def split_states(
         if present == 1:
             cores[only, s] = budget[s]
             continue
-        _split(tails, pieces, nodes, n, starts, budget[s], ranks, x)
+        t = _split(tails, pieces, nodes, n, starts, budget[s], ranks, x)
+        levels[s] = 1.0 / (t * t)
         for i in range(classes):
             cores[i, s] = x[i]
 

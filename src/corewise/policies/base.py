@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 
 __all__ = ["BoundPolicy", "Policy", "bind", "tabulate"]
 
@@ -82,6 +82,7 @@ def require_fit(made_for: System, system: System) -> None:
 
 def bind(policy: Policy, system: System) -> BoundPolicy:
     """Return `policy` on `system`, refusing what is not a policy."""
+    require_system(system)
     if isinstance(policy, type) or not isinstance(policy, Policy):
         raise InvalidPolicy(f"expected a policy such as Equi(), got {policy!r}")
     return policy.on(system)

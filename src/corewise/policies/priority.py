@@ -24,8 +24,10 @@ class Priority:
     order: tuple[str, ...]
 
     def __init__(self, order: Iterable[str]) -> None:
-        names = (order,) if isinstance(order, str) else tuple(order)
+        names = (order,) if isinstance(order, str) or not isinstance(order, Iterable) else tuple(order)
         for name in names:
+            if not isinstance(name, str):
+                raise InvalidPolicy(f"priority needs names of classes, got {name!r}")
             if names.count(name) > 1:
                 raise InvalidPolicy(f"priority names class {name!r} twice")
         object.__setattr__(self, "order", names)

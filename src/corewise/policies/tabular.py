@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -106,16 +107,23 @@ class Tabular:
     @classmethod
     def load(cls, path: str | Path) -> Tabular:
         """Read a policy written by `save`."""
+        content = read_bytes(path)
+        if not zipfile.is_zipfile(io.BytesIO(content)):
+            raise InvalidFile(f"{path} is not a saved policy")
         try:
-            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
-                about, cores = json.loads(str(file["about"])), file["cores"]
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                about, cores = (
+                    json.loads(str(file["about"])),
+                    file["cores"].astype(np.float64, casting="safe"),
+                )
+            if about["format"] != _FORMAT:
+                raise InvalidFile(f"{path} has the format {about['format']!r}, not {_FORMAT!r}")
+            return cls(
+                system_from_mapping(about["system"]), cores, bool(about["whole_cores"]), str(about["label"])
+            )
         except InvalidFile:
             raise
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise InvalidFile(f"{path} is not a saved policy: {error}") from None
-        if not isinstance(about, dict) or about.get("format") != _FORMAT:
-            raise InvalidFile(f"{path} is not a saved policy of the format {_FORMAT!r}")
-        try:
-            return cls(system_from_mapping(about["system"]), cores, about["whole_cores"], about["label"])
-        except (CorewiseError, KeyError) as error:
+        except (CorewiseError, ValueError, KeyError, TypeError, OSError, EOFError, zlib.error) as error:
             raise InvalidFile(f"{path} is not a usable policy: {error}") from None
+        except zipfile.BadZipFile as error:
+            raise InvalidFile(f"{path} is damaged: {error}") from None

@@ -20,7 +20,7 @@ At a price where demand jumps, what is left of the cores is split in proportion 
 order. At price zero every class would take more, so no core is ever idle.
 
 A sampled tail is exact only at its nodes; the loss in value is of second order in their distance. Where a
-bound must hold regardless, `duality_gap` measures that loss.
+bound must hold regardless, `certified_split` measures that loss.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from corewise.policies._kernels import INVERSE_ROOT, NO_TAIL, POWER, SAMPLED
 
 __all__ = [
     "Shapes",
-    "duality_gap",
+    "certified_split",
     "fill_in_order",
     "index_shapes",
     "least_parallel_first",
@@ -52,6 +52,8 @@ __all__ = [
 
 _NODES = 4097
 _LINEAR = 1e-12
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_REFINEMENTS = 45
 
 
 @dataclass(frozen=True)
@@ -102,14 +104,63 @@ def split(
     ranks : ndarray of int, shape (K,), optional
         Who goes first where demand jumps; in proportion to the jumps if not given.
     """
-    offers = np.ascontiguousarray(np.broadcast_to(prices.reshape(len(counts), -1), counts.shape))
-    cores = np.empty(counts.shape)
     if ranks is None and shapes.closed:
+        cores = np.empty(counts.shape)
+        offers = _offers(prices, counts)
         _kernels.split_closed_states(shapes.tails, shapes.pieces, counts, offers, budget, cores)
-    else:
-        order = np.zeros(len(counts), dtype=np.int64) if ranks is None else ranks
-        _kernels.split_states(shapes.tails, shapes.pieces, shapes.nodes, counts, offers, budget, order, cores)
-    return cores
+        return cores
+    return _split_with_levels(shapes, counts, prices, budget, ranks)[0]
+
+
+def _offers(prices: Array, counts: NDArray[np.int64]) -> Array:
+    return np.ascontiguousarray(np.broadcast_to(prices.reshape(len(counts), -1), counts.shape))
+
+
+def _split_with_levels(
+    shapes: Shapes,
+    counts: NDArray[np.int64],
+    prices: Array,
+    budget: Array,
+    ranks: NDArray[np.int64] | None,
+) -> tuple[Array, Array]:
+    """Return the cores per class and the price η of every state."""
+    order = np.zeros(len(counts), dtype=np.int64) if ranks is None else ranks
+    cores, levels = np.empty(counts.shape), np.empty(counts.shape[1])
+    _kernels.split_states(
+        shapes.tails,
+        shapes.pieces,
+        shapes.nodes,
+        counts,
+        _offers(prices, counts),
+        budget,
+        order,
+        cores,
+        levels,
+    )
+    return cores, levels
+
+
+def certified_split(
+    system: System, shapes: Shapes, counts: NDArray[np.int64], prices: Array
+) -> tuple[Array, Array | float]:
+    """Return the split of all cores, and for every state a bound on what a better one could add.
+
+    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). The bound is zero for
+    shapes without sampled tails, whose splits are exact, and where one class takes all.
+    """
+    budget = np.full(counts.shape[1], system.cores)
+    if not np.any(shapes.tails[:, 0] == SAMPLED):
+        return split(shapes, counts, prices, budget), 0.0
+    cores, eta = _split_with_levels(shapes, counts, prices, budget, None)
+    shared = np.flatnonzero((counts > 0).sum(axis=0) > 1)
+    gap = np.zeros(counts.shape[1])
+    for i, job_class in enumerate(system.classes):
+        curve, jobs, offer = job_class.speedup, counts[i, shared], np.maximum(prices[i, shared], 0.0)
+        width = cores[i, shared] / np.maximum(jobs, 1)
+        here = offer * curve.rate(width) - eta[shared] * width
+        best = _conjugate(curve, offer, eta[shared], system.cores)
+        gap[shared] += jobs * np.maximum(best - here, 0.0)
+    return cores, gap
 
 
 def fill_in_order(wanted: Array, budget: Array, order: Sequence[int]) -> Array:
@@ -132,6 +183,8 @@ def linear_width(curve: SpeedUp, cores: float) -> float:
     """Return the width up to which s(z) = z, at least one core."""
     if isinstance(curve, Amdahl | PowerLaw | Gustafson):
         return max(1.0, cores) if curve.p == 1.0 else 1.0
+    if isinstance(curve, Usl):
+        return max(1.0, cores) if curve.sigma == curve.kappa == 0.0 else 1.0
     if isinstance(curve, Tabulated):
         z, s = curve.corners
     else:
@@ -150,45 +203,29 @@ def index_shapes(system: System) -> Shapes:
     return _pack([_index(job_class.speedup, system.cores) for job_class in system.classes], system.cores)
 
 
-def duality_gap(system: System, counts: NDArray[np.int64], prices: Array, cores: Array) -> Array:
-    """Return, for every state, a bound on what a better split could add to Σ ω_i n_i s_i(x_i/n_i).
+def _conjugate(curve: SpeedUp, offer: Array, eta: Array, cores: float) -> Array:
+    """Return max over z in [0, c] of ω s(z) − η z, a concave function, by golden-section search."""
 
-    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). Only classes with a
-    sampled tail can fall short, so only their maximum is searched for beyond the width they got: the
-    concave function is bounded by its tangents at the ends of ever shorter intervals. Zero for systems
-    without such classes.
-    """
-    gap = np.zeros(counts.shape[1])
-    if not any(_marginal(job_class.speedup, system.cores).tail == SAMPLED for job_class in system.classes):
-        return gap
-    slopes = np.zeros(counts.shape)
-    present = counts > 0
-    width = cores / np.maximum(counts, 1)
-    for i, job_class in enumerate(system.classes):
-        slopes[i] = prices[i] * job_class.speedup.slope(width[i])
-    eta = np.where(present, slopes, 0.0).max(axis=0)
-    for i, job_class in enumerate(system.classes):
-        curve = job_class.speedup
-        here = prices[i] * curve.rate(width[i]) - eta * width[i]
-        best = _conjugate(curve, prices[i], eta, system.cores)
-        gap += np.where(present[i], counts[i] * np.maximum(best - here, 0.0), 0.0)
-    return gap
+    def surplus(z: Array) -> Array:
+        return np.asarray(offer * curve.rate(z) - eta * z)
 
-
-def _conjugate(curve: SpeedUp, price: Array, eta: Array, cores: float) -> Array:
-    """Return an upper bound on max over z in [0, c] of ω s(z) − η z, by bisection and tangents."""
     low, high = np.zeros(eta.shape), np.full(eta.shape, cores)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        rising = price * curve.slope(middle) > eta
-        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
-    at_low = price * curve.rate(low) - eta * low
-    tangent = at_low + np.maximum(price * curve.slope(low) - eta, 0.0) * (high - low)
-    return np.asarray(np.maximum(tangent, price * curve.rate(high) - eta * high))
+    best = np.maximum(surplus(low), surplus(high))
+    for _ in range(80):
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        at_left, at_right = surplus(left), surplus(right)
+        best = np.maximum(best, np.maximum(at_left, at_right))
+        rising = at_left < at_right
+        low, high = np.where(rising, left, low), np.where(rising, high, right)
+    return best
 
 
 @singledispatch
 def _marginal(curve: SpeedUp, cores: float) -> _Shape:
+    return _sampled_marginal(curve, cores)
+
+
+def _sampled_marginal(curve: SpeedUp, cores: float) -> _Shape:
     z = _nodes(curve, cores)
     return _sampled(((1.0, 1.0),), z, curve.slope_above(z))
 
@@ -221,8 +258,19 @@ def _(curve: Tabulated, cores: float) -> _Shape:  # noqa: ARG001
     return _Shape(((1.0, 1.0), *zip(slopes.tolist(), np.diff(z).tolist(), strict=True)))
 
 
+@_marginal.register
+def _(curve: Usl, cores: float) -> _Shape:
+    if curve.kappa == 0.0:  # without coherency cost the law is Amdahl's
+        return _marginal(Amdahl(1.0 - curve.sigma), cores)
+    return _sampled_marginal(curve, cores)
+
+
 @singledispatch
 def _index(curve: SpeedUp, cores: float) -> _Shape:
+    return _sampled_index(curve, cores)
+
+
+def _sampled_index(curve: SpeedUp, cores: float) -> _Shape:
     z = _nodes(curve, cores)
     z = z[z >= linear_width(curve, cores)]
     slope, speed = curve.slope_above(z), curve.rate_above(z)
@@ -245,6 +293,13 @@ def _(curve: PowerLaw, cores: float) -> _Shape:  # noqa: ARG001
         return _Shape()
     odds = curve.p / (1.0 - curve.p)
     return _Shape((), POWER, a=odds, b=1.0, start=odds)
+
+
+@_index.register
+def _(curve: Usl, cores: float) -> _Shape:
+    if curve.kappa == 0.0:
+        return _index(Amdahl(1.0 - curve.sigma), cores)
+    return _sampled_index(curve, cores)
 
 
 @_index.register
@@ -271,9 +326,22 @@ def _straight(slope: float, cores: float) -> _Shape:
 
 
 def _nodes(curve: SpeedUp, cores: float) -> Array:
-    """Return widths from one core to all, or to the peak."""
+    """Return widths from one core to all, or to the peak; closer together about a kink."""
     top = min(max(cores, 1.0), curve.peak) if isinstance(curve, Usl) else max(cores, 1.0)
-    return np.geomspace(1.0, top, _NODES) if top > 1.0 else np.ones(1)
+    if top == 1.0:
+        return np.ones(1)
+    z = np.geomspace(1.0, top, _NODES)
+    slope = curve.slope_above(z)
+    limit = 8.0 * (slope[0] - slope[-1]) / _NODES
+    for _ in range(_REFINEMENTS):
+        steep = np.flatnonzero(-np.diff(slope) > limit)
+        middle = 0.5 * (z[steep] + z[steep + 1])
+        new = (middle > z[steep]) & (middle < z[steep + 1])
+        if not new.any() or z.size > 4 * _NODES:
+            break
+        z = np.insert(z, steep[new] + 1, middle[new])
+        slope = np.insert(slope, steep[new] + 1, curve.slope_above(middle[new]))
+    return z
 
 
 def _sampled(pieces: tuple[tuple[float, float], ...], z: Array, price: Array) -> _Shape:
