@@ -18,6 +18,8 @@ __all__ = ["advance", "flow_imbalance", "rebalance", "sweep_distribution"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+u = np.uint64  # an unsigned index spares the test for a negative one, which keeps loops from vectorising
+
 _SMALLEST_FACTOR = 1e-6
 """A total far from balance is not wiped out: later sweeps may need its shape."""
 
@@ -40,18 +42,18 @@ def _inflow(
     shape: Ints,
     strides: Ints,
     digits: Ints,
-    base: int,
+    base: u,
     row: Floats,
 ) -> None:
     """Write into `row` the flow into each state of a row from events of all classes but the last."""
-    length = shape[-1]
+    length = u(shape[-1])
     for j in range(length):
         row[j] = 0.0
     for i in range(shape.size - 1):
-        stride = strides[i]
+        stride, rate = u(strides[i]), arrivals[i]
         if digits[i] > 0:
             for j in range(length):
-                row[j] += arrivals[i] * prob[base + j - stride]
+                row[j] += rate * prob[base + j - stride]
         if digits[i] < shape[i] - 1:
             for j in range(length):
                 row[j] += rates[i, base + j + stride] * prob[base + j + stride]
@@ -59,25 +61,25 @@ def _inflow(
 
 @njit(cache=True)
 def sweep_distribution(
-    prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints, sweeps: int
+    prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints
 ) -> None:
-    """Set π(n) to its inflow over its outflow, state by state, `sweeps` times."""
-    length, last = shape[-1], shape.size - 1
-    row = np.empty(length)
-    digits = np.empty(last, dtype=np.int64)
-    for _ in range(sweeps):
-        digits[:] = 0
-        for base in range(0, prob.size, length):
-            _inflow(prob, rates, arrivals, shape, strides, digits, base, row)
-            for j in range(length - 1):
-                row[j] += rates[last, base + j + 1] * prob[base + j + 1]
-            for j in range(length):
-                row[j] *= inverse[base + j]
-            held = 0.0
-            for j in range(length):
-                held = row[j] + arrivals[last] * inverse[base + j] * held
-                prob[base + j] = held
-            advance(digits, shape)
+    """Set π(n) to its inflow over its outflow, state by state."""
+    length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
+    row = np.empty(shape[-1])
+    digits = np.zeros(last, dtype=np.int64)
+    base = u(0)
+    while base < size:
+        _inflow(prob, rates, arrivals, shape, strides, digits, base, row)
+        for j in range(length - u(1)):
+            row[j] += rates[last, base + j + u(1)] * prob[base + j + u(1)]
+        for j in range(length):
+            row[j] *= inverse[base + j]
+        rate, held = arrivals[last], 0.0
+        for j in range(length):
+            held = row[j] + rate * inverse[base + j] * held
+            prob[base + j] = held
+        advance(digits, shape)
+        base += length
 
 
 @njit(cache=True)
@@ -85,22 +87,23 @@ def flow_imbalance(
     prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints
 ) -> float:
     """Return Σ |inflow − outflow| over Σ outflow: zero for the stationary distribution."""
-    length, last = shape[-1], shape.size - 1
-    row = np.empty(length)
+    length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
+    row = np.empty(shape[-1])
     digits = np.zeros(last, dtype=np.int64)
     off, total = 0.0, 0.0
-    for base in range(0, prob.size, length):
+    base = u(0)
+    while base < size:
         _inflow(prob, rates, arrivals, shape, strides, digits, base, row)
+        for j in range(length - u(1)):
+            row[j] += rates[last, base + j + u(1)] * prob[base + j + u(1)]
+        for j in range(u(1), length):
+            row[j] += arrivals[last] * prob[base + j - u(1)]
         for j in range(length):
-            flow = row[j]
-            if j > 0:
-                flow += arrivals[last] * prob[base + j - 1]
-            if j < length - 1:
-                flow += rates[last, base + j + 1] * prob[base + j + 1]
             out = prob[base + j] / inverse[base + j]
-            off += abs(flow - out)
+            off += abs(row[j] - out)
             total += out
         advance(digits, shape)
+        base += length
     return off / total
 
 

@@ -150,9 +150,10 @@ class Chain:
         shape = np.array(space.shape, dtype=np.int64)
         up, down = np.empty(int(shape.sum())), np.empty(int(shape.sum()))
         for _ in range(cycles):
-            _kernels.sweep_distribution(
-                prob, self.rates, self.system.arrival_rates, self.inverse, shape, space.strides, 2
-            )
+            for _ in range(2):
+                _kernels.sweep_distribution(
+                    prob, self.rates, self.system.arrival_rates, self.inverse, shape, space.strides
+                )
             _kernels.rebalance(prob, self.rates, self.system.arrival_rates, shape, up, down)
         return prob
 

@@ -16,14 +16,20 @@ __all__ = ["apply_generator", "improve_whole", "sweep_values", "value_steps"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+u = np.uint64  # an unsigned index spares the test for a negative one, which keeps loops from vectorising
+
 
 @njit(cache=True)
 def value_steps(values: Floats, size_rates: Floats, strides: Ints, counts: Ints, offers: Floats) -> None:
     """Write ω_i = μ_i (V(n) − V(n − e_i)), what a class offers for speed; zero if it is absent."""
+    size = u(values.size)
     for i in range(strides.size):
-        stride = strides[i]
-        for s in range(values.size):
-            offers[i, s] = size_rates[i] * (values[s] - values[s - stride]) if counts[i, s] > 0 else 0.0
+        stride = u(strides[i])
+        for s in range(stride):
+            offers[i, s] = 0.0
+        for s in range(stride, size):
+            step = size_rates[i] * (values[s] - values[s - stride])
+            offers[i, s] = step if counts[i, s] > 0 else 0.0
 
 
 @njit(cache=True)
@@ -55,59 +61,43 @@ def improve_whole(table: Floats, steps: Floats, counts: Ints, cores: Floats) -> 
 
 
 @njit(cache=True)
-def _pull(
-    values: Floats,
-    rates: Floats,
-    arrivals: Floats,
-    shape: Ints,
-    strides: Ints,
-    digits: Ints,
-    base: int,
-    row: Floats,
-) -> None:
-    """Write into `row` Σ λ_i V(n + e_i) + δ_i V(n − e_i) over all classes but the last."""
-    length = shape[-1]
-    for j in range(length):
-        row[j] = 0.0
-    for i in range(shape.size - 1):
-        stride = strides[i]
-        if digits[i] < shape[i] - 1:
-            for j in range(length):
-                row[j] += arrivals[i] * values[base + j + stride]
-        if digits[i] > 0:
-            for j in range(length):
-                row[j] += rates[i, base + j] * values[base + j - stride]
-
-
-@njit(cache=True)
 def sweep_values(
     values: Floats,
-    rates: Floats,
+    shares: Floats,
     arrivals: Floats,
     inverse: Floats,
-    cost: Floats,
-    mean: float,
+    gain: Floats,
     shape: Ints,
     strides: Ints,
-    sweeps: int,
 ) -> None:
-    """Solve f − J + QV = 0 for V(n), state by state in order of rising counts, `sweeps` times."""
-    length, last = shape[-1], shape.size - 1
-    row = np.empty(length)
-    digits = np.empty(last, dtype=np.int64)
-    for _ in range(sweeps):
-        digits[:] = 0
-        for base in range(0, values.size, length):
-            _pull(values, rates, arrivals, shape, strides, digits, base, row)
-            for j in range(length - 1):
-                row[j] += arrivals[last] * values[base + j + 1]
-            for j in range(length):
-                row[j] = (row[j] + cost[base + j] - mean) * inverse[base + j]
-            held = 0.0
-            for j in range(length):
-                held = row[j] + rates[last, base + j] * inverse[base + j] * held
-                values[base + j] = held
-            advance(digits, shape)
+    """Solve f − J + QV = 0 for V(n), state by state in order of rising counts.
+
+    With 1/out(n) = `inverse`, `gain` is (f − J)/out and `shares` is δ_i/out.
+    """
+    length, size, last = u(shape[-1]), u(values.size), shape.size - 1
+    row = np.empty(shape[-1])
+    digits = np.zeros(last, dtype=np.int64)
+    base = u(0)
+    while base < size:
+        for j in range(length):
+            row[j] = gain[base + j]
+        for i in range(last):
+            stride, rate = u(strides[i]), arrivals[i]
+            if digits[i] < shape[i] - 1:
+                for j in range(length):
+                    row[j] += rate * inverse[base + j] * values[base + j + stride]
+            if digits[i] > 0:
+                for j in range(length):
+                    row[j] += shares[i, base + j] * values[base + j - stride]
+        rate = arrivals[last]
+        for j in range(length - u(1)):
+            row[j] += rate * inverse[base + j] * values[base + j + u(1)]
+        held = 0.0
+        for j in range(length):
+            held = row[j] + shares[last, base + j] * held
+            values[base + j] = held
+        advance(digits, shape)
+        base += length
 
 
 @njit(cache=True)
@@ -115,22 +105,31 @@ def apply_generator(
     values: Floats,
     rates: Floats,
     arrivals: Floats,
-    inverse: Floats,
+    outflow: Floats,
     cost: Floats,
     shape: Ints,
     strides: Ints,
     out: Floats,
 ) -> None:
     """Write f + QV into `out`."""
-    length, last = shape[-1], shape.size - 1
-    row = np.empty(length)
+    length, size, last = u(shape[-1]), u(values.size), shape.size - 1
     digits = np.zeros(last, dtype=np.int64)
-    for base in range(0, values.size, length):
-        _pull(values, rates, arrivals, shape, strides, digits, base, row)
-        for j in range(length - 1):
-            row[j] += arrivals[last] * values[base + j + 1]
-        for j in range(1, length):
-            row[j] += rates[last, base + j] * values[base + j - 1]
+    base = u(0)
+    while base < size:
         for j in range(length):
-            out[base + j] = row[j] + cost[base + j] - values[base + j] / inverse[base + j]
+            out[base + j] = cost[base + j] - values[base + j] * outflow[base + j]
+        for i in range(last):
+            stride, rate = u(strides[i]), arrivals[i]
+            if digits[i] < shape[i] - 1:
+                for j in range(length):
+                    out[base + j] += rate * values[base + j + stride]
+            if digits[i] > 0:
+                for j in range(length):
+                    out[base + j] += rates[i, base + j] * values[base + j - stride]
+        rate = arrivals[last]
+        for j in range(length - u(1)):
+            out[base + j] += rate * values[base + j + u(1)]
+        for j in range(u(1), length):
+            out[base + j] += rates[last, base + j] * values[base + j - u(1)]
         advance(digits, shape)
+        base += length

@@ -119,7 +119,7 @@ class Bellman:
             values,
             chain.rates,
             self.system.arrival_rates,
-            chain.inverse,
+            chain.outflow,
             self.cost,
             self.shape,
             self.space.strides,
@@ -129,17 +129,11 @@ class Bellman:
 
     def sweep(self, chain: Chain, values: Array, mean: float, sweeps: int) -> None:
         """Improve `values` in place by Gauss-Seidel sweeps for a policy whose mean cost is about `mean`."""
-        _kernels.sweep_values(
-            values,
-            chain.rates,
-            self.system.arrival_rates,
-            chain.inverse,
-            self.cost,
-            mean,
-            self.shape,
-            self.space.strides,
-            sweeps,
-        )
+        shares, gain = chain.rates * chain.inverse, (self.cost - mean) * chain.inverse
+        for _ in range(sweeps):
+            _kernels.sweep_values(
+                values, shares, self.system.arrival_rates, chain.inverse, gain, self.shape, self.space.strides
+            )
 
 
 def _rejection_costs(system: System, space: StateSpace) -> Array:

@@ -63,7 +63,8 @@ class ModifiedPolicyIteration:
     Parameters
     ----------
     sweeps : int
-        Sweeps after the first improvement; each later round has half as many again, up to ten times.
+        Sweeps after an improvement; twice as many, up to ten times, while ten times closer bounds are not
+        reached in a round.
     rounds : int
         The most improvements before giving up.
     """
@@ -85,14 +86,17 @@ class ModifiedPolicyIteration:
         held = bellman.cost.copy() if values is None else values.copy()
         prob: Array | None = None
         watch = _Watch(self.name)
+        sweeps, span = self.sweeps, np.inf
         for k in range(self.rounds):
             step = bellman(held, prob)
             if step.settled(tolerance):
                 return Outcome(step, held, k + 1)
             watch(step)
-            prob = step.chain.relaxed(8 if prob is None else 2, prob)
-            mean = float(prob @ step.drift)
-            bellman.sweep(step.chain, held, mean, min(int(self.sweeps * 1.5 ** min(k, 50)), 10 * self.sweeps))
+            if step.span > 0.1 * span:
+                sweeps = min(2 * sweeps, 10 * self.sweeps)
+            span = step.span
+            prob = step.chain.relaxed(6 if prob is None else 2, prob)
+            bellman.sweep(step.chain, held, float(prob @ step.drift), sweeps)
             held -= held[0]
         raise watch.unsettled()
 
