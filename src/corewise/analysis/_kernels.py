@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["advance", "flow_imbalance", "rebalance", "sweep_distribution"]
+__all__ = ["advance", "flow_imbalance", "relax"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ def _inflow(
 
 
 @njit(cache=True)
-def sweep_distribution(
+def _sweep(
     prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints
 ) -> None:
     """Set π(n) to its inflow over its outflow, state by state."""
@@ -108,49 +108,71 @@ def flow_imbalance(
 
 
 @njit(cache=True)
-def rebalance(prob: Floats, rates: Floats, arrivals: Floats, shape: Ints, up: Floats, down: Floats) -> None:
-    """Scale π so that the flows between successive totals balance; `up`, `down` are scratch arrays.
+def _rebalance(
+    prob: Floats, inverse: Floats, arrivals: Floats, shape: Ints, mass: Floats, up: Floats, down: Floats
+) -> None:
+    """Scale π so that the flows between successive totals balance; the last three arrays are scratch.
 
     Every event moves the total by one, so the chain of totals is a birth-death chain, solved by its product
     form; within a total π keeps its shape.
     """
-    length, last = shape[-1], shape.size - 1
+    length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
     digits = np.zeros(last, dtype=np.int64)
-    totals = shape.sum() - shape.size + 1
-    mass = np.zeros(totals)
+    mass[:] = 0.0
     up[:] = 0.0
     down[:] = 0.0
-    for base in range(0, prob.size, length):
-        rest, joining = 0, 0.0
+    base = u(0)
+    while base < size:
+        rest, joining = u(0), arrivals[last]
         for i in range(last):
-            rest += digits[i]
+            rest += u(digits[i])
             if digits[i] < shape[i] - 1:
                 joining += arrivals[i]
         for j in range(length):
-            flow = joining + arrivals[last] if j < length - 1 else joining
             mass[rest + j] += prob[base + j]
-            up[rest + j] += flow * prob[base + j]
-        for i in range(shape.size):
-            for j in range(length):
-                down[rest + j] += rates[i, base + j] * prob[base + j]
+        for j in range(length):
+            up[rest + j] += joining * prob[base + j]
+        for j in range(length):
+            down[rest + j] += prob[base + j] * (1.0 / inverse[base + j] - joining)
+        edge = length - u(1)
+        up[rest + edge] -= arrivals[last] * prob[base + edge]
+        down[rest + edge] += arrivals[last] * prob[base + edge]
         advance(digits, shape)
+        base += length
     factors = down
     highest, log_factor = 0.0, 0.0
     factors[0] = 0.0
-    for total in range(1, totals):
+    for total in range(1, mass.size):
         if up[total - 1] > 0.0 and down[total] > 0.0:
             log_factor += math.log(up[total - 1] / down[total])
         factors[total] = log_factor
         highest = max(highest, log_factor)
     whole = 0.0
-    for total in range(totals):
+    for total in range(mass.size):
         factors[total] = max(math.exp(factors[total] - highest), _SMALLEST_FACTOR)
         whole += factors[total] * mass[total]
+    for total in range(mass.size):
+        factors[total] /= whole
     digits[:] = 0
-    for base in range(0, prob.size, length):
-        rest = 0
+    base = u(0)
+    while base < size:
+        rest = u(0)
         for i in range(last):
-            rest += digits[i]
+            rest += u(digits[i])
         for j in range(length):
-            prob[base + j] *= factors[rest + j] / whole
+            prob[base + j] *= factors[rest + j]
         advance(digits, shape)
+        base += length
+
+
+@njit(cache=True)
+def relax(
+    prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints, cycles: int
+) -> None:
+    """Bring π closer to balance: cycles of two sweeps and one balance between totals."""
+    totals = shape.sum() - shape.size + 1
+    mass, up, down = np.empty(totals), np.empty(totals), np.empty(totals)
+    for _ in range(cycles):
+        _sweep(prob, rates, arrivals, inverse, shape, strides)
+        _sweep(prob, rates, arrivals, inverse, shape, strides)
+        _rebalance(prob, inverse, arrivals, shape, mass, up, down)

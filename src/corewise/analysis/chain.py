@@ -74,10 +74,7 @@ class Chain:
     @cached_property
     def outflow(self) -> Array:
         """The total rate out of every state."""
-        total = np.asarray(self.rates.sum(axis=0))
-        for i, rate in enumerate(self.system.arrival_rates):
-            total += np.where(self.space.edge(i), 0.0, rate)
-        return total
+        return np.asarray(self.system.arrival_rates @ self.space.room + self.rates.sum(axis=0))
 
     @cached_property
     def inverse(self) -> Array:
@@ -93,7 +90,7 @@ class Chain:
         diagonals: list[Any] = [-self.outflow]
         offsets = [0]
         for i, stride in enumerate(self.space.strides.tolist()):
-            arrivals = np.where(self.space.edge(i), 0.0, self.system.arrival_rates[i])
+            arrivals = self.system.arrival_rates[i] * self.space.room[i]
             diagonals += [arrivals[: size - stride], self.rates[i, stride:]]
             offsets += [stride, -stride]
         return diags_array(diagonals, offsets=offsets, shape=(size, size)).tocsr()
@@ -147,29 +144,28 @@ class Chain:
         elif prob is None:
             prob = np.exp(-space.counts.sum(axis=0) * (1.0 - min(self.system.load, 1.0)))
             prob /= prob.sum()
-        shape = np.array(space.shape, dtype=np.int64)
-        up, down = np.empty(int(shape.sum())), np.empty(int(shape.sum()))
-        for _ in range(cycles):
-            for _ in range(2):
-                _kernels.sweep_distribution(
-                    prob, self.rates, self.system.arrival_rates, self.inverse, shape, space.strides
-                )
-            _kernels.rebalance(prob, self.rates, self.system.arrival_rates, shape, up, down)
+        _kernels.relax(
+            prob, self.rates, self.system.arrival_rates, self.inverse, space.dimensions, space.strides, cycles
+        )
         return prob
 
     def _iterate(self) -> Array | None:
         """Return π by iteration, or None where a factorisation promises to be quicker."""
-        shape = np.array(self.space.shape, dtype=np.int64)
-        prob, best, stalled = None, np.inf, 0
+        prob, best, stalled = self.relaxed(2), np.inf, 0
         for _ in range(_PATIENCE if self.direct else 40 * _PATIENCE):
-            prob = self.relaxed(5, prob)
             off = _kernels.flow_imbalance(
-                prob, self.rates, self.system.arrival_rates, self.inverse, shape, self.space.strides
+                prob,
+                self.rates,
+                self.system.arrival_rates,
+                self.inverse,
+                self.space.dimensions,
+                self.space.strides,
             )
             stalled = stalled + 1 if off > 0.9 * best else 0
             best = min(best, off)
             if off <= _IMBALANCE or (stalled >= 5 and best <= 1000 * _IMBALANCE):
                 return prob
+            prob = self.relaxed(4, prob)
         if self.direct:
             return None
         raise NotConverged(

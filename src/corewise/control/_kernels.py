@@ -69,35 +69,43 @@ def sweep_values(
     gain: Floats,
     shape: Ints,
     strides: Ints,
+    sweeps: int,
 ) -> None:
-    """Solve f − J + QV = 0 for V(n), state by state in order of rising counts.
+    """Solve f − J + QV = 0 for V(n), state by state in order of rising counts, `sweeps` times.
 
     With 1/out(n) = `inverse`, `gain` is (f − J)/out and `shares` is δ_i/out.
     """
     length, size, last = u(shape[-1]), u(values.size), shape.size - 1
     row = np.empty(shape[-1])
-    digits = np.zeros(last, dtype=np.int64)
-    base = u(0)
-    while base < size:
-        for j in range(length):
-            row[j] = gain[base + j]
-        for i in range(last):
-            stride, rate = u(strides[i]), arrivals[i]
-            if digits[i] < shape[i] - 1:
-                for j in range(length):
-                    row[j] += rate * inverse[base + j] * values[base + j + stride]
-            if digits[i] > 0:
-                for j in range(length):
-                    row[j] += shares[i, base + j] * values[base + j - stride]
-        rate = arrivals[last]
-        for j in range(length - u(1)):
-            row[j] += rate * inverse[base + j] * values[base + j + u(1)]
-        held = 0.0
-        for j in range(length):
-            held = row[j] + shares[last, base + j] * held
-            values[base + j] = held
-        advance(digits, shape)
-        base += length
+    digits = np.empty(last, dtype=np.int64)
+    for _ in range(sweeps):
+        digits[:] = 0
+        base = u(0)
+        while base < size:
+            rate = arrivals[last]
+            for j in range(length - u(1)):
+                row[j] = gain[base + j] + rate * inverse[base + j] * values[base + j + u(1)]
+            row[length - u(1)] = gain[base + length - u(1)]
+            for i in range(last):
+                stride, rate = u(strides[i]), arrivals[i]
+                if digits[i] == 0:
+                    for j in range(length):
+                        row[j] += rate * inverse[base + j] * values[base + j + stride]
+                elif digits[i] == shape[i] - 1:
+                    for j in range(length):
+                        row[j] += shares[i, base + j] * values[base + j - stride]
+                else:
+                    for j in range(length):
+                        row[j] += (
+                            rate * inverse[base + j] * values[base + j + stride]
+                            + shares[i, base + j] * values[base + j - stride]
+                        )
+            held = 0.0
+            for j in range(length):
+                held = row[j] + shares[last, base + j] * held
+                values[base + j] = held
+            advance(digits, shape)
+            base += length
 
 
 @njit(cache=True)

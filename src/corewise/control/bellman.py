@@ -88,7 +88,6 @@ class Bellman:
         self.cost = cost_rates(system, space)
         if not blocking:
             self.cost += _rejection_costs(system, space)
-        self.shape = np.array(space.shape, dtype=np.int64)
         self._offers = np.empty(space.counts.shape)
         if whole_cores:
             self._table = _rate_table(system, space)
@@ -121,7 +120,7 @@ class Bellman:
             self.system.arrival_rates,
             chain.outflow,
             self.cost,
-            self.shape,
+            self.space.dimensions,
             self.space.strides,
             drift,
         )
@@ -130,10 +129,16 @@ class Bellman:
     def sweep(self, chain: Chain, values: Array, mean: float, sweeps: int) -> None:
         """Improve `values` in place by Gauss-Seidel sweeps for a policy whose mean cost is about `mean`."""
         shares, gain = chain.rates * chain.inverse, (self.cost - mean) * chain.inverse
-        for _ in range(sweeps):
-            _kernels.sweep_values(
-                values, shares, self.system.arrival_rates, chain.inverse, gain, self.shape, self.space.strides
-            )
+        _kernels.sweep_values(
+            values,
+            shares,
+            self.system.arrival_rates,
+            chain.inverse,
+            gain,
+            self.space.dimensions,
+            self.space.strides,
+            sweeps,
+        )
 
 
 def _rejection_costs(system: System, space: StateSpace) -> Array:

@@ -63,13 +63,13 @@ class ModifiedPolicyIteration:
     Parameters
     ----------
     sweeps : int
-        Sweeps after an improvement; twice as many, up to ten times, while ten times closer bounds are not
-        reached in a round.
+        Sweeps after each of the first improvements; later ones, needed where sweeps are slow to settle, get
+        up to twelve times as many.
     rounds : int
         The most improvements before giving up.
     """
 
-    sweeps: int = 20
+    sweeps: int = 15
     rounds: int = 2000
 
     def __post_init__(self) -> None:
@@ -86,16 +86,13 @@ class ModifiedPolicyIteration:
         held = bellman.cost.copy() if values is None else values.copy()
         prob: Array | None = None
         watch = _Watch(self.name)
-        sweeps, span = self.sweeps, np.inf
         for k in range(self.rounds):
             step = bellman(held, prob)
             if step.settled(tolerance):
                 return Outcome(step, held, k + 1)
             watch(step)
-            if step.span > 0.1 * span:
-                sweeps = min(2 * sweeps, 10 * self.sweeps)
-            span = step.span
-            prob = step.chain.relaxed(6 if prob is None else 2, prob)
+            prob = step.chain.relaxed(4 if prob is None else 1, prob)
+            sweeps = self.sweeps * min(max(1, k // 3), 12)
             bellman.sweep(step.chain, held, float(prob @ step.drift), sweeps)
             held -= held[0]
         raise watch.unsettled()

@@ -25,8 +25,10 @@ def departure_rates(system: System, counts: NDArray[np.int64], cores: Array) -> 
     """Return δ for counts and cores per class, both of shape (K, states)."""
     rates = np.empty(cores.shape)
     for i, job_class in enumerate(system.classes):
-        width = cores[i] / np.maximum(counts[i], 1)
-        rates[i] = counts[i] * (job_class.size_rate * job_class.speedup.rate(width))
+        jobs = counts[i].astype(np.float64)
+        speed = job_class.speedup.rate(cores[i] / np.maximum(jobs, 1.0))
+        np.multiply(jobs, speed, out=rates[i])
+        rates[i] *= job_class.size_rate
     return rates
 
 

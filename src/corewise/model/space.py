@@ -58,6 +58,11 @@ class StateSpace:
         return np.indices(self.shape, dtype=np.int64).reshape(len(self.capacity), -1)
 
     @cached_property
+    def dimensions(self) -> NDArray[np.int64]:
+        """The shape, as an array for the kernels."""
+        return np.array(self.shape, dtype=np.int64)
+
+    @cached_property
     def strides(self) -> NDArray[np.int64]:
         """How far apart the flat indices of n and n + e_i are."""
         return np.cumprod((1, *self.shape[:0:-1]), dtype=np.int64)[::-1].copy()
@@ -69,6 +74,11 @@ class StateSpace:
     def contains(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which counts of shape (…, K) lie in the box."""
         return np.asarray(np.all((counts >= 0) & (counts <= np.array(self.capacity)), axis=-1))
+
+    @cached_property
+    def room(self) -> NDArray[np.float64]:
+        """One where a class can take one more job and zero at its capacity, shape (K, size)."""
+        return (self.counts < np.array(self.capacity)[:, None]).astype(np.float64)
 
     def edge(self, i: int) -> NDArray[np.bool_]:
         """Return which states are at the capacity of class i."""

@@ -96,7 +96,7 @@ class SpeedUp(ABC):
     def rate(self, z: ArrayLike) -> Array:
         """Return s(z), the service rate of a job that holds z cores."""
         width = np.asarray(z, dtype=np.float64)
-        return np.where(width < 1.0, width, self.rate_above(np.maximum(width, 1.0)))
+        return np.minimum(width, self.rate_above(np.maximum(width, 1.0)))
 
     def slope(self, z: ArrayLike) -> Array:
         """Return ds/dz, the gain from a little more; from the right where s has a kink."""
