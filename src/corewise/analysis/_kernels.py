@@ -84,7 +84,7 @@ def _sweep(
 
 @njit(cache=True)
 def flow_imbalance(
-    prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints
+    prob: Floats, rates: Floats, arrivals: Floats, outflow: Floats, shape: Ints, strides: Ints
 ) -> float:
     """Return Σ |inflow − outflow| over Σ outflow: zero for the stationary distribution."""
     length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
@@ -99,7 +99,7 @@ def flow_imbalance(
         for j in range(u(1), length):
             row[j] += arrivals[last] * prob[base + j - u(1)]
         for j in range(length):
-            out = prob[base + j] / inverse[base + j]
+            out = prob[base + j] * outflow[base + j]
             off += abs(row[j] - out)
             total += out
         advance(digits, shape)
@@ -109,7 +109,7 @@ def flow_imbalance(
 
 @njit(cache=True)
 def _rebalance(
-    prob: Floats, inverse: Floats, arrivals: Floats, shape: Ints, mass: Floats, up: Floats, down: Floats
+    prob: Floats, outflow: Floats, arrivals: Floats, shape: Ints, mass: Floats, up: Floats, down: Floats
 ) -> None:
     """Scale π so that the flows between successive totals balance; the last three arrays are scratch.
 
@@ -130,10 +130,8 @@ def _rebalance(
                 joining += arrivals[i]
         for j in range(length):
             mass[rest + j] += prob[base + j]
-        for j in range(length):
             up[rest + j] += joining * prob[base + j]
-        for j in range(length):
-            down[rest + j] += prob[base + j] * (1.0 / inverse[base + j] - joining)
+            down[rest + j] += prob[base + j] * (outflow[base + j] - joining)
         edge = length - u(1)
         up[rest + edge] -= arrivals[last] * prob[base + edge]
         down[rest + edge] += arrivals[last] * prob[base + edge]
@@ -167,12 +165,22 @@ def _rebalance(
 
 @njit(cache=True)
 def relax(
-    prob: Floats, rates: Floats, arrivals: Floats, inverse: Floats, shape: Ints, strides: Ints, cycles: int
+    prob: Floats,
+    rates: Floats,
+    arrivals: Floats,
+    outflow: Floats,
+    inverse: Floats,
+    shape: Ints,
+    strides: Ints,
+    cycles: int,
 ) -> None:
-    """Bring π closer to balance: cycles of two sweeps and one balance between totals."""
+    """Bring π closer to balance: cycles of two sweeps and one balance between totals.
+
+    `outflow` is the total rate out of each state, and `inverse` one over it.
+    """
     totals = shape.sum() - shape.size + 1
     mass, up, down = np.empty(totals), np.empty(totals), np.empty(totals)
     for _ in range(cycles):
         _sweep(prob, rates, arrivals, inverse, shape, strides)
         _sweep(prob, rates, arrivals, inverse, shape, strides)
-        _rebalance(prob, inverse, arrivals, shape, mass, up, down)
+        _rebalance(prob, outflow, arrivals, shape, mass, up, down)

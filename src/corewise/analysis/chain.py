@@ -64,7 +64,7 @@ class Chain:
     @classmethod
     def under(cls, policy: BoundPolicy, system: System, space: StateSpace) -> Chain:
         """Return the chain of `system` when `policy` shares its cores."""
-        return cls(system, space, departure_rates(system, space.counts, tabulate(policy, space)))
+        return cls(system, space, departure_rates(system, space.jobs, tabulate(policy, space)))
 
     @property
     def direct(self) -> bool:
@@ -145,7 +145,14 @@ class Chain:
             prob = np.exp(-space.counts.sum(axis=0) * (1.0 - min(self.system.load, 1.0)))
             prob /= prob.sum()
         _kernels.relax(
-            prob, self.rates, self.system.arrival_rates, self.inverse, space.dimensions, space.strides, cycles
+            prob,
+            self.rates,
+            self.system.arrival_rates,
+            self.outflow,
+            self.inverse,
+            space.dimensions,
+            space.strides,
+            cycles,
         )
         return prob
 
@@ -157,7 +164,7 @@ class Chain:
                 prob,
                 self.rates,
                 self.system.arrival_rates,
-                self.inverse,
+                self.outflow,
                 self.space.dimensions,
                 self.space.strides,
             )

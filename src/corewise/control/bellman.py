@@ -32,6 +32,7 @@ from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
 from corewise.policies.waterfill import certified_split, marginal_shapes
+from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole, round_cores
 
 __all__ = ["Bellman", "Step"]
@@ -105,11 +106,15 @@ class Bellman:
             cores = self._cores.copy()
         else:
             cores, gap = certified_split(system, self._shapes, space.counts, self._offers)
-        chain = Chain(system, space, departure_rates(system, space.counts, cores), guess)
+        chain = Chain(system, space, departure_rates(system, space.jobs, cores), guess)
         drift = self.apply(chain, values)
         rounding = 4.0 * _EPSILON * (2.0 * chain.outflow * np.abs(values) + self.cost)
         low, high = float(np.min(drift - gap - rounding)), float(np.max(drift + rounding))
         return Step(cores, chain, drift, (low, high), 2.0 * float(rounding.max()), float(np.max(gap)))
+
+    def first_chain(self) -> Chain:
+        """Return the chain to begin with: that of the Whittle policy, which is seldom far from optimal."""
+        return Chain.under(Whittle().on(self.system), self.system, self.space)
 
     def apply(self, chain: Chain, values: Array) -> Array:
         """Return f + QV for the chain of a policy."""

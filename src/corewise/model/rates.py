@@ -12,7 +12,6 @@ Paper: equations (3.1) and (4.1)-(4.4), section 4.2.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
@@ -21,20 +20,19 @@ from corewise.model.system import System
 __all__ = ["cost_rates", "departure_rates", "uniformisation_constant"]
 
 
-def departure_rates(system: System, counts: NDArray[np.int64], cores: Array) -> Array:
-    """Return δ for counts and cores per class, both of shape (K, states)."""
+def departure_rates(system: System, jobs: Array, cores: Array) -> Array:
+    """Return δ for jobs and cores per class, both of shape (K, states)."""
     rates = np.empty(cores.shape)
     for i, job_class in enumerate(system.classes):
-        jobs = counts[i].astype(np.float64)
-        speed = job_class.speedup.rate(cores[i] / np.maximum(jobs, 1.0))
-        np.multiply(jobs, speed, out=rates[i])
+        speed = job_class.speedup.rate(cores[i] / np.maximum(jobs[i], 1.0))
+        np.multiply(jobs[i], speed, out=rates[i])
         rates[i] *= job_class.size_rate
     return rates
 
 
 def cost_rates(system: System, space: StateSpace) -> Array:
     """Return Σ h_i n_i for every state."""
-    return np.asarray(system.weights @ space.counts)
+    return np.asarray(system.weights @ space.jobs)
 
 
 def uniformisation_constant(system: System) -> float:

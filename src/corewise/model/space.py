@@ -58,6 +58,11 @@ class StateSpace:
         return np.indices(self.shape, dtype=np.int64).reshape(len(self.capacity), -1)
 
     @cached_property
+    def jobs(self) -> NDArray[np.float64]:
+        """The counts as floating-point numbers."""
+        return self.counts.astype(np.float64)
+
+    @cached_property
     def dimensions(self) -> NDArray[np.int64]:
         """The shape, as an array for the kernels."""
         return np.array(self.shape, dtype=np.int64)
