@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from corewise.analysis._kernels import advance
 
-__all__ = ["apply_generator", "improve_whole", "sweep_values", "value_steps"]
+__all__ = ["apply_generator", "bracket", "improve_whole", "sweep_values", "value_steps"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 u = np.uint64  # an unsigned index spares the test for a negative one, which keeps loops from vectorising
 
@@ -141,3 +143,18 @@ def apply_generator(
             out[base + j] += rates[last, base + j] * values[base + j - u(1)]
         advance(digits, shape)
         base += length
+
+
+@njit(cache=True)
+def bracket(
+    drift: Floats, values: Floats, outflow: Floats, cost: Floats, gap: Floats
+) -> tuple[float, float, float]:
+    """Return min (r − gap) and max r, widened by the rounding of r = f + QV, and how much that is in all."""
+    low, high, most = np.inf, -np.inf, 0.0
+    for s in range(drift.size):
+        rounding = 4.0 * _EPSILON * (2.0 * outflow[s] * abs(values[s]) + cost[s])
+        short = gap[s] if gap.size > 0 else 0.0
+        low = min(low, drift[s] - short - rounding)
+        high = max(high, drift[s] + rounding)
+        most = max(most, rounding)
+    return low, high, 2.0 * most

@@ -37,8 +37,6 @@ from corewise.policies.whole import require_whole, round_cores
 
 __all__ = ["Bellman", "Step"]
 
-_EPSILON = float(np.finfo(np.float64).eps)
-
 
 @dataclass(frozen=True)
 class Step:
@@ -100,7 +98,7 @@ class Bellman:
         """Apply the operator to `values`; `guess` is a distribution near that of the policy found."""
         system, space = self.system, self.space
         _kernels.value_steps(values, system.size_rates, space.strides, space.counts, self._offers)
-        gap: Array | float = 0.0
+        gap = np.empty(0)
         if self.whole_cores:
             _kernels.improve_whole(self._table, self._offers, space.counts, self._cores)
             cores = self._cores.copy()
@@ -108,9 +106,8 @@ class Bellman:
             cores, gap = certified_split(system, self._shapes, space.counts, self._offers)
         chain = Chain(system, space, departure_rates(system, space.jobs, cores), guess)
         drift = self.apply(chain, values)
-        rounding = 4.0 * _EPSILON * (2.0 * chain.outflow * np.abs(values) + self.cost)
-        low, high = float(np.min(drift - gap - rounding)), float(np.max(drift + rounding))
-        return Step(cores, chain, drift, (low, high), 2.0 * float(rounding.max()), float(np.max(gap)))
+        low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
+        return Step(cores, chain, drift, (low, high), rounding, float(gap.max(initial=0.0)))
 
     def first_chain(self) -> Chain:
         """Return the chain to begin with: that of the Whittle policy, which is seldom far from optimal."""

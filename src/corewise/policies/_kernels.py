@@ -22,6 +22,8 @@ __all__ = ["INVERSE_ROOT", "NO_TAIL", "POWER", "SAMPLED", "split_closed_states",
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+u = np.uint64  # an unsigned index spares the test for a negative one
+
 NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
 
 
@@ -284,75 +286,73 @@ def split_closed_states(
     """Do as `split_states`, for classes with at most one piece and an Amdahl tail; ties in proportion.
 
     The same water level, written flat: this is the inner loop of the Bellman operator, and calls would cost
-    twenty times the arithmetic.
+    many times the arithmetic.
     """
-    classes, states = counts.shape
-    n = np.empty(classes)
-    starts, scale = np.empty(classes), np.empty(classes)
+    classes, states = counts.shape[0], u(counts.shape[1])
+    unit, width = pieces[:, 0, 0].copy(), pieces[:, 0, 1].copy()
+    a, b, root = tails[:, 1].copy(), tails[:, 2].copy(), tails[:, 3].copy()
+    n, scale, first, second = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
     for s in range(states):
+        have = budget[s]
         present = 0.0
         for i in range(classes):
             n[i] = counts[i, s]
             present += n[i]
-            scale[i] = math.sqrt(offers[i, s]) if offers[i, s] > 0.0 else 0.0
-            starts[i] = 1.0 / scale[i] if scale[i] > 0.0 else math.inf
-        low, high, jump_at = 0.0, math.inf, -1.0
-        left, jumps = budget[s], 0.0
+            scale[i] = math.sqrt(max(offers[i, s], 0.0))
+            start = 1.0 / scale[i] if scale[i] > 0.0 else math.inf
+            first[i], second[i] = start * unit[i], start * root[i]
+        low, high, level = 0.0, math.inf, -1.0
+        left, jumps = have, 0.0
         for event in range(2 * classes):
             i = event >> 1
-            t = starts[i] * (pieces[i, 0, 0] if event & 1 == 0 else tails[i, 3])
-            if n[i] == 0.0 or not low < t < high:
+            t = first[i] if event & 1 == 0 else second[i]
+            if n[i] == 0.0 or t <= low or t >= high:
                 continue
             least, jump = 0.0, 0.0
             for j in range(classes):
-                at = starts[j] * pieces[j, 0, 0]
-                if at < t:
-                    least += n[j] * pieces[j, 0, 1]
-                elif at == t:
-                    jump += n[j] * pieces[j, 0, 1]
-                if starts[j] * tails[j, 3] < t:
-                    least += n[j] * (tails[j, 1] * (t * scale[j]) + tails[j, 2])
-            if least > budget[s]:
+                if first[j] < t:
+                    least += n[j] * width[j]
+                elif first[j] == t:
+                    jump += n[j] * width[j]
+                if second[j] < t:
+                    least += n[j] * (a[j] * (t * scale[j]) + b[j])
+            if least > have:
                 high = t
-            elif least + jump >= budget[s]:
-                jump_at, left, jumps = t, budget[s] - least, jump
+            elif least + jump >= have:
+                level, left, jumps = t, have - least, jump
                 break
             else:
                 low = t
-        t = jump_at
-        constant, factor = 0.0, 0.0
-        if jump_at < 0.0:
+        factor = 0.0
+        if level < 0.0:
+            constant = 0.0
             for j in range(classes):
-                if starts[j] * pieces[j, 0, 0] <= low:
-                    constant += n[j] * pieces[j, 0, 1]
-                if starts[j] * tails[j, 3] <= low:
-                    constant += n[j] * tails[j, 2]
-                    factor += n[j] * tails[j, 1] * scale[j]
+                if first[j] <= low:
+                    constant += n[j] * width[j]
+                if second[j] <= low:
+                    constant += n[j] * b[j]
+                    factor += n[j] * a[j] * scale[j]
             if factor > 0.0:
-                t = (budget[s] - constant) / factor
-                left, jumps = 0.0, 0.0
+                level, left = (have - constant) / factor, 0.0
             else:
-                t = math.inf
-                left, jumps = budget[s] - constant, present
+                level, left = math.inf, have - constant
+        everywhere = math.isinf(level)
         total = 0.0
         for j in range(classes):
-            cores[j, s] = 0.0
-            if n[j] == 0.0:
-                continue
-            at = starts[j] * pieces[j, 0, 0]
             x = 0.0
-            if at < t:
-                x = n[j] * pieces[j, 0, 1]
-            elif at == t and jumps > 0.0 and not math.isinf(t):
-                x = left * (n[j] * pieces[j, 0, 1] / jumps)
-            if starts[j] * tails[j, 3] < t:
-                x += n[j] * (tails[j, 1] * (t * scale[j]) + tails[j, 2])
-            if math.isinf(t) and jumps > 0.0:
-                x += left * (n[j] / jumps)
+            if n[j] > 0.0:
+                if first[j] < level:
+                    x = n[j] * width[j]
+                elif first[j] == level and jumps > 0.0:
+                    x = left * (n[j] * width[j] / jumps)
+                if everywhere:
+                    x += left * (n[j] / present)
+                elif second[j] < level:
+                    x += n[j] * (a[j] * (level * scale[j]) + b[j])
             cores[j, s] = x
             total += x
         if factor > 0.0:
-            rest = (budget[s] - total) / factor
+            rest = (have - total) / factor
             for j in range(classes):
-                if starts[j] * tails[j, 3] <= low:
-                    cores[j, s] += rest * (n[j] * tails[j, 1] * scale[j])
+                if second[j] <= low:
+                    cores[j, s] += rest * (n[j] * a[j] * scale[j])

@@ -28,8 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
-from typing import NamedTuple
+from functools import cached_property, singledispatch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,17 +67,23 @@ class _Shape:
     nodes: Array = field(default_factory=lambda: np.empty((0, 2)))
 
 
-class Shapes(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Shapes:
     """The demand of every class, as arrays for the kernels."""
 
     tails: Array
     pieces: Array
     nodes: Array
 
-    @property
+    @cached_property
     def closed(self) -> bool:
         """Whether every class has at most one piece and no tail but Amdahl's: then the level is closed."""
         return self.pieces.shape[1] == 1 and bool(np.all(self.tails[:, 0] <= INVERSE_ROOT))
+
+    @cached_property
+    def sampled(self) -> bool:
+        """Whether some class has a sampled tail, whose split is not exact."""
+        return bool(np.any(self.tails[:, 0] == SAMPLED))
 
 
 def split(
@@ -113,6 +118,8 @@ def split(
 
 
 def _offers(prices: Array, counts: NDArray[np.int64]) -> Array:
+    if prices.shape == counts.shape:
+        return prices
     return np.ascontiguousarray(np.broadcast_to(prices.reshape(len(counts), -1), counts.shape))
 
 
@@ -142,15 +149,15 @@ def _split_with_levels(
 
 def certified_split(
     system: System, shapes: Shapes, counts: NDArray[np.int64], prices: Array
-) -> tuple[Array, Array | float]:
+) -> tuple[Array, Array]:
     """Return the split of all cores, and for every state a bound on what a better one could add.
 
-    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). The bound is zero for
-    shapes without sampled tails, whose splits are exact, and where one class takes all.
+    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). The bounds are empty for
+    shapes without sampled tails, whose splits are exact; they are zero where one class takes all.
     """
     budget = np.full(counts.shape[1], system.cores)
-    if not np.any(shapes.tails[:, 0] == SAMPLED):
-        return split(shapes, counts, prices, budget), 0.0
+    if not shapes.sampled:
+        return split(shapes, counts, prices, budget), np.empty(0)
     cores, eta = _split_with_levels(shapes, counts, prices, budget, None)
     shared = np.flatnonzero((counts > 0).sum(axis=0) > 1)
     gap = np.zeros(counts.shape[1])
