@@ -104,6 +104,6 @@ def _decay(space: StateSpace, distribution: Array, i: int) -> float:
     others = tuple(j for j in range(len(space.capacity)) if j != i)
     law = distribution.reshape(space.shape).sum(axis=others)
     low, high = space.capacity[i] // 2, max(space.capacity[i] * 9 // 10, space.capacity[i] // 2 + 1)
-    if not (law[low] > 0.0 and law[high] > 0.0):
-        return 0.5
+    if not (law[low] > 0.0 and law[high] > 0.0):  # all mass is at the edge, which matters, and none below
+        return math.inf
     return float(np.exp(np.log(law[high] / law[low]) / (high - low)))

@@ -23,7 +23,11 @@ u = np.uint64  # an unsigned index spares the test for a negative one, which kee
 
 @njit(cache=True)
 def value_steps(values: Floats, size_rates: Floats, strides: Ints, counts: Ints, offers: Floats) -> None:
-    """Write ω_i = μ_i (V(n) − V(n − e_i)), what a class offers for speed; zero if it is absent."""
+    """Write ω_i = μ_i (V(n) − V(n − e_i)), what a class offers for speed; zero if it is absent.
+
+    Offers that differ by no more than their rounding are made equal. Equals share cores in proportion;
+    were rounding to decide, a class might be starved in one state and served in the next.
+    """
     size = u(values.size)
     for i in range(strides.size):
         stride = u(strides[i])
@@ -32,6 +36,11 @@ def value_steps(values: Floats, size_rates: Floats, strides: Ints, counts: Ints,
         for s in range(stride, size):
             step = size_rates[i] * (values[s] - values[s - stride])
             offers[i, s] = step if counts[i, s] > 0 else 0.0
+        for k in range(i):
+            rounding = _EPSILON * (size_rates[i] + size_rates[k])
+            for s in range(size):
+                if abs(offers[i, s] - offers[k, s]) <= rounding * abs(values[s]):
+                    offers[i, s] = offers[k, s]
 
 
 @njit(cache=True)

@@ -147,13 +147,15 @@ def _rejection_costs(system: System, space: StateSpace) -> Array:
     """Return what the jobs lost at the edge of the box would have cost, per unit of time.
 
     Were they lost for free, the optimum would drive the system into the edge to be rid of them. One more
-    job of class i delays, while the backlog drains, all others by about 1/(μ_i c (1 − load)).
+    job of class i costs its own stay, and delays all others, while the backlog drains, by about
+    1/(μ_i c (1 − load)); twice that makes sure that nothing is gained.
     """
     cost = cost_rates(system, space)
     lost = np.zeros(space.size)
     for i, job_class in enumerate(system.classes):
         delay = 1.0 / (job_class.size_rate * system.cores * (1.0 - system.load))
-        lost += np.where(space.edge(i), job_class.arrival_rate * delay * cost, 0.0)
+        own = job_class.weight / job_class.size_rate
+        lost += job_class.arrival_rate * (2.0 * delay * (cost + job_class.weight) + own) * space.edge(i)
     return lost
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.policies.waterfill import least_parallel_first, marginal_shapes, split
+from corewise.policies.waterfill import full_speeds, marginal_shapes, ranked, split
 
 __all__ = ["Greedy"]
 
@@ -29,7 +29,7 @@ class Greedy:
         """Return GREEDY* for that system."""
         shapes = marginal_shapes(system)
         prices = system.weights * system.size_rates
-        ranks = least_parallel_first(system)
+        ranks = ranked([(speed,) for speed in full_speeds(system)])
 
         def rule(counts: NDArray[np.int64]) -> Array:
             budget = np.full(counts.shape[1], system.cores)

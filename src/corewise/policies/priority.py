@@ -45,10 +45,10 @@ class Priority:
         for name in system.names:
             if name not in self.order:
                 raise InvalidPolicy(f"{self.name}: class {name!r} is missing; name every class once")
-        order = [system.index(name) for name in self.order]
+        ranks = np.array([self.order.index(name) for name in system.names], dtype=np.int64)
 
         def rule(counts: NDArray[np.int64]) -> Array:
             wanted = np.where(counts > 0, system.cores, 0.0)
-            return fill_in_order(wanted, np.full(counts.shape[1], system.cores), order)
+            return fill_in_order(wanted, np.full(counts.shape[1], system.cores), ranks)
 
         return BoundPolicy(system, self.name, rule)

@@ -42,10 +42,11 @@ __all__ = [
     "Shapes",
     "certified_split",
     "fill_in_order",
+    "full_speeds",
     "index_shapes",
-    "least_parallel_first",
     "linear_width",
     "marginal_shapes",
+    "ranked",
     "split",
 ]
 
@@ -170,20 +171,31 @@ def certified_split(
     return cores, gap
 
 
-def fill_in_order(wanted: Array, budget: Array, order: Sequence[int]) -> Array:
-    """Give each class what it wants, in order, while the budget lasts; `wanted` of shape (K, states)."""
+def fill_in_order(wanted: Array, budget: Array, ranks: NDArray[np.int64]) -> Array:
+    """Give each class what it wants, lowest rank first, while the budget lasts; shapes (K, states).
+
+    Classes of one rank share in proportion to what they want.
+    """
     given = np.zeros(wanted.shape)
     left = budget.copy()
-    for i in order:
-        given[i] = np.minimum(wanted[i], left)
-        left -= given[i]
+    for rank in range(int(ranks.max()) + 1):
+        group = ranks == rank
+        asked = wanted[group].sum(axis=0)
+        part = np.minimum(1.0, left / np.where(asked > 0.0, asked, 1.0))
+        given[group] = wanted[group] * part
+        left = np.maximum(left - asked, 0.0)
     return given
 
 
-def least_parallel_first(system: System) -> NDArray[np.int64]:
-    """Return the rank of each class in order of s_i(c), slowest first; classes alike share a rank."""
-    speeds = np.array([float(job_class.speedup.rate(system.cores)) for job_class in system.classes])
-    return np.unique(speeds, return_inverse=True)[1].astype(np.int64)
+def ranked(keys: Sequence[tuple[float, ...]]) -> NDArray[np.int64]:
+    """Return the rank of each key in rising order; equal keys share a rank."""
+    order = sorted(set(keys))
+    return np.array([order.index(key) for key in keys], dtype=np.int64)
+
+
+def full_speeds(system: System) -> list[float]:
+    """Return s_i(c), how fast a job of each class runs on all cores: its parallelisability."""
+    return [float(job_class.speedup.rate(system.cores)) for job_class in system.classes]
 
 
 def linear_width(curve: SpeedUp, cores: float) -> float:

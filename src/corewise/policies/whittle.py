@@ -8,7 +8,7 @@ drops out. The price at which it is indifferent to a little more is the index
 decreasing in z and infinite while s(z) = z. So:
 
 - every job holds one core first; when there are more jobs than cores, classes are served in order of
-  h_i μ_i, then of least parallelisable;
+  h_i μ_i, then of least parallelisable; classes alike share in proportion to their jobs;
 - classes whose curve goes on as s(z) = z above one core take what is left up to the end of that part,
   largest h_i μ_i first;
 - what then remains is sold at one price ℓ with Σ n_i z_i(ℓ) = c.
@@ -27,7 +27,14 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.policies.waterfill import fill_in_order, index_shapes, linear_width, split
+from corewise.policies.waterfill import (
+    fill_in_order,
+    full_speeds,
+    index_shapes,
+    linear_width,
+    ranked,
+    split,
+)
 
 __all__ = ["Whittle"]
 
@@ -40,17 +47,16 @@ class Whittle:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the Whittle policy for that system."""
-        full_speed = [float(job_class.speedup.rate(system.cores)) for job_class in system.classes]
-        value = system.weights * system.size_rates
-        order = sorted(range(len(system.classes)), key=lambda i: (-value[i], full_speed[i], i))
+        values = (system.weights * system.size_rates).tolist()
+        ranks = ranked([(-value, speed) for value, speed in zip(values, full_speeds(system), strict=True)])
         linear = np.array([linear_width(job_class.speedup, system.cores) for job_class in system.classes])
         shapes = index_shapes(system)
 
         def rule(counts: NDArray[np.int64]) -> Array:
             left = np.full(counts.shape[1], system.cores)
-            first = fill_in_order(counts.astype(np.float64), left, order)
+            first = fill_in_order(counts.astype(np.float64), left, ranks)
             left = left - first.sum(axis=0)
-            second = fill_in_order(counts * (linear - 1.0)[:, None], left, order)
+            second = fill_in_order(counts * (linear - 1.0)[:, None], left, ranks)
             left = np.maximum(left - second.sum(axis=0), 0.0)
             return first + second + split(shapes, counts, system.weights, left)
 
