@@ -15,12 +15,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from corewise.analysis.chain import Chain
 from corewise.errors import BoxTooLarge, NotConverged, UnstablePolicy
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
 
-__all__ = ["EDGE_EFFECT", "edge_probabilities", "first_guess", "fitted_box"]
+__all__ = ["EDGE_EFFECT", "edge_is_remote", "edge_probabilities", "first_guess", "fitted_box"]
 
 EDGE_EFFECT = 1e-11
 """Bound on P(edge) · capacity / (1 − load), an estimate from above of what the edge does to mean jobs."""
@@ -45,9 +46,9 @@ def edge_probabilities(space: StateSpace, distribution: Array) -> list[float]:
 
 
 def fitted_box(
-    system: System, space: StateSpace, law: Callable[[StateSpace], Array], what: str
-) -> StateSpace:
-    """Return a box, from `space` upwards, outside which next to nothing happens.
+    system: System, space: StateSpace, chain_on: Callable[[StateSpace], Chain], what: str
+) -> Chain:
+    """Return the chain on a box, from `space` upwards, outside which next to nothing happens.
 
     Parameters
     ----------
@@ -55,39 +56,51 @@ def fitted_box(
         A stable system.
     space : StateSpace
         Where to begin.
-    law : callable
-        The stationary distribution on a box.
+    chain_on : callable
+        The chain on a box.
     what : str
         The policy, for the message when it is unstable.
     """
-    edges: list[list[float]] = []
+    before: list[float] | None = None
     flat = [0] * len(system.classes)
     for _ in range(_ROUNDS):
-        distribution = law(space)
-        now = edge_probabilities(space, distribution)
+        chain = chain_on(space)
+        distribution = chain.rough
+        edges = edge_probabilities(space, distribution)
+        if edge_is_remote(system, space, edges):
+            distribution = chain.distribution
+            edges = edge_probabilities(space, distribution)
+            if edge_is_remote(system, space, edges):
+                return chain
         sizes = list(space.capacity)
         for i, name in enumerate(system.names):
-            if now[i] * sizes[i] / (1.0 - system.load) <= EDGE_EFFECT:
+            if edges[i] * sizes[i] / (1.0 - system.load) <= EDGE_EFFECT:
                 flat[i] = 0
                 continue
             decay = _decay(space, distribution, i)
-            wanted = sizes[i] * 2
-            if decay < 0.9995:
-                aim = EDGE_EFFECT * (1.0 - system.load) / (4.0 * sizes[i])
-                wanted = sizes[i] + 4 + math.ceil(1.1 * math.log(aim / now[i]) / math.log(decay))
-            flat[i] = flat[i] + 1 if edges and decay > 0.999 and now[i] > 0.6 * edges[-1][i] else 0
+            flat[i] = flat[i] + 1 if before and decay > 0.999 and edges[i] > 0.6 * before[i] else 0
             if flat[i] >= 2:
                 raise UnstablePolicy(
                     f"{what} is unstable on this system (load {system.load:.4g}): jobs of class {name!r} "
-                    f"pile up; with room for {sizes[i]} of them it is full with probability {now[i]:.3g}, "
+                    f"pile up; with room for {sizes[i]} of them it is full with probability {edges[i]:.3g}, "
                     f"and more room does not lower that"
                 )
+            wanted = sizes[i] * 2
+            if decay < 0.9995:
+                aim = EDGE_EFFECT * (1.0 - system.load) / (4.0 * sizes[i])
+                wanted = sizes[i] + 4 + math.ceil(1.1 * math.log(aim / edges[i]) / math.log(decay))
             sizes[i] = min(wanted, 4 * sizes[i])
-        if sizes == list(space.capacity):
-            return space
-        edges.append(now)
+        before = edges
         space = _grown(space, sizes, system, what)
     raise NotConverged(f"no box found for {what} on this system: at {space.capacity} the edge still matters")
+
+
+def edge_is_remote(system: System, space: StateSpace, edges: list[float]) -> bool:
+    """Return whether no class is at its capacity often enough to matter."""
+    return all(
+        edge * size / (1.0 - system.load) <= EDGE_EFFECT
+        for edge, size in zip(edges, space.capacity, strict=True)
+    )
 
 
 def _grown(space: StateSpace, sizes: list[int], system: System, what: str) -> StateSpace:

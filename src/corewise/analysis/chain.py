@@ -45,6 +45,7 @@ __all__ = ["Chain"]
 
 _DIRECT_STATES = 20_000
 _IMBALANCE = 1e-14
+_ROUGH = 1e-6
 _PATIENCE = 50
 _REFINEMENTS = 3
 
@@ -103,8 +104,7 @@ class Chain:
     @cached_property
     def distribution(self) -> Array:
         """π, the stationary distribution."""
-        found = self._iterate()
-        return self._factored if found is None else found
+        return self._iterate(_IMBALANCE, self.relaxed(2) if self.direct else self.rough.copy())
 
     def values(self, cost: Array) -> tuple[float, Array]:
         """Return J = π f and the relative values V, zero at the reference state; direct only."""
@@ -156,9 +156,14 @@ class Chain:
         )
         return prob
 
-    def _iterate(self) -> Array | None:
-        """Return π by iteration, or None where a factorisation promises to be quicker."""
-        prob, best, stalled = self.relaxed(2), np.inf, 0
+    @cached_property
+    def rough(self) -> Array:
+        """π to a few digits: enough to see where its mass lies."""
+        return self.distribution if self.direct else self._iterate(_ROUGH, self.relaxed(2))
+
+    def _iterate(self, target: float, prob: Array) -> Array:
+        """Return `prob` brought to a flow imbalance of at most `target`, or as low as rounding lets it be."""
+        best, stalled = np.inf, 0
         for _ in range(_PATIENCE if self.direct else 40 * _PATIENCE):
             off = _kernels.flow_imbalance(
                 prob,
@@ -170,11 +175,11 @@ class Chain:
             )
             stalled = stalled + 1 if off > 0.9 * best else 0
             best = min(best, off)
-            if off <= _IMBALANCE or (stalled >= 5 and best <= 1000 * _IMBALANCE):
+            if off <= target or (stalled >= 5 and best <= 1000 * _IMBALANCE):
                 return prob
             prob = self.relaxed(4, prob)
         if self.direct:
-            return None
+            return self._factored
         raise NotConverged(
             f"the stationary distribution over {self.space.size:,} states "
             f"still has a flow imbalance of {best:.1e}"

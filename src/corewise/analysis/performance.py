@@ -111,14 +111,9 @@ def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterab
     if capacity is not None:
         return Chain.under(policy, system, StateSpace.of(capacity, len(system.classes)))
     system.require_stable()
-    latest: list[Chain] = []
-
-    def law(space: StateSpace) -> Array:
-        latest[:] = [Chain.under(policy, system, space)]
-        return latest[0].distribution
-
-    fitted_box(system, first_guess(system), law, policy.name)
-    return latest[0]
+    return fitted_box(
+        system, first_guess(system), lambda space: Chain.under(policy, system, space), policy.name
+    )
 
 
 def performance_of(chain: Chain, name: str, *, blocking: bool) -> Performance:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.analysis.box import fitted_box
+from corewise.analysis.box import edge_is_remote, fitted_box
 from corewise.analysis.chain import Chain
 from corewise.analysis.performance import Performance, performance_of, stationary_chain
 from corewise.control.bellman import Bellman
@@ -142,15 +142,15 @@ def solve(
     space = stationary_chain(system, Whittle().on(system), None).space
     for _ in range(_ROUNDS):
         found = _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=False)
+        edges = [row.beyond for row in found.performance.classes.values()]
+        if edge_is_remote(system, space, edges):
+            return found
         policy = found.policy.on(system)
 
-        def law(box: StateSpace, policy: BoundPolicy = policy) -> Array:
-            return Chain.under(policy, system, box).distribution
+        def chain_on(box: StateSpace, policy: BoundPolicy = policy) -> Chain:
+            return Chain.under(policy, system, box)
 
-        wider = fitted_box(system, space, law, "the optimal policy")
-        if wider == space:
-            return found
-        space, start = wider, found
+        space, start = fitted_box(system, space, chain_on, "the optimal policy").space, found
     raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
 
 
