@@ -23,6 +23,7 @@ def test_the_optimum_comes_first_and_nothing_beats_it(example: cw.Comparison) ->
         assert row.gap is not None
         assert row.gap >= -1e-8
         assert row.mean_cost is not None
+        assert example.lower_bound is not None
         assert row.mean_cost >= example.lower_bound
 
 
@@ -84,7 +85,7 @@ def test_cost_not_number_decides_with_weights() -> None:
         assert row.gap == pytest.approx(row.mean_cost / best.mean_cost - 1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(("classes", "priorities"), [(1, 0), (3, 3), (4, 0)])
+@pytest.mark.parametrize(("classes", "priorities"), [(1, 0), (2, 2), (3, 0)])
 def test_priority_is_shown_where_orders_are_few(classes: int, priorities: int) -> None:
     jobs = [cw.JobClass(f"c{i}", 0.2, 1.0, cw.Amdahl(i / 4)) for i in range(classes)]
     comparison = cw.compare(cw.System(4, jobs), capacity=4)

@@ -55,10 +55,10 @@ def print_comparison(comparison: Comparison) -> None:
     system = comparison.system
     weighted = is_weighted(system)
     cost = "mean cost" if weighted else "mean number of jobs"
-    print_facts(
-        headline("Policies side by side", system),
-        [("lower bound", f"{comparison.lower_bound:.8g} (proved: under no policy is the {cost} below it)")],
-    )
+    bound = "none: arrivals beyond the capacity are lost, and lost jobs cost nothing"
+    if comparison.lower_bound is not None:
+        bound = f"{comparison.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
+    print_facts(headline("Policies side by side", system), [("lower bound", bound)])
     columns = ["policy", "mean number\nof jobs", "mean\nresponse time", "above the\noptimum"]
     if weighted:
         columns.insert(3, "mean\ncost")

@@ -18,8 +18,8 @@ from corewise.policies.whittle import Whittle
 
 __all__ = ["Comparison", "Row", "compare"]
 
-# With more classes the orders of priority would crowd out the rest of the table.
-_MOST_CLASSES_FOR_PRIORITY = 3
+# Strict priority is often unstable, and among three classes it takes minutes to be sure of it.
+_MOST_CLASSES_FOR_PRIORITY = 2
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,16 @@ class Comparison:
         What they serve.
     rows : tuple of Row
         The optimum first, then the policies in the order given.
-    lower_bound : float
-        No policy costs less; on the cost, which without weights is the number of jobs.
+    lower_bound : float or None
+        No policy costs less; on the cost, which without weights is the number of jobs. None where jobs are
+        blocked: it holds only if every job is served.
     optimum : Solution
         What the first row is about, with its policy and certificate.
     """
 
     system: System
     rows: tuple[Row, ...]
-    lower_bound: float
+    lower_bound: float | None
     optimum: Solution = field(repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -84,8 +85,9 @@ class Comparison:
             )
             gap = "" if row.gap is None else f"{row.gap:.2%}"
             lines.append(line(row.name, jobs if row.stable else "unstable", time, cost, gap))
-        cost = "mean cost" if weighted else "mean number of jobs"
-        lines.append(f"No policy has a {cost} below {self.lower_bound:.8g}.")
+        if self.lower_bound is not None:
+            cost = "mean cost" if weighted else "mean number of jobs"
+            lines.append(f"No policy has a {cost} below {self.lower_bound:.8g}.")
         return "\n".join(lines)
 
 
@@ -99,8 +101,7 @@ def compare(
     system : System
         What they serve.
     policies : iterable of Policy, optional
-        Which to compare; by default EQUI, GREEDY*, Whittle and, for two or three classes, priority to each
-        class in turn.
+        Which to compare; by default EQUI, GREEDY*, Whittle and, for two classes, priority to each in turn.
     capacity : int or sequence of int, optional
         The most jobs of each class, as for `solve` and `evaluate`: the paper's blocking model.
 
@@ -115,7 +116,7 @@ def compare(
     best = solve(system, capacity=capacity)
     rows = [Row("optimal", best.mean_jobs, best.mean_response_time, best.mean_cost, 0.0, stable=True)]
     rows += [_row(system, policy, capacity, best.mean_cost) for policy in chosen]
-    return Comparison(system, tuple(rows), lower_bound(system), best)
+    return Comparison(system, tuple(rows), lower_bound(system) if capacity is None else None, best)
 
 
 def _usual(system: System) -> list[Policy]:
