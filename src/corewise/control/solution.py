@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from corewise.analysis.box import edge_is_remote, fitted_box
 from corewise.analysis.chain import Chain
 from corewise.analysis.performance import Performance, performance_of, stationary_chain
 from corewise.control.bellman import Bellman
-from corewise.control.solvers import ModifiedPolicyIteration, Outcome, PolicyIteration, Solver
+from corewise.control.solvers import ModifiedPolicyIteration, PolicyIteration, Solver
 from corewise.errors import InvalidInput, NotConverged
 from corewise.model import checks
 from corewise.model.space import StateSpace
@@ -38,8 +39,6 @@ class Solution:
         The system solved.
     policy : Tabular
         The optimal policy; outside its box, the Whittle rule.
-    performance : Performance
-        Exact performance of the policy.
     bounds : tuple of float
         Certified: the optimal cost of the boxed problem lies between them.
     values : ndarray
@@ -48,15 +47,31 @@ class Solution:
         Improvements of the policy.
     solver : str
         What found it.
+    blocking : bool
+        Whether the box was given, and arrivals beyond it are lost.
     """
 
     system: System
     policy: Tabular
-    performance: Performance
     bounds: tuple[float, float]
     values: Array
     iterations: int
     solver: str
+    blocking: bool
+    _chain: Chain = field(repr=False)
+    _cost: Array = field(repr=False)
+
+    @cached_property
+    def performance(self) -> Performance:
+        """Exact performance of the policy, from its own stationary distribution; computed on first use."""
+        mean = float(self._chain.distribution @ self._cost)
+        low, high = self.bounds
+        slack = 1e-9 * max(1.0, abs(high)) + (high - low)
+        if not low - slack <= mean <= high + slack:
+            raise NotConverged(
+                f"the policy found costs {mean:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
+            )
+        return performance_of(self._chain, "optimal", blocking=self.blocking)
 
     @property
     def mean_jobs(self) -> float:
@@ -76,7 +91,7 @@ class Solution:
     @property
     def capacity(self) -> tuple[int, ...]:
         """The box: the largest count of each class."""
-        return self.performance.capacity
+        return self.policy.capacity
 
     @property
     def beyond(self) -> float:
@@ -167,12 +182,20 @@ def _solve_on(
     bellman = Bellman(system, space, whole_cores=whole_cores, blocking=blocking)
     chosen = solver or _suited(system, space)
     outcome = chosen.run(bellman, _fitted_values(start, system, space), tolerance)
-    _require_agreement(float(outcome.step.chain.distribution @ bellman.cost), outcome, tolerance)
-    performance = performance_of(outcome.step.chain, "optimal", blocking=blocking)
     values = (outcome.values - outcome.values[0]).reshape(space.shape)
     values.setflags(write=False)
     policy = Tabular(system, outcome.step.cores.reshape(-1, *space.shape), whole_cores, "optimal")
-    return Solution(system, policy, performance, outcome.step.bounds, values, outcome.iterations, chosen.name)
+    return Solution(
+        system,
+        policy,
+        outcome.step.bounds,
+        values,
+        outcome.iterations,
+        chosen.name,
+        blocking,
+        outcome.step.chain,
+        bellman.cost,
+    )
 
 
 def _suited(system: System, space: StateSpace) -> Solver:
@@ -180,16 +203,6 @@ def _suited(system: System, space: StateSpace) -> Solver:
     if system.load >= _HIGH_LOAD and len(space.capacity) <= 2:
         return PolicyIteration()
     return ModifiedPolicyIteration()
-
-
-def _require_agreement(mean: float, outcome: Outcome, tolerance: float) -> None:
-    """Raise unless the policy's own cost, computed apart from its distribution, lies within the bounds."""
-    low, high = outcome.step.bounds
-    slack = tolerance * max(1.0, abs(high)) + outcome.step.rounding
-    if not low - slack <= mean <= high + slack:
-        raise NotConverged(
-            f"the policy found costs {mean:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
-        )
 
 
 def _fitted_values(start: Solution | None, system: System, space: StateSpace) -> Array | None:

@@ -294,6 +294,10 @@ def split_closed_states(
     n, scale, first, second = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
     for s in range(states):
         have = budget[s]
+        if have <= 0.0:
+            for i in range(classes):
+                cores[i, s] = 0.0
+            continue
         present = 0.0
         for i in range(classes):
             n[i] = counts[i, s]

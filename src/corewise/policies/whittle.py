@@ -53,11 +53,13 @@ class Whittle:
         shapes = index_shapes(system)
 
         def rule(counts: NDArray[np.int64]) -> Array:
-            left = np.full(counts.shape[1], system.cores)
-            first = fill_in_order(counts.astype(np.float64), left, ranks)
-            left = left - first.sum(axis=0)
-            second = fill_in_order(counts * (linear - 1.0)[:, None], left, ranks)
-            left = np.maximum(left - second.sum(axis=0), 0.0)
-            return first + second + split(shapes, counts, system.weights, left)
+            jobs = counts.astype(np.float64)
+            held = fill_in_order(jobs, np.full(counts.shape[1], system.cores), ranks)
+            if np.any(linear > 1.0):
+                left = system.cores - held.sum(axis=0)
+                held += fill_in_order(jobs * (linear - 1.0)[:, None], np.maximum(left, 0.0), ranks)
+            left = np.maximum(system.cores - held.sum(axis=0), 0.0)
+            held += split(shapes, counts, system.weights, left)
+            return held
 
         return BoundPolicy(system, self.name, rule)
