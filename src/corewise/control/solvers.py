@@ -68,7 +68,7 @@ class ModifiedPolicyIteration:
         The most improvements before giving up.
     """
 
-    sweeps: int = 20
+    sweeps: int = 16
     rounds: int = 2000
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class ModifiedPolicyIteration:
         prob: Array | None = None
         if values is None:
             held, chain = bellman.cost.copy(), bellman.first_chain()
-            prob = chain.relaxed(4)
+            prob = chain.relaxed(3)
             bellman.sweep(chain, held, float(prob @ bellman.apply(chain, held)), self.sweeps)
             held -= held[0]
         else:
