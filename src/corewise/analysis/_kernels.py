@@ -74,10 +74,16 @@ def _sweep(
             row[j] += rates[last, base + j + u(1)] * prob[base + j + u(1)]
         for j in range(length):
             row[j] *= inverse[base + j]
-        rate, held = arrivals[last], 0.0
-        for j in range(length):
-            held = row[j] + rate * inverse[base + j] * held
-            prob[base + j] = held
+        # Two steps of the recursion at once: half as many additions have to wait for the one before.
+        rate, held, k = arrivals[last], 0.0, u(0)
+        while k + u(1) < length:
+            here, ahead = rate * inverse[base + k], rate * inverse[base + k + u(1)]
+            prob[base + k] = row[k] + here * held
+            held = (row[k + u(1)] + ahead * row[k]) + (ahead * here) * held
+            prob[base + k + u(1)] = held
+            k = k + u(2)
+        if k < length:
+            prob[base + k] = row[k] + rate * inverse[base + k] * held
         advance(digits, shape)
         base += length
 

@@ -111,10 +111,16 @@ def sweep_values(
                             rate * inverse[base + j] * values[base + j + stride]
                             + shares[i, base + j] * values[base + j - stride]
                         )
-            held = 0.0
-            for j in range(length):
-                held = row[j] + shares[last, base + j] * held
-                values[base + j] = held
+            # Two steps of the recursion at once: half as many additions have to wait for the one before.
+            held, k = 0.0, u(0)
+            while k + u(1) < length:
+                here, ahead = shares[last, base + k], shares[last, base + k + u(1)]
+                values[base + k] = row[k] + here * held
+                held = (row[k + u(1)] + ahead * row[k]) + (ahead * here) * held
+                values[base + k + u(1)] = held
+                k = k + u(2)
+            if k < length:
+                values[base + k] = row[k] + shares[last, base + k] * held
             advance(digits, shape)
             base += length
 
