@@ -17,7 +17,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["INVERSE_ROOT", "NO_TAIL", "POWER", "SAMPLED", "split_closed_states", "split_states"]
+__all__ = [
+    "INVERSE_ROOT",
+    "NO_TAIL",
+    "POWER",
+    "SAMPLED",
+    "fill_states",
+    "split_closed_states",
+    "split_states",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,6 +33,24 @@ Ints = NDArray[np.int64]
 u = np.uint64  # an unsigned index spares the test for a negative one
 
 NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
+
+
+@njit(cache=True)
+def fill_states(wanted: Floats, budget: Floats, ranks: Ints, given: Floats) -> None:
+    """Serve the classes of every state by rank; see `corewise.policies.waterfill.fill_in_order`."""
+    classes, states = wanted.shape[0], u(wanted.shape[1])
+    for s in range(states):
+        left = budget[s]
+        for rank in range(classes):
+            asked = 0.0
+            for i in range(classes):
+                if ranks[i] == rank:
+                    asked += wanted[i, s]
+            part = min(left / asked, 1.0) if asked > 0.0 else 0.0
+            for i in range(classes):
+                if ranks[i] == rank:
+                    given[i, s] = part * wanted[i, s]
+            left = max(left - asked, 0.0)
 
 
 @njit(cache=True)

@@ -176,14 +176,8 @@ def fill_in_order(wanted: Array, budget: Array, ranks: NDArray[np.int64]) -> Arr
 
     Classes of one rank share in proportion to what they want.
     """
-    given = np.zeros(wanted.shape)
-    left = budget.copy()
-    for rank in range(int(ranks.max()) + 1):
-        group = ranks == rank
-        asked = wanted[group].sum(axis=0)
-        part = np.minimum(1.0, left / np.where(asked > 0.0, asked, 1.0))
-        given[group] = wanted[group] * part
-        left = np.maximum(left - asked, 0.0)
+    given = np.empty(wanted.shape)
+    _kernels.fill_states(wanted, budget, ranks, given)
     return given
 
 
