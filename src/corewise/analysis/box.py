@@ -30,12 +30,12 @@ _ROUNDS = 24
 
 
 def first_guess(system: System) -> StateSpace:
-    """Return a box to begin with: the mean and seven deviations of an infinite pool, and a geometric tail."""
-    tail = min(math.log(1e-6) / math.log(max(system.load, 1e-6)), 40.0)
+    """Return a box to begin with: the mean and four deviations of an infinite pool, and some of a tail."""
+    tail = min(math.log(1e-3) / math.log(max(system.load, 1e-3)), 20.0)
     sizes = []
     for job_class in system.classes:
         mean = job_class.work_rate
-        sizes.append(math.ceil(mean + 7.0 * math.sqrt(mean) + 6.0 + tail))
+        sizes.append(math.ceil(mean + 4.0 * math.sqrt(mean) + 4.0 + tail))
     return StateSpace.of(sizes, len(sizes))
 
 

@@ -26,7 +26,9 @@ __all__ = ["compare", "print_comparison"]
 
 @reporting
 def compare(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4.")],
+    system: Annotated[
+        str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
+    ],
     capacity: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +61,12 @@ def print_comparison(comparison: Comparison) -> None:
     if comparison.lower_bound is not None:
         bound = f"{comparison.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
     print_facts(headline("Policies side by side", system), [("lower bound", bound)])
-    columns = ["policy", "mean number\nof jobs", "mean\nresponse time", "above the\noptimum"]
+    columns = [
+        "policy",
+        "mean number\nof jobs",
+        "mean\nresponse time",
+        "cost above\nthe optimum" if weighted else "above the\noptimum",
+    ]
     if weighted:
         columns.insert(3, "mean\ncost")
     rows = []

@@ -25,7 +25,9 @@ __all__ = ["evaluate"]
 
 @reporting
 def evaluate(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4.")],
+    system: Annotated[
+        str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
+    ],
     policy: Annotated[str, typer.Option(metavar="P", help=policies.HELP)],
     capacity: Annotated[
         str | None,

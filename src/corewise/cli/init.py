@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corewise.cli.output import print_json, reporting
+from corewise.cli.output import print_json, reporting, require_target
 from corewise.errors import InvalidFile
 
 __all__ = ["TEMPLATE", "init"]
@@ -56,6 +56,7 @@ def init(
     """Write a commented system file to start from."""
     from corewise.model.files import write_bytes
 
+    require_target(file)
     if file.exists() and not force:
         raise InvalidFile(f"{file}: exists already; --force overwrites it")
     write_bytes(file, TEMPLATE.replace("FILE", str(file), 1).encode())

@@ -53,6 +53,10 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
             _fail(str(error))
         except MemoryError:
             _fail("not enough memory; give a smaller capacity")
+        except BrokenPipeError:
+            raise  # the reader has gone: typer ends quietly
+        except OSError as error:
+            _fail(f"{error.filename or 'output'}: {error.strerror or error}")
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
@@ -111,7 +115,7 @@ def require_target(path: Path | None) -> None:
 
 def print_json(result: Mapping[str, object]) -> None:
     """Print one JSON object; what is not a finite number becomes null."""
-    print(json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False))
+    print(json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False), flush=True)
 
 
 def _plain(value: object) -> object:
@@ -156,7 +160,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def headline(what: str, system: System) -> str:
     """Return a title that says what the numbers below it are about."""
     classes = "1 class" if len(system.classes) == 1 else f"{len(system.classes)} classes"
-    return f"{what}: {system.cores:g} cores, {classes}, load {system.load:.4g}"
+    regime = ""
+    if system.changes:
+        regime = f"; curves as they are before they change at time {system.changes[0].time:g}"
+    return f"{what}: {system.cores:g} cores, {classes}, load {system.load:.4g}{regime}"
 
 
 def is_weighted(system: System) -> bool:
@@ -168,7 +175,10 @@ def box_of(capacity: Sequence[int], blocking: bool, beyond: float) -> str:
     """Return which counts of jobs were looked at, and how likely their edge is."""
     counts = " x ".join(f"0..{n}" for n in capacity)
     if blocking:
-        return f"{counts}; an arrival beyond them is blocked (probability at the edge {beyond:.1e})"
+        lost = (
+            "; what is lost costs nothing, so a larger capacity gives another answer" if beyond > 1e-9 else ""
+        )
+        return f"{counts}; an arrival beyond them is lost (probability at the edge {beyond:.1e}){lost}"
     return f"{counts}, chosen so that the rest does not matter (probability at the edge {beyond:.1e})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +31,9 @@ __all__ = ["solve"]
 
 @reporting
 def solve(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4.")],
+    system: Annotated[
+        str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
+    ],
     capacity: Annotated[
         str | None,
         typer.Option(
@@ -38,8 +41,16 @@ def solve(
         ),
     ] = None,
     whole_cores: Annotated[bool, typer.Option("--whole-cores", help="Give out whole cores only.")] = False,
-    tolerance: Annotated[float, typer.Option(help="How close the certified bounds must be.")] = 1e-9,
-    save: Annotated[Path | None, typer.Option(help="Save the policy to this file.")] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            help="How close the certified bounds must be: relative above one, as far as rounding allows."
+        ),
+    ] = 1e-9,
+    save: Annotated[
+        Path | None,
+        typer.Option(help="Save the policy to this file (NumPy archive), for `evaluate --policy`."),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw the policy of two classes as a heat map.")
     ] = None,
@@ -74,7 +85,13 @@ def solve(
         from corewise.plots.policy import policy_heatmap
         from corewise.plots.style import save_figure
 
-        save_figure(policy_heatmap(solution.policy, problem), plot)
+        figure = policy_heatmap(
+            solution.policy,
+            problem,
+            capacity=_shown(solution),
+            title=f"Optimal policy, {problem.cores:g} cores, load {problem.load:.3g}",
+        )
+        save_figure(figure, plot)
     if as_json:
         print_json(_as_mapping(solution, seconds))
         return
@@ -82,6 +99,16 @@ def solve(
     for path, what in ((save, "policy"), (plot, "heat map")):
         if path:
             print(f"Wrote the {what} to {path}.")
+
+
+def _shown(solution: Solution) -> list[int]:
+    """Return how many jobs of each class a heat map shows: the usual range, or twice the mean if more."""
+    from corewise.plots.policy import MOST_JOBS, usual_range
+
+    means = [row.mean_jobs for row in solution.performance.classes.values()]
+    usual = usual_range(solution.policy, solution.system)
+    wanted = [max(least, math.ceil(2.0 * mean)) for least, mean in zip(usual, means, strict=True)]
+    return [min(size, MOST_JOBS, most) for size, most in zip(wanted, solution.capacity, strict=True)]
 
 
 def _as_mapping(solution: Solution, seconds: float) -> dict[str, object]:
@@ -92,6 +119,7 @@ def _as_mapping(solution: Solution, seconds: float) -> dict[str, object]:
         "bounds": list(solution.bounds),
         "capacity": list(solution.capacity),
         "beyond": solution.beyond,
+        "blocking": solution.blocking,
         "solver": solution.solver,
         "iterations": solution.iterations,
         "seconds": seconds,
@@ -103,6 +131,7 @@ def _print_solution(solution: Solution, seconds: float, *, blocking: bool, whole
     weighted = is_weighted(solution.system)
     minimised = "mean cost" if weighted else "mean number of jobs"
     low, high = solution.bounds
+    lossy = " with that blocking" if blocking else ""
     facts = [
         ("mean number of jobs", f"{solution.mean_jobs:.10g}"),
         ("mean response time", f"{solution.mean_response_time:.10g} (in the unit of time of the rates)"),
@@ -112,7 +141,7 @@ def _print_solution(solution: Solution, seconds: float, *, blocking: bool, whole
             ("mean cost", f"{solution.mean_cost:.10g} (the weighted number of jobs: what is minimised)")
         )
     facts += [
-        ("certified", f"the least possible {minimised} lies in [{low:.12g}, {high:.12g}]"),
+        ("certified", f"the least possible {minimised}{lossy} lies in [{low:.12g}, {high:.12g}]"),
         ("counts of jobs", box_of(solution.capacity, blocking, solution.beyond)),
         ("solver", f"{solution.solver}, {solution.iterations} iterations, {seconds:.3g} s"),
     ]

@@ -31,7 +31,7 @@ from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
-from corewise.policies.waterfill import certified_split, marginal_shapes
+from corewise.policies.waterfill import certified_split, marginal_shapes, split
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole, round_cores
 
@@ -51,38 +51,41 @@ class Step:
     drift : ndarray, shape (size,)
         r = f + QV.
     bounds : tuple of float
-        Certified bounds on J*, rounding included.
-    rounding : float
-        How much of their distance is allowance for rounding.
+        Certified bounds on J*, rounding included; but for `gap` while they are not near.
     gap : float
         How far some split may be from the best; zero for curves with closed forms.
+    settled : bool
+        Whether the bounds are within the tolerance.
     """
 
     cores: Array
     chain: Chain
     drift: Array
     bounds: tuple[float, float]
-    rounding: float
     gap: float
+    settled: bool
 
     @property
     def span(self) -> float:
         """The distance of the bounds."""
         return self.bounds[1] - self.bounds[0]
 
-    def settled(self, tolerance: float) -> bool:
-        """Return whether the bounds are within `tolerance` (relative above one) but for rounding."""
-        return self.span <= tolerance * max(1.0, abs(self.bounds[1])) + 2.0 * self.rounding
-
 
 class Bellman:
     """The operator for one system on one box."""
 
     def __init__(
-        self, system: System, space: StateSpace, *, whole_cores: bool = False, blocking: bool = True
+        self,
+        system: System,
+        space: StateSpace,
+        *,
+        tolerance: float = 1e-9,
+        whole_cores: bool = False,
+        blocking: bool = True,
     ) -> None:
         self.system = system
         self.space = space
+        self.tolerance = tolerance
         self.whole_cores = whole_cores
         self.cost = cost_rates(system, space)
         if not blocking:
@@ -93,21 +96,31 @@ class Bellman:
             self._cores = round_cores(equal_share(space.counts, system.cores))
         else:
             self._shapes = marginal_shapes(system)
+            self._budget = np.full(space.size, system.cores)
 
     def __call__(self, values: Array, guess: Array | None = None) -> Step:
         """Apply the operator to `values`; `guess` is a distribution near that of the policy found."""
         system, space = self.system, self.space
         _kernels.value_steps(values, system.size_rates, space.strides, space.counts, self._offers)
-        gap = np.empty(0)
         if self.whole_cores:
             _kernels.improve_whole(self._table, self._offers, space.counts, self._cores)
             cores = self._cores.copy()
         else:
-            cores, gap = certified_split(system, self._shapes, space.counts, self._offers)
+            cores = split(self._shapes, space.counts, self._offers, self._budget)
         chain = Chain(system, space, departure_rates(system, space.jobs, cores), guess)
         drift = self.apply(chain, values)
+        gap = np.empty(0)
         low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
-        return Step(cores, chain, drift, (low, high), rounding, float(gap.max(initial=0.0)))
+        settled = self._settled(low, high, rounding)
+        if settled and not self.whole_cores and self._shapes.sampled:
+            gap = certified_split(system, self._shapes, space.counts, self._offers)[1]
+            low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
+            settled = self._settled(low, high, rounding)
+        return Step(cores, chain, drift, (low, high), float(gap.max(initial=0.0)), settled)
+
+    def _settled(self, low: float, high: float, rounding: float) -> bool:
+        """Return whether the bounds are within the tolerance (relative above one) but for rounding."""
+        return high - low <= self.tolerance * max(1.0, abs(high)) + 2.0 * rounding
 
     def first_chain(self) -> Chain:
         """Return the chain to begin with: that of the Whittle policy, which is seldom far from optimal."""

@@ -179,17 +179,25 @@ def _solve_on(
     *,
     blocking: bool,
 ) -> Solution:
-    bellman = Bellman(system, space, whole_cores=whole_cores, blocking=blocking)
+    bellman = Bellman(system, space, tolerance=tolerance, whole_cores=whole_cores, blocking=blocking)
+    values = _fitted_values(start, system, space)
     chosen = solver or _suited(system, space)
-    outcome = chosen.run(bellman, _fitted_values(start, system, space), tolerance)
-    values = (outcome.values - outcome.values[0]).reshape(space.shape)
-    values.setflags(write=False)
+    try:
+        outcome = chosen.run(bellman, values)
+    except NotConverged:
+        if solver is not None or isinstance(chosen, ModifiedPolicyIteration):
+            raise
+        # Where blocking pays, exact values can send policy iteration from one edge of the box to another.
+        chosen = ModifiedPolicyIteration()
+        outcome = chosen.run(bellman, values)
+    found = (outcome.values - outcome.values[0]).reshape(space.shape)
+    found.setflags(write=False)
     policy = Tabular(system, outcome.step.cores.reshape(-1, *space.shape), whole_cores, "optimal")
     return Solution(
         system,
         policy,
         outcome.step.bounds,
-        values,
+        found,
         outcome.iterations,
         chosen.name,
         blocking,

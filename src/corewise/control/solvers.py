@@ -50,8 +50,8 @@ class Solver(Protocol):
         """What to call the solver."""
         ...
 
-    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
-        """Apply the operator, from `values` if given, until its bounds are within `tolerance`."""
+    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+        """Apply the operator, from `values` if given, until its bounds are within its tolerance."""
         ...
 
 
@@ -80,8 +80,8 @@ class ModifiedPolicyIteration:
         """What to call the solver."""
         return "modified policy iteration"
 
-    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
-        """Apply the operator until its bounds are within `tolerance`."""
+    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+        """Apply the operator until its bounds are within its tolerance."""
         prob: Array | None = None
         if values is None:
             held, chain = bellman.cost.copy(), bellman.first_chain()
@@ -93,7 +93,7 @@ class ModifiedPolicyIteration:
         watch = _Watch(self.name)
         for k in range(self.rounds):
             step = bellman(held, prob)
-            if step.settled(tolerance):
+            if step.settled:
                 return Outcome(step, held, k + 1)
             watch(step)
             prob = step.chain.relaxed(4 if prob is None else 1, prob)
@@ -134,8 +134,8 @@ class PolicyIteration:
         """What to call the solver."""
         return "policy iteration"
 
-    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
-        """Apply the operator until its bounds are within `tolerance`."""
+    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+        """Apply the operator until its bounds are within its tolerance."""
         chain = bellman.first_chain() if values is None else bellman(values).chain
         if not chain.direct:
             raise BoxTooLarge(
@@ -147,7 +147,7 @@ class PolicyIteration:
             mean, held = chain.values(bellman.cost)
             for j in range(self.improvements):
                 step = bellman(held)
-                if step.settled(tolerance):
+                if step.settled:
                     return Outcome(step, held, k * self.improvements + j + 1)
                 watch(step)
                 chain = step.chain
@@ -171,14 +171,14 @@ class RelativeValueIteration:
         """What to call the solver."""
         return "relative value iteration"
 
-    def run(self, bellman: Bellman, values: Array | None, tolerance: float) -> Outcome:
-        """Apply the operator until its bounds are within `tolerance`."""
+    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+        """Apply the operator until its bounds are within its tolerance."""
         held = np.zeros(bellman.space.size) if values is None else values.copy()
         rate = uniformisation_constant(bellman.system)
         watch = _Watch(self.name)
         for k in range(self.rounds):
             step = bellman(held)
-            if step.settled(tolerance):
+            if step.settled:
                 return Outcome(step, held, k + 1)
             watch(step)
             held += step.drift / rate
@@ -189,7 +189,7 @@ class RelativeValueIteration:
 class _Watch:
     """Sees to it that the bounds keep closing, and says what is wrong when they do not."""
 
-    patience = 100
+    patience = 60
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -204,13 +204,13 @@ class _Watch:
         self.since = 0 if step.span < 0.999 * self.best else self.since + 1
         self.best = min(self.best, step.span)
         self.gap = step.gap
-        if self.since >= self.patience or not np.isfinite(step.span):
+        if self.since >= self.patience or self.gap > 0.0 or not np.isfinite(step.span):
             raise self.unsettled()
 
     def unsettled(self) -> NotConverged:
         """Return the error to raise when the bounds have not met."""
         reason = ""
-        if self.gap > 0.1 * self.best:
+        if self.gap > 0.0:
             reason = (
                 f"; {self.gap:.3g} of it is the error of a split between curves without a closed form: "
                 f"give their slope_above, or a larger tolerance"

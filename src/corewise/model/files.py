@@ -89,7 +89,7 @@ def load_system(source: str | os.PathLike[str]) -> System:
 def packaged(name: str) -> System:
     """Return the system of that name that comes with the package; `PACKAGED` lists them."""
     if name not in PACKAGED:
-        raise InvalidFile(f"unknown packaged system {name!r}; known: {', '.join(PACKAGED)}")
+        raise InvalidFile(f"unknown packaged system {name!r}{nearest(name, list(PACKAGED))}")
     file = resources.files("corewise.model").joinpath("systems", f"{name.replace(':', '-')}.toml")
     return _parse(file.read_bytes(), name)
 

@@ -106,6 +106,7 @@ class System:
         object.__setattr__(self, "changes", tuple(changes))
         self._check_classes()
         self._check_changes()
+        self._check_scale()
 
     def _check_classes(self) -> None:
         if not self.classes:
@@ -129,6 +130,15 @@ class System:
                 raise InvalidSystem(f"changes must be in order of time, got {change.time:g} after {latest:g}")
             latest = change.time
             self._check_speedup(change.name, change.speedup)
+
+    def _check_scale(self) -> None:
+        for job_class in self.classes:
+            rates = (self.cores * job_class.size_rate, job_class.arrival_rate, job_class.size_rate)
+            if max(rates) > 1e100 or min(rates) < 1e-100:
+                raise InvalidSystem(
+                    f"class {job_class.name!r}: arrival_rate {job_class.arrival_rate:g} and size_rate "
+                    f"{job_class.size_rate:g} are out of scale; choose a unit of time nearer to theirs"
+                )
 
     def _check_speedup(self, name: str, curve: SpeedUp) -> None:
         try:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["policy_heatmap", "require_two_classes"]
+__all__ = ["MOST_JOBS", "policy_heatmap", "require_two_classes", "usual_range"]
 
-_MOST_JOBS = 50  # beyond it single states can no longer be told apart in print
+MOST_JOBS = 50  # beyond it single states can no longer be told apart in print
 _FEWEST_JOBS = 10
 
 
@@ -63,7 +63,7 @@ def policy_heatmap(
     """
     require_two_classes(system)
     bound = bind(policy, system)
-    space = StateSpace.of(_range(policy, system) if capacity is None else capacity, 2)
+    space = StateSpace.of(usual_range(policy, system) if capacity is None else capacity, 2)
     share = (tabulate(bound, space)[0] / system.cores).reshape(space.shape)
     shown = np.ma.masked_array(share, mask=space.counts.sum(axis=0).reshape(space.shape) == 0)
     with styled():
@@ -98,9 +98,9 @@ def policy_heatmap(
     return figure
 
 
-def _range(policy: Policy, system: System) -> tuple[int, int]:
+def usual_range(policy: Policy, system: System) -> tuple[int, int]:
     """Return counts that show where there are fewer jobs than cores, and where there are more."""
-    most = min(_MOST_JOBS, max(_FEWEST_JOBS, math.ceil(1.2 * system.cores)))
+    most = min(MOST_JOBS, max(_FEWEST_JOBS, math.ceil(1.2 * system.cores)))
     box = policy.capacity if isinstance(policy, Tabular) else (most, most)
     return min(most, box[0]), min(most, box[1])
 

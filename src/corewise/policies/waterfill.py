@@ -153,8 +153,9 @@ def certified_split(
 ) -> tuple[Array, Array]:
     """Return the split of all cores, and for every state a bound on what a better one could add.
 
-    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). The bounds are empty for
-    shapes without sampled tails, whose splits are exact; they are zero where one class takes all.
+    For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). At the price of the
+    split only sampled tails can fall short of that maximum. The bounds are empty for shapes without any;
+    they are zero where one class takes all.
     """
     budget = np.full(counts.shape[1], system.cores)
     if not shapes.sampled:
@@ -162,7 +163,8 @@ def certified_split(
     cores, eta = _split_with_levels(shapes, counts, prices, budget, None)
     shared = np.flatnonzero((counts > 0).sum(axis=0) > 1)
     gap = np.zeros(counts.shape[1])
-    for i, job_class in enumerate(system.classes):
+    for i in np.flatnonzero(shapes.tails[:, 0] == SAMPLED).tolist():
+        job_class = system.classes[i]
         curve, jobs, offer = job_class.speedup, counts[i, shared], np.maximum(prices[i, shared], 0.0)
         width = cores[i, shared] / np.maximum(jobs, 1)
         here = offer * curve.rate(width) - eta[shared] * width

@@ -21,6 +21,8 @@ __all__ = ["Comparison", "Row", "compare"]
 # Strict priority is often unstable, and among three classes it takes minutes to be sure of it.
 _MOST_CLASSES_FOR_PRIORITY = 2
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Row:
@@ -77,7 +79,15 @@ class Comparison:
             middle = f"{cost:>11}  " if weighted else ""
             return f"{name:{width}}  {jobs:>11}  {time:>18}  {middle}{gap:>13}".rstrip()
 
-        lines = [line("policy", "mean jobs", "mean response time", "mean cost", "above optimum")]
+        lines = [
+            line(
+                "policy",
+                "mean jobs",
+                "mean response time",
+                "mean cost",
+                "cost above opt." if weighted else "above optimum",
+            )
+        ]
         for row in self.rows:
             jobs, time, cost = (
                 "" if number is None else f"{number:.8g}"
@@ -142,4 +152,6 @@ def _row(system: System, policy: Policy, capacity: int | Sequence[int] | None, o
     except UnstablePolicy:
         return Row(policy.name, None, None, None, None, stable=False)
     gap = result.mean_cost / optimal_cost - 1.0
+    if abs(gap) < _ROUNDING:
+        gap = 0.0
     return Row(policy.name, result.mean_jobs, result.mean_response_time, result.mean_cost, gap, stable=True)
