@@ -109,8 +109,10 @@ def evaluate(system: System, policy: Policy, *, capacity: int | Iterable[int] | 
 def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterable[int] | None) -> Chain:
     """Return the chain of `policy` on the box given, or on one chosen so that its edge does not matter."""
     if capacity is not None:
+        system.require_scale()
         return Chain.under(policy, system, StateSpace.of(capacity, len(system.classes)))
     system.require_stable()
+    system.require_scale()
     return fitted_box(
         system, first_guess(system), lambda space: Chain.under(policy, system, space), policy.name
     )

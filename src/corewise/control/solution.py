@@ -144,6 +144,7 @@ def solve(
     """
     require_system(system)
     system.require_stable()
+    system.require_scale()
     checks.positive(tolerance, "tolerance")
     if whole_cores:
         require_whole(system)

@@ -7,19 +7,27 @@ from numbers import Integral, Real
 
 from corewise.errors import InvalidInput
 
-__all__ = ["count", "finite", "positive", "within"]
+__all__ = ["count", "finite", "positive", "shown", "within"]
+
+
+def shown(value: object) -> str:
+    """Return what to print of a value in a message."""
+    try:
+        return repr(value)
+    except ValueError:  # an integer with more digits than Python prints
+        return "an integer of thousands of digits"
 
 
 def finite(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> float:
     """Return `value` as a float if it is a finite real number; a boolean or a string is not."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise error(f"{what} must be a number, got {value!r}")
+        raise error(f"{what} must be a number, got {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise error(f"{what} must be finite, got {value!r}")
+        raise error(f"{what} must be finite, got {shown(value)}")
     return number
 
 
@@ -27,7 +35,7 @@ def positive(value: object, what: str, error: type[InvalidInput] = InvalidInput)
     """Return `value` as a float if it is a finite number above zero."""
     number = finite(value, what, error)
     if number <= 0:
-        raise error(f"{what} must be positive, got {value!r}")
+        raise error(f"{what} must be positive, got {shown(value)}")
     return number
 
 
@@ -38,15 +46,15 @@ def within(
     number = finite(value, what, error)
     if not low <= number <= high:
         top = "infinity)" if math.isinf(high) else f"{high:g}]"
-        raise error(f"{what} must lie in [{low:g}, {top}, got {value!r}")
+        raise error(f"{what} must lie in [{low:g}, {top}, got {shown(value)}")
     return number
 
 
 def count(value: object, what: str, error: type[InvalidInput] = InvalidInput, least: int = 1) -> int:
     """Return `value` as an int if it is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise error(f"{what} must be a whole number, got {value!r}")
+        raise error(f"{what} must be a whole number, got {shown(value)}")
     number = int(value)
     if number < least:
-        raise error(f"{what} must be at least {least}, got {value!r}")
+        raise error(f"{what} must be at least {least}, got {shown(value)}")
     return number

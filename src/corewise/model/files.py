@@ -89,7 +89,9 @@ def load_system(source: str | os.PathLike[str]) -> System:
 def packaged(name: str) -> System:
     """Return the system of that name that comes with the package; `PACKAGED` lists them."""
     if name not in PACKAGED:
-        raise InvalidFile(f"unknown packaged system {name!r}{nearest(name, list(PACKAGED))}")
+        hint = nearest(name, list(PACKAGED))
+        known = "" if hint.startswith("; known") else f" (known: {', '.join(PACKAGED)})"
+        raise InvalidFile(f"unknown packaged system {name!r}{hint}{known}")
     file = resources.files("corewise.model").joinpath("systems", f"{name.replace(':', '-')}.toml")
     return _parse(file.read_bytes(), name)
 
@@ -271,6 +273,7 @@ def _toml(value: object) -> str:
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return what a file holds; whatever prevents it becomes `InvalidFile`."""
+    _require_path(path)
     try:
         with Path(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -287,6 +290,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     The content goes to a temporary file beside the target, which then takes its name. A target that is not a
     regular file (a terminal, a pipe) is written to directly.
     """
+    _require_path(path)
     try:
         target = Path(path).resolve()
         if target.exists() and not target.is_file():
@@ -301,6 +305,11 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
             draft.unlink(missing_ok=True)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
         raise InvalidFile(f"{os.fspath(path)}: cannot be written: {_reason(error)}") from error
+
+
+def _require_path(path: object) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidFile(f"expected the path of a file, got {path!r}")
 
 
 def _reason(error: Exception) -> str:

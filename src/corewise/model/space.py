@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +30,9 @@ class StateSpace:
     @classmethod
     def of(cls, capacity: int | Iterable[int], classes: int) -> StateSpace:
         """Return the box of a capacity given as one number for all classes or one for each."""
-        if isinstance(capacity, Iterable) and not isinstance(capacity, str):
+        if isinstance(capacity, np.ndarray) and capacity.ndim == 0:
+            capacity = capacity.item()
+        if isinstance(capacity, Iterable) and not isinstance(capacity, str | bytes | Mapping):
             numbers = tuple(checks.count(n, "capacity") for n in capacity)
         else:
             numbers = (checks.count(capacity, "capacity"),) * classes
@@ -96,8 +98,8 @@ class StateSpace:
         if self.size * per_state > available:
             most = available // per_state
             raise BoxTooLarge(
-                f"a box of {' × '.join(map(str, self.shape))} = {self.size:,} states needs about "
-                f"{self.size * per_state / 2**30:,.1f} GiB, and this machine has "
+                f"a box of {' × '.join(map(_many, self.shape))} = {_many(self.size)} states needs about "
+                f"{_many(self.size * per_state // 2**30)} GiB, and this machine has "
                 f"{available / 2**30:,.1f} GiB for it "
                 f"(about {most:,} states). Give a smaller capacity, or merge classes that are "
                 f"alike; the whittle policy itself can be applied without any table of states"
@@ -110,3 +112,8 @@ def _memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, ValueError, OSError):
         return 4 * 2**30
+
+
+def _many(number: int) -> str:
+    """Return a number with its thousands apart, or its order of magnitude if it is astronomical."""
+    return f"{number:,}" if number < 10**24 else f"10^{math.floor(math.log10(number))}"

@@ -106,7 +106,6 @@ class System:
         object.__setattr__(self, "changes", tuple(changes))
         self._check_classes()
         self._check_changes()
-        self._check_scale()
 
     def _check_classes(self) -> None:
         if not self.classes:
@@ -130,15 +129,6 @@ class System:
                 raise InvalidSystem(f"changes must be in order of time, got {change.time:g} after {latest:g}")
             latest = change.time
             self._check_speedup(change.name, change.speedup)
-
-    def _check_scale(self) -> None:
-        for job_class in self.classes:
-            rates = (self.cores * job_class.size_rate, job_class.arrival_rate, job_class.size_rate)
-            if max(rates) > 1e100 or min(rates) < 1e-100:
-                raise InvalidSystem(
-                    f"class {job_class.name!r}: arrival_rate {job_class.arrival_rate:g} and size_rate "
-                    f"{job_class.size_rate:g} are out of scale; choose a unit of time nearer to theirs"
-                )
 
     def _check_speedup(self, name: str, curve: SpeedUp) -> None:
         try:
@@ -203,8 +193,20 @@ class System:
                 f"and there are {self.cores:g}"
             )
 
+    def require_scale(self) -> None:
+        """Raise `InvalidSystem` if some rate is so large or small that arithmetic would break down."""
+        for job_class in self.classes:
+            rates = (self.cores * job_class.size_rate, job_class.arrival_rate, job_class.size_rate)
+            if max(rates) > 1e100 or min(rates) < 1e-100:
+                raise InvalidSystem(
+                    f"class {job_class.name!r}: arrival_rate {job_class.arrival_rate:g} and size_rate "
+                    f"{job_class.size_rate:g} are out of scale; choose a unit of time nearer to theirs"
+                )
+
     def with_curves(self, curves: Mapping[str, SpeedUp]) -> System:
         """Return the system with other curves for the classes named."""
+        if not isinstance(curves, Mapping):
+            raise InvalidSystem(f"curves must be a mapping from class names to curves, got {curves!r}")
         for name in curves:
             self.index(name)
         classes = [

@@ -172,7 +172,7 @@ def _curved_split(
             ceiling *= 8.0
     bottom, top = math.log(low), math.log(ceiling)
     u = 0.5 * (bottom + top)
-    for _ in range(200):
+    for k in range(300):
         t = math.exp(u)
         total = _total(tails, pieces, nodes, counts, starts, t, False)
         if abs(total - budget) <= 1e-14 * budget:
@@ -182,13 +182,14 @@ def _curved_split(
             bottom = u
         else:
             top = u
-        if top - bottom <= 4e-16 * max(abs(top), abs(bottom)):
+        if top - bottom <= 1e-16 * max(1.0, abs(top)):
             break
         rise = 0.0
         for i in range(counts.size):
             if counts[i] > 0:
                 rise += counts[i] * _rise(tails, nodes, i, starts[i], t)
-        step = u - total * math.log(total / budget) / rise if rise > 0.0 else top
+        # Newton's step, but every third time the middle: far out, where demand explodes, its steps are tiny.
+        step = u - total * math.log(total / budget) / rise if rise > 0.0 and k % 3 < 2 else top
         u = step if bottom < step < top else 0.5 * (bottom + top)
     below, above = math.exp(bottom), math.exp(top)
     under = _total(tails, pieces, nodes, counts, starts, below, False)

@@ -24,6 +24,8 @@ from corewise.model.system import System, require_system
 
 __all__ = ["BoundPolicy", "Policy", "bind", "tabulate"]
 
+_MOST_JOBS = 2**53  # beyond it floating-point numbers skip some
+
 Rule = Callable[[NDArray[np.int64]], Array]
 """From counts to cores per class, both class-major: shape (K, states)."""
 
@@ -50,6 +52,9 @@ class BoundPolicy:
     name: str
     rule: Rule
 
+    def __post_init__(self) -> None:
+        require_system(self.system)
+
     def on(self, system: System) -> BoundPolicy:
         """Return this policy, if it fits `system`: the same cores and class names in order."""
         require_fit(self.system, system)
@@ -57,21 +62,27 @@ class BoundPolicy:
 
     def allocate(self, counts: ArrayLike) -> Array:
         """Return the cores per class for counts of jobs, both of shape (…, K)."""
-        jobs = np.asarray(counts)
         classes = len(self.system.classes)
+        try:
+            jobs = np.asarray(counts)
+        except ValueError:
+            raise InvalidInput(f"counts must have {classes} numbers in every row, got {counts!r}") from None
+        if jobs.dtype.kind not in "iuf" or not np.all((jobs >= 0) & (jobs <= _MOST_JOBS)):
+            raise InvalidInput(f"counts must be whole numbers from 0 to 2^53, got {counts!r}")
         if jobs.ndim == 0 or jobs.shape[-1] != classes:
             raise InvalidInput(
                 f"counts must have {classes} numbers, one for each class, got shape {jobs.shape}"
             )
-        whole = jobs.astype(np.int64) if jobs.dtype.kind in "iuf" else None
-        if whole is None or np.any(whole != jobs) or np.any(whole < 0):
-            raise InvalidInput(f"counts must be whole numbers of zero or more, got {counts!r}")
+        whole = jobs.astype(np.int64)
+        if np.any(whole != jobs):
+            raise InvalidInput(f"counts must be whole numbers from 0 to 2^53, got {counts!r}")
         flat = np.ascontiguousarray(whole.reshape(-1, classes).T)
         return np.ascontiguousarray(self.rule(flat).T).reshape(jobs.shape)
 
 
 def require_fit(made_for: System, system: System) -> None:
     """Raise `InvalidPolicy` unless a policy made for one system can serve the other."""
+    require_system(system)
     if made_for.cores != system.cores:
         raise InvalidPolicy(f"the policy is for {made_for.cores:g} cores, the system has {system.cores:g}")
     if made_for.names != system.names:
@@ -89,5 +100,11 @@ def bind(policy: Policy, system: System) -> BoundPolicy:
 
 
 def tabulate(policy: BoundPolicy, space: StateSpace) -> Array:
-    """Return the cores per class in every state of a box, shape (K, size)."""
-    return policy.rule(space.counts)
+    """Return the cores per class in every state of a box, shape (K, size), refusing what is no split."""
+    cores = np.asarray(policy.rule(space.counts))
+    if cores.shape != space.counts.shape or cores.dtype.kind != "f":
+        raise InvalidPolicy(f"{policy.name}: cores have shape {cores.shape}, not {space.counts.shape}")
+    total = cores.sum(axis=0)
+    if not (np.all(cores >= 0.0) and np.all(total <= policy.system.cores * (1.0 + 1e-9))):
+        raise InvalidPolicy(f"{policy.name}: in some state the cores are negative or more than there are")
+    return cores

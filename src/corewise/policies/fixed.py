@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidPolicy
 from corewise.model import checks
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.equi import equal_share
 
@@ -46,6 +46,7 @@ class Fixed:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the policy for that system."""
+        require_system(system)
         if len(self.shares) != len(system.classes):
             raise InvalidPolicy(
                 f"{self.name} has {len(self.shares)} shares, the system has {len(system.classes)} classes: "

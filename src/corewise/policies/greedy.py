@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.waterfill import full_speeds, marginal_shapes, ranked, split
 
@@ -27,6 +27,7 @@ class Greedy:
 
     def on(self, system: System) -> BoundPolicy:
         """Return GREEDY* for that system."""
+        require_system(system)
         shapes = marginal_shapes(system)
         prices = system.weights * system.size_rates
         ranks = ranked([(speed,) for speed in full_speeds(system)])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from corewise.errors import InvalidPolicy, nearest
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.waterfill import fill_in_order
 
@@ -39,6 +39,7 @@ class Priority:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the policy for that system."""
+        require_system(system)
         for name in self.order:
             if name not in system.names:
                 raise InvalidPolicy(f"{self.name}: unknown class {name!r}{nearest(name, system.names)}")

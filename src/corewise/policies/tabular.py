@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from corewise.errors import CorewiseError, InvalidFile, InvalidPolicy
 from corewise.model.files import read_bytes, system_from_mapping, system_to_mapping, write_bytes
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, require_fit
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import WholeCores
@@ -25,6 +26,23 @@ from corewise.policies.whole import WholeCores
 __all__ = ["Tabular"]
 
 _FORMAT = "corewise policy 1"
+
+# What reading an archive can raise when its bytes are changed at will.
+_DAMAGE = (
+    CorewiseError,
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +68,24 @@ class Tabular:
 
     def __post_init__(self) -> None:
         """Check that the table is a split of the cores."""
-        table = np.array(self.cores, dtype=np.float64)
-        classes = len(self.system.classes)
-        if table.ndim != classes + 1 or table.shape[0] != classes:
+        require_system(self.system)
+        try:
+            table = np.array(self.cores, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidPolicy(
+                f"a table must be an array of cores, got {type(self.cores).__name__}"
+            ) from None
+        classes, cores = len(self.system.classes), self.system.cores
+        if table.ndim != classes + 1 or table.shape[0] != classes or table.size == 0:
             raise InvalidPolicy(f"a table for {classes} classes cannot have shape {table.shape}")
         total = table.sum(axis=0).ravel()[1:]
-        if not np.all(table >= 0.0) or not np.all(
-            np.abs(total - self.system.cores) <= 1e-6 * self.system.cores
-        ):
-            raise InvalidPolicy(f"the cores of some state of the table do not sum to {self.system.cores:g}")
+        if not np.all(table >= 0.0) or not np.all(np.abs(total - cores) <= 1e-6 * cores):
+            raise InvalidPolicy(f"the cores of some state of the table do not sum to {cores:g}")
+        for i, name in enumerate(self.system.names):
+            if np.any(table[i].take(0, axis=i) != 0.0):
+                raise InvalidPolicy(f"the table gives cores to class {name!r} where it has no jobs")
+        if self.whole_cores and np.any(table != np.rint(table)):
+            raise InvalidPolicy("a table of whole cores holds fractions of cores")
         table.setflags(write=False)
         object.__setattr__(self, "cores", table)
 
@@ -123,7 +150,5 @@ class Tabular:
             )
         except InvalidFile:
             raise
-        except (CorewiseError, ValueError, KeyError, TypeError, OSError, EOFError, zlib.error) as error:
+        except _DAMAGE as error:
             raise InvalidFile(f"{path} is not a usable policy: {error}") from None
-        except zipfile.BadZipFile as error:
-            raise InvalidFile(f"{path} is damaged: {error}") from None

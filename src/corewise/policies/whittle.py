@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.waterfill import (
     fill_in_order,
@@ -47,6 +47,7 @@ class Whittle:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the Whittle policy for that system."""
+        require_system(system)
         values = (system.weights * system.size_rates).tolist()
         ranks = ranked([(-value, speed) for value, speed in zip(values, full_speeds(system), strict=True)])
         linear = np.array([linear_width(job_class.speedup, system.cores) for job_class in system.classes])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corewise.errors import InvalidSystem
 from corewise.model.speedup import Array
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 
 __all__ = ["WholeCores", "require_whole", "round_cores"]
@@ -46,6 +46,7 @@ class WholeCores:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the rounded policy for that system."""
+        require_system(system)
         require_whole(system)
         bound = bind(self.policy, system)
 
