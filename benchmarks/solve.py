@@ -139,9 +139,9 @@ def measure_peers(report: Report, rounds: int) -> None:
     for k in range(rounds):
         for peer in peers:
             progress(f"round {k + 1} of {rounds}: {peer.name}")
-            around = [timed(ours)[0] for _ in range(10)]
-            answer = timed(partial(peer.solve, problem))[1]
-            around += [timed(ours)[0] for _ in range(10)]
+            around = [seconds for seconds, _ in timed(ours, 10)]
+            answer = timed(partial(peer.solve, problem))[0][1]
+            around += [seconds for seconds, _ in timed(ours, 10)]
             base += around
             ratios[peer.name].append((answer.build_seconds + answer.solve_seconds) / median(around))
             answers[peer.name].append(answer)
@@ -178,9 +178,9 @@ def measure_scaling(report: Report, rounds: int) -> None:
     growth = []
     for k in range(rounds):
         progress(f"three classes, round {k + 1} of {rounds}: {(LARGE + 1) ** 3} states")
-        before = [timed(lambda: cw.solve(system, capacity=SMALL))[0] for _ in range(5)]
-        large = timed(lambda: cw.solve(system, capacity=LARGE))[0] / (LARGE + 1) ** 3
-        after = [timed(lambda: cw.solve(system, capacity=SMALL))[0] for _ in range(5)]
+        before = [seconds for seconds, _ in timed(lambda: cw.solve(system, capacity=SMALL), 5)]
+        large = timed(lambda: cw.solve(system, capacity=LARGE))[0][0] / (LARGE + 1) ** 3
+        after = [seconds for seconds, _ in timed(lambda: cw.solve(system, capacity=SMALL), 5)]
         small = median(before + after) / (SMALL + 1) ** 3
         per_state[SMALL].append(small)
         per_state[LARGE].append(large)
@@ -215,7 +215,7 @@ def measure_startup(report: Report, rounds: int = 10) -> None:
     commands = ([sys.executable, str(script), "--help"], [sys.executable, "-c", "import numpy"])
 
     def run(command: list[str]) -> float:
-        return timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))[0]
+        return timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))[0][0]
 
     progress("start-up of the command line")
     for command in commands:
@@ -245,16 +245,19 @@ def three_classes() -> cw.System:
     return cw.System(cores=30, classes=classes)
 
 
-def timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Seconds and result of one call, without the garbage collector."""
+def timed(work: Callable[[], T], times: int = 1) -> list[tuple[float, T]]:
+    """Seconds and result of each of some calls in a row, without the garbage collector, as `timeit` does."""
+    measured = []
     gc.collect()
     gc.disable()
     try:
-        began = perf_counter()
-        result = work()
-        return perf_counter() - began, result
+        for _ in range(times):
+            began = perf_counter()
+            result = work()
+            measured.append((perf_counter() - began, result))
     finally:
         gc.enable()
+    return measured
 
 
 def show(report: Report, console: Console) -> None:
