@@ -254,3 +254,15 @@ def test_the_twin_itself() -> None:
     for i in range(2):
         accepted = TWO.jobs[i].arrival * result.distribution[counts[:, i] < capacity[i]].sum()
         assert result.throughput[i] == pytest.approx(accepted, rel=1e-12)
+
+
+def test_idle_cores_are_not_counted_as_used() -> None:
+    """A policy of one's own that leaves half of the cores idle uses half of them while a job is present."""
+    system = cw.packaged("paper:2")
+    rule = cw.Equi().on(system).rule
+    half = cw.BoundPolicy(system, "half", lambda counts: 0.5 * rule(counts))
+    result = cw.evaluate(system, half)
+    small = cw.System(system.cores / 2, system.classes)
+    same = cw.evaluate(small, cw.Equi())
+    assert result.mean_jobs == pytest.approx(same.mean_jobs, rel=1e-12)
+    assert result.utilisation == pytest.approx(0.5 * same.utilisation, rel=1e-12)

@@ -16,7 +16,7 @@ from corewise.control.bellman import Bellman, _rate_table
 from corewise.model.space import StateSpace
 from corewise.policies import _kernels as split_kernels
 from corewise.policies.equi import equal_share
-from corewise.policies.waterfill import index_shapes, marginal_shapes
+from corewise.policies.shapes import index_shapes, marginal_shapes
 from corewise.policies.whole import round_cores
 
 MODULES = {

@@ -16,16 +16,8 @@ from numpy.typing import NDArray
 
 import corewise as cw
 from corewise.model.speedup import Array
-from corewise.policies.waterfill import (
-    certified_split,
-    fill_in_order,
-    full_speeds,
-    index_shapes,
-    linear_width,
-    marginal_shapes,
-    ranked,
-    split,
-)
+from corewise.policies.shapes import index_shapes, linear_width, marginal_shapes
+from corewise.policies.waterfill import certified_split, fill_in_order, full_speeds, ranked, split
 from tests import naive
 
 Build = Callable[[naive.Model], cw.System]

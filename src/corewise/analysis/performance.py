@@ -16,7 +16,7 @@ from corewise.analysis.chain import Chain
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
-from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind, tabulate
 
 __all__ = ["ClassPerformance", "Performance", "evaluate", "performance_of", "stationary_chain"]
 
@@ -103,7 +103,8 @@ def evaluate(system: System, policy: Policy, *, capacity: int | Iterable[int] | 
     """
     bound = bind(policy, system)
     chain = stationary_chain(system, bound, capacity)
-    return performance_of(chain, bound.name, blocking=capacity is not None)
+    held = tabulate(bound, chain.space).sum(axis=0) / system.cores
+    return performance_of(chain, bound.name, held, blocking=capacity is not None)
 
 
 def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterable[int] | None) -> Chain:
@@ -118,8 +119,8 @@ def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterab
     )
 
 
-def performance_of(chain: Chain, name: str, *, blocking: bool) -> Performance:
-    """Return the performance of a chain whose distribution is known."""
+def performance_of(chain: Chain, name: str, held: Array, *, blocking: bool) -> Performance:
+    """Return the performance of a policy from its chain and the share of the cores it holds in each state."""
     system, space, prob = chain.system, chain.space, chain.distribution
     grid = prob.reshape(space.shape)
     edges = edge_probabilities(space, prob)
@@ -138,7 +139,7 @@ def performance_of(chain: Chain, name: str, *, blocking: bool) -> Performance:
         mean_jobs=jobs,
         mean_response_time=jobs / admitted,
         mean_cost=sum(row.mean_cost for row in rows.values()),
-        utilisation=float(1.0 - prob[0]),
+        utilisation=float(prob @ held),
         beyond=_edge_probability(grid),
         capacity=space.capacity,
         blocking=blocking,

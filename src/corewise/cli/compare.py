@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from corewise.cli.options import AsJson, Capacity, SystemName
 from corewise.cli.output import (
     headline,
     is_weighted,
@@ -26,16 +25,9 @@ __all__ = ["compare", "print_comparison"]
 
 @reporting
 def compare(
-    system: Annotated[
-        str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
-    ],
-    capacity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N or N,M", help="Most jobs of each class; more are blocked. Default: chosen, ample."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    system: SystemName,
+    capacity: Capacity = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare policies with the optimum and a lower bound."""
     from corewise.model.files import load_system

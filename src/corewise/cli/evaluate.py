@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from corewise.cli import policies
+from corewise.cli.options import AsJson, Capacity, SystemName
 from corewise.cli.output import (
     box_of,
     class_rows,
@@ -25,17 +26,10 @@ __all__ = ["evaluate"]
 
 @reporting
 def evaluate(
-    system: Annotated[
-        str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
-    ],
+    system: SystemName,
     policy: Annotated[str, typer.Option(metavar="P", help=policies.HELP)],
-    capacity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N or N,M", help="Most jobs of each class; more are blocked. Default: chosen, ample."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    capacity: Capacity = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compute the exact performance of a policy."""
     from corewise.analysis.performance import evaluate as evaluate_policy

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from corewise.cli.options import AsJson
 from corewise.cli.output import print_json, reporting, require_target
 from corewise.errors import InvalidFile
 
@@ -51,7 +52,7 @@ weight = 1.0                                    # optional: what one such job co
 def init(
     file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("system.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a commented system file to start from."""
     from corewise.model.files import write_bytes

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from corewise.cli.options import AsJson, Capacity, SystemName
 from corewise.cli.output import (
     box_of,
     class_rows,
@@ -31,15 +32,8 @@ __all__ = ["solve"]
 
 @reporting
 def solve(
-    system: Annotated[
-        str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
-    ],
-    capacity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N or N,M", help="Most jobs of each class; more are blocked. Default: chosen, ample."
-        ),
-    ] = None,
+    system: SystemName,
+    capacity: Capacity = None,
     whole_cores: Annotated[bool, typer.Option("--whole-cores", help="Give out whole cores only.")] = False,
     tolerance: Annotated[
         float,
@@ -54,7 +48,7 @@ def solve(
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw the policy of two classes as a heat map.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the optimal policy, with a certificate.
 

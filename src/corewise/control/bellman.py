@@ -13,7 +13,7 @@ where gap bounds what the split falls short of the maximum: zero but for curves 
 are the certified bounds; they are widened by the rounding of r, which grows with |V|.
 
 The paper iterates (4.6)-(4.7) as printed, with rates in place of probabilities and V(0) held at zero; that
-neither converges nor minimises the mean. See the design notes, decisions 1, 2 and 5.
+neither converges nor minimises the mean. See `docs/design.md`.
 
 Paper: section 4.3, equations (4.6) and (4.7).
 """
@@ -31,7 +31,8 @@ from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
-from corewise.policies.waterfill import certified_split, marginal_shapes, split
+from corewise.policies.shapes import marginal_shapes
+from corewise.policies.waterfill import certified_split, split
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole, round_cores
 

@@ -71,7 +71,8 @@ class Solution:
             raise NotConverged(
                 f"the policy found costs {mean:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
             )
-        return performance_of(self._chain, "optimal", blocking=self.blocking)
+        held = self.policy.cores.sum(axis=0).ravel() / self.system.cores
+        return performance_of(self._chain, "optimal", held, blocking=self.blocking)
 
     @property
     def mean_jobs(self) -> float:

@@ -1,4 +1,4 @@
-"""Compiled water-filling; see `corewise.policies.waterfill` for the mathematics.
+"""Compiled water-filling; see `corewise.policies.shapes` and `waterfill` for the mathematics.
 
 The price is carried as t = 1/√η, in which demand rises and Amdahl's is linear; class i, with offer ω_i,
 starts to buy at t_i = 1/√ω_i. The demands of all classes come as three plain arrays, because a kernel that

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.waterfill import full_speeds, marginal_shapes, ranked, split
+from corewise.policies.shapes import marginal_shapes
+from corewise.policies.waterfill import full_speeds, ranked, split
 
 __all__ = ["Greedy"]
 

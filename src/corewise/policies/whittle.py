@@ -27,14 +27,8 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.waterfill import (
-    fill_in_order,
-    full_speeds,
-    index_shapes,
-    linear_width,
-    ranked,
-    split,
-)
+from corewise.policies.shapes import index_shapes, linear_width
+from corewise.policies.waterfill import fill_in_order, full_speeds, ranked, split
 
 __all__ = ["Whittle"]
 
