@@ -233,3 +233,24 @@ def test_extreme_but_stable_random_systems(as_system: Build, seed: int) -> None:
     twin, _ = naive.optimum(model, (25, 20))
     ours = cw.solve(as_system(model), capacity=(25, 20))
     assert ours.mean_cost == pytest.approx(twin.cost, rel=1e-8)
+
+
+@pytest.mark.parametrize("capacity", [100, (126, 378), (378, 126)])
+def test_a_box_in_which_blocking_pays_is_solved(capacity: int | tuple[int, int]) -> None:
+    """Load 0.9, sizes 8 : 1, lost jobs cost nothing: exact policy iteration alone wanders between edges.
+
+    The certificate is the authority: the policy's own cost, from its distribution, lies within the bounds.
+    """
+    system = cw.System(
+        8,
+        [
+            cw.JobClass("big", 3.6, 1.0, cw.Amdahl(0.6)),
+            cw.JobClass("small", 28.8, 8.0, cw.Amdahl(0.6)),
+        ],
+    )
+    solution = cw.solve(system, capacity=capacity)
+    low, high = solution.bounds
+    assert high - low <= 1e-7
+    attained = cw.evaluate(system, solution.policy, capacity=capacity).mean_cost
+    assert low - 1e-9 <= attained <= high + 1e-9
+    assert attained < cw.evaluate(system, cw.Whittle(), capacity=capacity).mean_cost - 1e-6
