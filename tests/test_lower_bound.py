@@ -157,3 +157,22 @@ def test_many_classes_cost_little(as_system: Build) -> None:
     bound = cw.lower_bound(as_system(model))
     assert bound >= naive.fluid_bound(model) * (1 - 1e-9)
     assert bound <= float(np.sum(model.arrivals)) * 1.5
+
+
+@pytest.mark.parametrize("cores", [3.0, 100.0])
+@pytest.mark.parametrize("weight", [1e-3, 1.0, 1e3])
+def test_a_perfectly_parallel_class_does_not_loosen_the_bound(cores: float, weight: float) -> None:
+    """No price on a fine grid gives a better dual bound; with p = 1 a job is cheapest on all cores."""
+    rate = 0.3 * cores
+    system = cw.System(
+        cores,
+        [
+            cw.JobClass("straight", rate, 1.0, cw.Amdahl(1.0), weight),
+            cw.JobClass("bent", rate, 1.0, cw.Amdahl(0.5), weight),
+        ],
+    )
+    prices = weight * np.geomspace(1e-8, 10.0, 20001)
+    width = np.clip(np.sqrt(weight / prices), 1.0, cores)
+    bent = (weight + prices * width) * (0.5 + 0.5 / width)
+    dual = rate * (weight / cores + prices + bent) - prices * cores
+    assert cw.lower_bound(system) >= dual.max() * (1.0 - 1e-12)

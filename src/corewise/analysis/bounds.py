@@ -16,14 +16,11 @@ ignores curves.
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from corewise.model.speedup import Array
 from corewise.model.system import JobClass, System, require_system
 
 __all__ = ["lower_bound"]
-
-_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 
 def lower_bound(system: System) -> float:
@@ -34,41 +31,26 @@ def lower_bound(system: System) -> float:
 
 
 def _fixed_widths(system: System) -> float:
-    """Return the best dual bound: it is concave in the price, so a golden-section search finds its top."""
+    """Return the best dual bound; every price gives one, and they are concave in it."""
+    from scipy.optimize import minimize_scalar
 
     def dual(price: float) -> float:
-        bills = [
+        bills = (
             job_class.work_rate * _least_bill(job_class, price, system.cores) for job_class in system.classes
-        ]
-        return float(np.sum(bills) - price * system.cores)
+        )
+        return math.fsum(bills) - price * system.cores
 
-    # Above this price every job wants one core only, and the bound falls with slope Σ ρ_i − c < 0.
-    top = max(
-        job_class.weight * float(_index(job_class, np.array(1.0), system.cores))
-        for job_class in system.classes
+    # Where cores are dear, jobs want what they use in full, and the bound falls with slope Σ ρ_i − c < 0.
+    high = max(job_class.weight for job_class in system.classes) / system.cores
+    while dual(2.0 * high) > dual(high):
+        high *= 2.0
+    top = minimize_scalar(
+        lambda price: -dual(price),
+        bounds=(0.0, 2.0 * high),
+        method="bounded",
+        options={"xatol": 1e-12 * high},
     )
-    low, high = 0.0, min(top, 1e12)
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = dual(left), dual(right)
-    best = max(dual(0.0), dual(high), at_left, at_right)
-    for _ in range(80):
-        if at_left > at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = dual(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = dual(right)
-        best = max(best, at_left, at_right)
-    return best
-
-
-def _index(job_class: JobClass, width: Array, cores: float) -> Array:
-    """Return s' / (s − z s'), infinite where s(z) = z."""
-    speed, slope = job_class.speedup.rate(width), job_class.speedup.slope(width)
-    lag = np.maximum(speed - width * slope, 0.0)
-    return np.where(lag > 1e-12 * speed, slope / np.maximum(lag, 1e-300), cores * 1e12)
+    return max(dual(0.0), float(-top.fun))
 
 
 def _least_bill(job_class: JobClass, price: float, cores: float) -> float:

@@ -21,11 +21,9 @@ from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
 
-__all__ = ["EDGE_EFFECT", "edge_is_remote", "edge_probabilities", "first_guess", "fitted_box"]
+__all__ = ["edge_is_remote", "edge_probabilities", "first_guess", "fitted_box"]
 
-EDGE_EFFECT = 1e-11
-"""Bound on P(edge) · capacity / (1 − load), an estimate from above of what the edge does to mean jobs."""
-
+_TOLERATED = 1e-11
 _ROUNDS = 24
 
 
@@ -74,7 +72,7 @@ def fitted_box(
                 return chain
         sizes = list(space.capacity)
         for i, name in enumerate(system.names):
-            if edges[i] * sizes[i] / (1.0 - system.load) <= EDGE_EFFECT:
+            if _edge_effect(system, sizes[i], edges[i]) <= _TOLERATED:
                 flat[i] = 0
                 continue
             decay = _decay(space, distribution, i)
@@ -87,8 +85,8 @@ def fitted_box(
                 )
             wanted = sizes[i] * 2
             if decay < 0.9995:
-                aim = EDGE_EFFECT * (1.0 - system.load) / (4.0 * sizes[i])
-                wanted = sizes[i] + 4 + math.ceil(1.1 * math.log(aim / edges[i]) / math.log(decay))
+                excess = 4.0 * _edge_effect(system, sizes[i], edges[i]) / _TOLERATED
+                wanted = sizes[i] + 4 + math.ceil(-1.1 * math.log(excess) / math.log(decay))
             sizes[i] = min(wanted, 4 * sizes[i])
         before = edges
         space = _grown(space, sizes, system, what)
@@ -98,9 +96,14 @@ def fitted_box(
 def edge_is_remote(system: System, space: StateSpace, edges: list[float]) -> bool:
     """Return whether no class is at its capacity often enough to matter."""
     return all(
-        edge * size / (1.0 - system.load) <= EDGE_EFFECT
+        _edge_effect(system, size, edge) <= _TOLERATED
         for edge, size in zip(edges, space.capacity, strict=True)
     )
+
+
+def _edge_effect(system: System, size: int, edge: float) -> float:
+    """Return an estimate from above of what being at capacity that often does to mean jobs."""
+    return edge * size / (1.0 - system.load)
 
 
 def _grown(space: StateSpace, sizes: list[int], system: System, what: str) -> StateSpace:

@@ -10,8 +10,8 @@ rate λ_i (not at the edge of the box) and loses one at rate δ_i(n). Its statio
 jobs, alternate with the exact balance of flows between totals: every event changes the total by one, so the
 totals are a birth-death chain. This is iterative aggregation-disaggregation (Koury, McAllister, Stewart
 1984). It is quick at light load, needs no more memory than π itself, and serves any number of classes.
-Balancing the single counts as well was tried: it saves a third of the time under EQUI and diverges under
-strict priority.
+Balancing the single counts as well was tried: it saves up to a third of the time under EQUI and diverges
+under strict priority.
 
 *Direct,* for up to two classes, when the iteration is slow: with row and column r removed, −Q is an
 M-matrix, and one sparse LU factorisation without pivoting gives π (left solve) and V (right solve). r is

@@ -169,7 +169,9 @@ def _rejection_costs(system: System, space: StateSpace) -> Array:
     for i, job_class in enumerate(system.classes):
         delay = 1.0 / (job_class.size_rate * system.cores * (1.0 - system.load))
         own = job_class.weight / job_class.size_rate
-        lost += job_class.arrival_rate * (2.0 * delay * (cost + job_class.weight) + own) * space.edge(i)
+        lost += (
+            job_class.arrival_rate * (2.0 * delay * (cost + job_class.weight) + own) * (1.0 - space.room[i])
+        )
     return lost
 
 

@@ -175,7 +175,7 @@ class RelativeValueIteration:
         """Apply the operator until its bounds are within its tolerance."""
         held = np.zeros(bellman.space.size) if values is None else values.copy()
         rate = uniformisation_constant(bellman.system)
-        watch = _Watch(self.name)
+        watch = _Watch(self.name, patience=10_000)
         for k in range(self.rounds):
             step = bellman(held)
             if step.settled:
@@ -189,19 +189,21 @@ class RelativeValueIteration:
 class _Watch:
     """Sees to it that the bounds keep closing, and says what is wrong when they do not."""
 
-    patience = 60
-
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, patience: int = 60) -> None:
         self.name = name
+        self.patience = patience
         self.rounds = 0
         self.best = np.inf
+        self.mark = np.inf
         self.since = 0
         self.gap = 0.0
 
     def __call__(self, step: Step) -> None:
         """Take note of a step; raise if the bounds have not closed for long, or are not numbers."""
         self.rounds += 1
-        self.since = 0 if step.span < 0.999 * self.best else self.since + 1
+        self.since += 1
+        if step.span < 0.999 * self.mark:
+            self.mark, self.since = step.span, 0
         self.best = min(self.best, step.span)
         self.gap = step.gap
         if self.since >= self.patience or self.gap > 0.0 or not np.isfinite(step.span):

@@ -87,10 +87,6 @@ class StateSpace:
         """One where a class can take one more job and zero at its capacity, shape (K, size)."""
         return (self.counts < np.array(self.capacity)[:, None]).astype(np.float64)
 
-    def edge(self, i: int) -> NDArray[np.bool_]:
-        """Return which states are at the capacity of class i."""
-        return np.asarray(self.counts[i] == self.capacity[i])
-
     def require_memory(self) -> None:
         """Raise `BoxTooLarge` if the working arrays of an exact solve would not fit in memory."""
         per_state = 8 * (6 * len(self.capacity) + 8)

@@ -139,10 +139,8 @@ class Tabular:
             raise InvalidFile(f"{path} is not a saved policy")
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                about, cores = (
-                    json.loads(str(file["about"])),
-                    file["cores"].astype(np.float64, casting="safe"),
-                )
+                about = json.loads(str(file["about"]))
+                cores = file["cores"].astype(np.float64, casting="safe")
             if about["format"] != _FORMAT:
                 raise InvalidFile(f"{path} has the format {about['format']!r}, not {_FORMAT!r}")
             return cls(
