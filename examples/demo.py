@@ -5,7 +5,6 @@ It takes Example 2 of the paper, ten cores for two classes of jobs, at the paper
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import corewise as cw
@@ -22,13 +21,6 @@ whittle       one price for a core; every job takes what is worth the price to i
 priority:a,b  all cores to class a while it has jobs, then to b"""
 
 
-def at_load(system: cw.System, load: float) -> cw.System:
-    """Return the same system with every arrival rate scaled so that the load is `load`."""
-    factor = load / system.load
-    classes = [replace(c, arrival_rate=factor * c.arrival_rate) for c in system.classes]
-    return cw.System(system.cores, classes)
-
-
 def show(title: str, comparison: cw.Comparison) -> None:
     """Print a comparison under a title."""
     print(f"\n{title}\n{'-' * len(title)}\n{comparison}")
@@ -37,7 +29,7 @@ def show(title: str, comparison: cw.Comparison) -> None:
 def main() -> None:
     """Solve, compare, and say what it means."""
     light = cw.load_system("paper:2")
-    busy = at_load(light, 0.8)
+    busy = light.at_load(0.8)
     cores = f"{light.cores:g} cores"
     print(f"A pool of {cores} serves jobs of two classes. A job's cores may change while it runs.")
     for job_class in light.classes:

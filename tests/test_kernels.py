@@ -18,6 +18,7 @@ from corewise.policies import _kernels as split_kernels
 from corewise.policies.equi import equal_share
 from corewise.policies.shapes import index_shapes, marginal_shapes
 from corewise.policies.whole import round_cores
+from tests.twins import not_compared, same
 
 MODULES = {
     chain_kernels: "chain_kernels",
@@ -30,24 +31,6 @@ CURVES: dict[str, list[cw.SpeedUp]] = {
     "curved": [cw.PowerLaw(0.6), cw.Usl(0.1, 0.03), cw.Amdahl(0.7)],
     "near": [cw.PowerLaw(0.999), cw.Amdahl(0.999), cw.PowerLaw(0.2)],
 }
-
-
-def same(kernel: Any, *arguments: Any) -> Any:
-    """Call a kernel and its source on copies of the arguments; what they return and write must be equal."""
-
-    def copied() -> list[Any]:
-        return [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-
-    ours, theirs = copied(), copied()
-    compiled, plain = kernel(*ours), kernel.py_func(*theirs)
-    for one, other in zip(ours, theirs, strict=True):
-        if isinstance(one, np.ndarray):
-            assert one.tobytes() == other.tobytes(), kernel.__name__
-    assert np.asarray(compiled).tobytes() == np.asarray(plain).tobytes() or compiled is plain is None
-    for argument, one in zip(arguments, ours, strict=True):
-        if isinstance(argument, np.ndarray):
-            argument[...] = one
-    return compiled
 
 
 def system_of(kind: str, classes: int) -> cw.System:
@@ -293,10 +276,4 @@ def test_every_kernel_is_compared_here() -> None:
     """A new one has to be added."""
     source = Path(__file__).read_text(encoding="utf-8")
     for module, alias in MODULES.items():
-        names = [
-            name
-            for name, function in vars(module).items()
-            if hasattr(function, "py_func") and function.py_func.__module__ == module.__name__
-        ]
-        assert len(names) >= 5
-        assert [name for name in names if f"{alias}.{name}," not in source] == []
+        assert not_compared(module, alias, source) == []

@@ -40,8 +40,15 @@ def two(**values: Any) -> cw.System:
     return cw.System(4, [cw.JobClass("first", 0.5, 1.0, CURVE), replace(second, **values)])
 
 
-@pytest.mark.parametrize("field", ["arrival_rate", "size_rate", "weight"])
-@pytest.mark.parametrize(("value", "message"), BAD_NUMBERS, ids=IDS)
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (field, value, message)
+        for field in ("arrival_rate", "size_rate", "weight")
+        for value, message in BAD_NUMBERS
+        if not (field == "arrival_rate" and value is None)  # None: not known
+    ],
+)
 def test_a_bad_number_is_named_with_its_class(field: str, value: object, message: str) -> None:
     with pytest.raises(cw.InvalidSystem) as error:
         two(**{field: value})
@@ -253,3 +260,15 @@ def test_bad_changes_are_refused(changes: Any, message: str) -> None:
 def test_a_change_needs_a_curve() -> None:
     with pytest.raises(cw.InvalidSystem, match="change of class 'first': speedup must be a SpeedUp curve"):
         cw.Change(1.0, "first", 0.5)  # type: ignore[arg-type]
+
+
+def test_an_unknown_arrival_rate_is_refused_where_it_is_needed() -> None:
+    system = two(arrival_rate=None)
+    assert math.isnan(system.load)
+    assert math.isnan(system.arrival_rates[1])
+    assert "λ = not known" in str(system)
+    for use in (cw.solve, cw.lower_bound, lambda s: cw.simulate(s, cw.Equi(), departures=1)):
+        with pytest.raises(cw.InvalidSystem, match="class 'second': its arrival_rate is not known"):
+            use(system)
+    with pytest.raises(cw.InvalidSystem, match="not known"):
+        cw.evaluate(system, cw.Equi(), capacity=5)

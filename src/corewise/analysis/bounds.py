@@ -73,9 +73,9 @@ def _perfect_speedup(system: System) -> float:
     total, busy, residual = 0.0, 0.0, 0.0
     for job_class in order:
         rate = system.cores * job_class.size_rate
-        load = job_class.arrival_rate / rate
+        load = job_class.work_rate / system.cores
         residual += load / rate
         response = 1.0 / rate / (1.0 - busy) + residual / ((1.0 - busy) * (1.0 - busy - load))
         busy += load
-        total += job_class.weight * job_class.arrival_rate * response
+        total += job_class.weight * load * rate * response
     return total

@@ -128,12 +128,14 @@ def performance_of(chain: Chain, name: str, held: Array, *, blocking: bool) -> P
     for i, job_class in enumerate(system.classes):
         others = tuple(j for j in range(len(space.capacity)) if j != i)
         jobs = float(grid.sum(axis=others) @ np.arange(space.shape[i]))
-        admitted = job_class.arrival_rate * (1.0 - edges[i])
+        admitted = float(system.arrival_rates[i]) * (1.0 - edges[i])
         rows[job_class.name] = ClassPerformance(
             job_class.name, jobs, jobs / admitted, job_class.weight * jobs, edges[i]
         )
     jobs = sum(row.mean_jobs for row in rows.values())
-    admitted = sum(job_class.arrival_rate * (1.0 - edges[i]) for i, job_class in enumerate(system.classes))
+    admitted = sum(
+        rate * (1.0 - edge) for rate, edge in zip(system.arrival_rates.tolist(), edges, strict=True)
+    )
     return Performance(
         policy=name,
         mean_jobs=jobs,

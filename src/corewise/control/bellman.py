@@ -170,7 +170,7 @@ def _rejection_costs(system: System, space: StateSpace) -> Array:
         delay = 1.0 / (job_class.size_rate * system.cores * (1.0 - system.load))
         own = job_class.weight / job_class.size_rate
         lost += (
-            job_class.arrival_rate * (2.0 * delay * (cost + job_class.weight) + own) * (1.0 - space.room[i])
+            system.arrival_rates[i] * (2.0 * delay * (cost + job_class.weight) + own) * (1.0 - space.room[i])
         )
     return lost
 

@@ -59,13 +59,15 @@ _CHANGE_KEYS = ("time", "class", "speedup")
 _MOST_BYTES = 64 * 2**20
 
 
-def load_system(source: str | os.PathLike[str]) -> System:
+def load_system(source: str | os.PathLike[str], *, arrivals_optional: bool = False) -> System:
     """Return the system of a TOML file or of a packaged name.
 
     Parameters
     ----------
     source : str or path
         A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``) or the path of a TOML file.
+    arrivals_optional : bool, optional
+        Whether classes may lack an arrival rate, as `estimate` allows.
 
     Raises
     ------
@@ -83,7 +85,7 @@ def load_system(source: str | os.PathLike[str]) -> System:
         if isinstance(error.__cause__, FileNotFoundError):
             raise InvalidFile(f"{error}, nor is it a packaged system ({', '.join(PACKAGED)})") from None
         raise
-    return _parse(content, os.fspath(source))
+    return _parse(content, os.fspath(source), arrivals_optional=arrivals_optional)
 
 
 def packaged(name: str) -> System:
@@ -115,16 +117,7 @@ def system_to_mapping(system: System) -> dict[str, Any]:
         raise InvalidSystem(f"expected a System, got {system!r}")
     mapping: dict[str, Any] = {
         "cores": int(system.cores) if system.cores.is_integer() else system.cores,
-        "class": [
-            {
-                "name": _writable(job_class.name),
-                "arrival_rate": job_class.arrival_rate,
-                "size_rate": job_class.size_rate,
-                "speedup": _curve_to_mapping(job_class.speedup, job_class.name),
-                "weight": job_class.weight,
-            }
-            for job_class in system.classes
-        ],
+        "class": [_class_to_mapping(job_class) for job_class in system.classes],
     }
     if system.changes:
         mapping["change"] = [
@@ -138,13 +131,27 @@ def system_to_mapping(system: System) -> dict[str, Any]:
     return mapping
 
 
-def system_from_mapping(mapping: Mapping[str, Any]) -> System:
+def _class_to_mapping(job_class: JobClass) -> dict[str, Any]:
+    entry = {
+        "name": _writable(job_class.name),
+        "arrival_rate": job_class.arrival_rate,
+        "size_rate": job_class.size_rate,
+        "speedup": _curve_to_mapping(job_class.speedup, job_class.name),
+        "weight": job_class.weight,
+    }
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def system_from_mapping(mapping: Mapping[str, Any], *, arrivals_optional: bool = False) -> System:
     """Return the system that a mapping of the file's shape describes."""
     if not isinstance(mapping, Mapping):
         raise InvalidSystem(f"a system is described by a mapping, got {mapping!r}")
     _require_known(mapping, _SYSTEM_KEYS, "system")
     _require_all(mapping, ("cores",), "system")
-    classes = [_class_from(entry, i) for i, entry in enumerate(_tables(mapping, "class"), start=1)]
+    tables = _tables(mapping, "class")
+    if arrivals_optional:
+        tables = [{"arrival_rate": None, **entry} for entry in tables]
+    classes = [_class_from(entry, i) for i, entry in enumerate(tables, start=1)]
     changes = [_change_from(entry, i) for i, entry in enumerate(_tables(mapping, "change"), start=1)]
     return System(mapping["cores"], classes, changes)
 
@@ -227,7 +234,7 @@ def _require_all(entry: Mapping[str, Any], needed: tuple[str, ...], what: str) -
 # --- text <-> mapping -------------------------------------------------------------------------
 
 
-def _parse(content: bytes, name: str) -> System:
+def _parse(content: bytes, name: str, *, arrivals_optional: bool = False) -> System:
     if b"\0" in content:
         raise InvalidFile(f"{name}: a binary file, not TOML")
     try:
@@ -242,7 +249,7 @@ def _parse(content: bytes, name: str) -> System:
     except ValueError as error:  # TOMLDecodeError, and Python's own limit on digits
         raise InvalidFile(f"{name}: not valid TOML: {error}") from None
     try:
-        return system_from_mapping(mapping)
+        return system_from_mapping(mapping, arrivals_optional=arrivals_optional)
     except InvalidInput as error:
         raise InvalidFile(f"{name}: {error}") from None
 

@@ -27,8 +27,8 @@ class JobClass:
     ----------
     name : str
         What to call the class.
-    arrival_rate : float
-        λ, jobs per unit of time.
+    arrival_rate : float or None
+        λ, jobs per unit of time; None if it is not known, which is enough for `estimate` only.
     size_rate : float
         μ, one over the mean size; a job's size is the time it would take on one core.
     speedup : SpeedUp
@@ -38,7 +38,7 @@ class JobClass:
     """
 
     name: str
-    arrival_rate: float
+    arrival_rate: float | None
     size_rate: float
     speedup: SpeedUp
     weight: float = 1.0
@@ -52,6 +52,8 @@ class JobClass:
                 f"nor start or end blank"
             )
         for field in ("arrival_rate", "size_rate", "weight"):
+            if field == "arrival_rate" and self.arrival_rate is None:
+                continue
             value = checks.positive(getattr(self, field), f"class {self.name!r}: {field}", InvalidSystem)
             object.__setattr__(self, field, value)
         if not isinstance(self.speedup, SpeedUp):
@@ -59,8 +61,8 @@ class JobClass:
 
     @property
     def work_rate(self) -> float:
-        """λ/μ, the work that arrives per unit of time, in cores."""
-        return self.arrival_rate / self.size_rate
+        """λ/μ, the work that arrives per unit of time, in cores; NaN if λ is not known."""
+        return math.nan if self.arrival_rate is None else self.arrival_rate / self.size_rate
 
 
 @dataclass(frozen=True)
@@ -147,8 +149,9 @@ class System:
             parameters = ", ".join(
                 f"{name}={value:g}" for name, value in job_class.speedup.parameters.items()
             )
+            rate = "not known" if job_class.arrival_rate is None else f"{job_class.arrival_rate:g}"
             lines.append(
-                f"  {job_class.name}: λ = {job_class.arrival_rate:g}, μ = {job_class.size_rate:g}, "
+                f"  {job_class.name}: λ = {rate}, μ = {job_class.size_rate:g}, "
                 f"{job_class.speedup.family}({parameters}), weight {job_class.weight:g}"
             )
         return "\n".join(lines)
@@ -166,8 +169,9 @@ class System:
 
     @cached_property
     def arrival_rates(self) -> Array:
-        """λ of each class."""
-        return np.array([job_class.arrival_rate for job_class in self.classes])
+        """λ of each class, NaN where it is not known."""
+        rates = [job_class.arrival_rate for job_class in self.classes]
+        return np.array([math.nan if rate is None else rate for rate in rates])
 
     @cached_property
     def size_rates(self) -> Array:
@@ -184,8 +188,17 @@ class System:
         """Σ λ_i / (c μ_i): the least share of the cores that is busy."""
         return math.fsum(job_class.work_rate for job_class in self.classes) / self.cores
 
+    def require_arrival_rates(self) -> None:
+        """Raise `InvalidSystem` if the arrival rate of some class is not known."""
+        for job_class in self.classes:
+            if job_class.arrival_rate is None:
+                raise InvalidSystem(
+                    f"class {job_class.name!r}: its arrival_rate is not known, but needed here"
+                )
+
     def require_stable(self) -> None:
         """Raise `UnstableSystem` if the load is one or more: then no policy keeps up."""
+        self.require_arrival_rates()
         if self.load >= 1.0:
             work = self.load * self.cores
             raise UnstableSystem(
@@ -195,13 +208,30 @@ class System:
 
     def require_scale(self) -> None:
         """Raise `InvalidSystem` if some rate is so large or small that arithmetic would break down."""
-        for job_class in self.classes:
-            rates = (self.cores * job_class.size_rate, job_class.arrival_rate, job_class.size_rate)
+        self.require_arrival_rates()
+        for job_class, arrival_rate in zip(self.classes, self.arrival_rates.tolist(), strict=True):
+            rates = (self.cores * job_class.size_rate, arrival_rate, job_class.size_rate)
             if max(rates) > 1e100 or min(rates) < 1e-100:
                 raise InvalidSystem(
-                    f"class {job_class.name!r}: arrival_rate {job_class.arrival_rate:g} and size_rate "
+                    f"class {job_class.name!r}: arrival_rate {arrival_rate:g} and size_rate "
                     f"{job_class.size_rate:g} are out of scale; choose a unit of time nearer to theirs"
                 )
+
+    def at(self, time: float) -> System:
+        """Return the system from a time on: the curves then in force, and the changes still to come."""
+        curves = {change.name: change.speedup for change in self.changes if change.time <= time}
+        later = [change for change in self.changes if change.time > time]
+        return System(self.cores, self.with_curves(curves).classes, later)
+
+    def at_load(self, load: float) -> System:
+        """Return the same system with every arrival rate scaled so that the load is `load`."""
+        self.require_arrival_rates()
+        factor = checks.positive(load, "load", InvalidSystem) / self.load
+        rates = (factor * self.arrival_rates).tolist()
+        classes = [
+            replace(job_class, arrival_rate=rate) for job_class, rate in zip(self.classes, rates, strict=True)
+        ]
+        return System(self.cores, classes, self.changes)
 
     def with_curves(self, curves: Mapping[str, SpeedUp]) -> System:
         """Return the system with other curves for the classes named."""

@@ -1,0 +1,183 @@
+"""What an estimate says: parameters, how sure they are, and what was known before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from corewise.errors import InvalidInput
+from corewise.estimation.rates import Quantity
+from corewise.model.speedup import SpeedUp
+from corewise.model.system import System
+
+__all__ = ["Candidate", "Estimate", "Estimates"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A family that was tried.
+
+    Attributes
+    ----------
+    family : str
+        Its name.
+    parameters : mapping
+        Its most likely parameters.
+    log_likelihood : float
+        ℓ there.
+    bic : float
+        The Bayesian information criterion, −2 ℓ + k log n with k parameters and n departures above one core:
+        less is better.
+    weight : float
+        The share exp(−BIC/2) among the candidates: roughly the probability of the family.
+    """
+
+    family: str
+    parameters: Mapping[str, float]
+    log_likelihood: float
+    bic: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the data say about one class.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    family : str
+        The family of the curve.
+    curve : SpeedUp or None
+        The most likely curve; None without information.
+    parameters, stderrs, intervals : mapping
+        Its parameters by name, their standard errors from the observed information, and their
+        profile-likelihood intervals; NaN and the whole range without information.
+    log_likelihood : float
+        ℓ at the estimate, NaN without information.
+    departures : int
+        How many jobs of the class left.
+    at_boundary : bool
+        Whether some parameter is at the end of its range.
+    informative : bool
+        Whether the data say anything about the curve; if not, `note` says why.
+    certified : bool
+        Whether the estimate is proved to be the global maximum: so for one-parameter families.
+    arrival_rate, share : Quantity
+        The arrival rate, and the class's share of all arrivals.
+    size_rate : Quantity or None
+        The size rate, if it was to be estimated as well.
+    candidates : tuple of Candidate
+        The families that were tried, best first, if the data were to choose.
+    note : str
+        What else a reader should know, or empty.
+    """
+
+    name: str
+    family: str
+    curve: SpeedUp | None
+    parameters: Mapping[str, float]
+    stderrs: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    log_likelihood: float
+    departures: int
+    at_boundary: bool
+    informative: bool
+    certified: bool
+    arrival_rate: Quantity
+    share: Quantity
+    size_rate: Quantity | None = None
+    candidates: tuple[Candidate, ...] = ()
+    note: str = ""
+
+    @property
+    def value(self) -> float:
+        """The parameter of a one-parameter curve."""
+        return self.parameters[self._only()]
+
+    @property
+    def stderr(self) -> float:
+        """The standard error of the parameter of a one-parameter curve."""
+        return self.stderrs[self._only()]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of the parameter of a one-parameter curve."""
+        return self.intervals[self._only()]
+
+    def _only(self) -> str:
+        if len(self.parameters) != 1:
+            listed = ", ".join(self.parameters) or "none"
+            raise InvalidInput(
+                f"class {self.name!r}: {self.family} has not one parameter (it has {listed}); "
+                f"use parameters, stderrs and intervals"
+            )
+        return next(iter(self.parameters))
+
+    def __str__(self) -> str:
+        """Return the estimate in a line or a few."""
+        if not self.informative:
+            return f"{self.name}: no information on its {self.family} curve: {self.note}"
+        values = ", ".join(
+            f"{name} = {value:.6g} ± {self.stderrs[name]:.2g} "
+            f"({self.intervals[name][0]:.6g} to {self.intervals[name][1]:.6g})"
+            for name, value in self.parameters.items()
+        )
+        lines = [f"{self.name}: {self.family} {values}, {self.departures} departures"]
+        if self.size_rate:
+            lines.append(f"  size rate {self.size_rate}")
+        lines += [
+            f"  {candidate.family}: log-likelihood {candidate.log_likelihood:.6g}, BIC {candidate.bic:.6g}, "
+            f"weight {candidate.weight:.3g}"
+            for candidate in self.candidates
+        ]
+        if self.note:
+            lines.append(f"  {self.note}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Estimates(Mapping[str, Estimate]):
+    """The estimates of all classes, by name."""
+
+    by_name: Mapping[str, Estimate]
+
+    def __getitem__(self, name: str) -> Estimate:
+        """Return the estimate of the class of that name."""
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names of the classes."""
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        """Return how many classes there are."""
+        return len(self.by_name)
+
+    @property
+    def curves(self) -> dict[str, SpeedUp]:
+        """The estimated curves of the classes that the data say something about, for `System.with_curves`."""
+        return {name: found.curve for name, found in self.items() if found.curve is not None}
+
+    def applied_to(self, system: System) -> System:
+        """Return the system with what was estimated: curves, size rates if asked for, arrival rates.
+
+        A class that the data say nothing about keeps its curve, and one that never came its arrival rate.
+        """
+        classes = []
+        for job_class in system.classes:
+            found = self[job_class.name]
+            classes.append(
+                replace(
+                    job_class,
+                    speedup=found.curve or job_class.speedup,
+                    size_rate=found.size_rate.value if found.size_rate else job_class.size_rate,
+                    arrival_rate=found.arrival_rate.value or job_class.arrival_rate,
+                )
+            )
+        return System(system.cores, classes)
+
+    def __str__(self) -> str:
+        """Return the estimates, one below the other."""
+        return "\n".join(str(found) for found in self.values())

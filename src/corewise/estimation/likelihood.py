@@ -1,0 +1,106 @@
+r"""The likelihood of a curve, given what was seen of a class.
+
+Jobs that hold z cores leave at rate μ s(z; θ). With D(z) departures and W(z) job-time at each width the
+log-likelihood, its score and the Fisher information are
+
+    ℓ(θ, μ) = Σ_z D log(μ s) − μ W s,
+    ∂ℓ/∂θ   = Σ_z (D/s − μ W) ∂s/∂θ,
+    I(θ)    = Σ_z μ W (∂s/∂θ)(∂s/∂θ)' / s.
+
+Up to one core s(z) = z whatever θ is: such widths tell about μ, not about the curve. Open intervals at the
+end of a window are in W: dropping them would bias θ upwards. If the size rate is not known, the best μ for
+given θ is ΣD / ΣW s, and with it ℓ is a function of θ alone (the profile).
+
+Paper: equation (3.5) and section 3.2, grouped by width and with the censored tail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.model.speedup import Array, SpeedUp
+from corewise.model.statistics import ClassStatistics
+
+__all__ = ["Likelihood"]
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The log-likelihood of the parameters of one class's curve.
+
+    Attributes
+    ----------
+    table : ClassStatistics
+        Departures and job-time by width.
+    family : SpeedUp
+        Any curve of the family; its parameters are not used.
+    size_rate : float or None
+        μ, or None if it is not known: then every value is at the best μ for that θ.
+    """
+
+    table: ClassStatistics
+    family: SpeedUp
+    size_rate: float | None
+
+    def curve(self, parameters: Array) -> SpeedUp:
+        """Return the curve with these parameters."""
+        values = parameters.tolist()
+        return self.family.with_parameters(**dict(zip(self.family.bounds, values, strict=True)))
+
+    def best_size_rate(self, parameters: Array) -> float:
+        """Return μ if it is known, otherwise the best one for these parameters."""
+        if self.size_rate is not None:
+            return self.size_rate
+        served = float(self.table.job_time @ self.curve(parameters).rate(self.table.widths))
+        return float(self.table.departures.sum()) / served
+
+    def value(self, parameters: Array) -> float:
+        """Return ℓ."""
+        held = self.table.widths > 0.0  # a job without cores cannot leave, and says nothing
+        left, spent = self.table.departures[held], self.table.job_time[held]
+        speed = self.curve(parameters).rate(self.table.widths[held])
+        rate = speed * (self.size_rate or float(left.sum()) / float(spent @ speed))
+        return float(left @ np.log(rate) - spent @ rate)
+
+    def score(self, parameters: Array) -> Array:
+        """Return dℓ/dθ; with an unknown size rate that of the profile, which is the same at the best μ."""
+        told, speed, gradient = self._above(parameters)
+        left, spent = self.table.departures[told], self.table.job_time[told]
+        return np.asarray((left / speed - self.best_size_rate(parameters) * spent) @ gradient)
+
+    def information(self, parameters: Array) -> Array:
+        """Return the Fisher information at these parameters; with an unknown size rate what is left of it.
+
+        Not knowing μ costs the part of the information that a change of μ could explain as well: with
+        weights m = μ W s, Σ m r r' becomes Σ m (r − r̄)(r − r̄)', where r = ∂log s/∂θ.
+        """
+        told, speed, gradient = self._above(parameters)
+        ratio = gradient / speed[:, None]
+        rate = self.best_size_rate(parameters)
+        weight = rate * self.table.job_time[told] * speed
+        information = np.einsum("k,ki,kj->ij", weight, ratio, ratio)
+        if self.size_rate is None:
+            whole = rate * float(self.table.job_time @ self.curve(parameters).rate(self.table.widths))
+            total = weight @ ratio
+            information -= np.outer(total, total) / whole
+        return np.asarray(information)
+
+    def observed_information(self, parameters: Array) -> Array:
+        """Return −d²ℓ/dθ² by differences of the score, one-sided where a bound is near."""
+        columns = []
+        for i, (low, high) in enumerate(self.family.bounds.values()):
+            step = 1e-5 * max(abs(float(parameters[i])), 1e-3)
+            up, down = parameters.copy(), parameters.copy()
+            up[i], down[i] = min(up[i] + step, high), max(down[i] - step, low)
+            columns.append((self.score(down) - self.score(up)) / (up[i] - down[i]))
+        hessian = np.stack(columns)
+        return np.asarray(0.5 * (hessian + hessian.T))
+
+    def _above(self, parameters: Array) -> tuple[NDArray[np.bool_], Array, Array]:
+        """Return which widths are above one core, and the speed and its gradient there."""
+        told = self.table.widths > 1.0
+        curve = self.curve(parameters)
+        return told, curve.rate(self.table.widths[told]), curve.gradient(self.table.widths[told])

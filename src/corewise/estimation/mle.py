@@ -1,0 +1,281 @@
+r"""Maximum likelihood estimates of the speed-up curves, class by class.
+
+Classes share no parameters and leave independently given the path, so each has a likelihood of its own. Where
+the data say nothing, the answer is "no information", never a number.
+
+Paper: section 3; Theorem 3.1 is why it works, and `corewise.fisher_information` how well it can work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+
+from corewise.errors import InvalidInput, nearest
+from corewise.estimation.estimates import Candidate, Estimate, Estimates
+from corewise.estimation.likelihood import Likelihood
+from corewise.estimation.rates import Quantity, poisson_rate, share_of
+from corewise.estimation.search import Fit, fit_curve_to, highest_value
+from corewise.model import checks
+from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
+from corewise.model.statistics import ClassStatistics, Statistics
+from corewise.model.system import JobClass, System, require_system
+
+__all__ = ["AUTO", "estimate"]
+
+AUTO = "auto"
+"""The family to name when the data are to choose one."""
+
+_FAMILIES: dict[str, SpeedUp] = {
+    curve.family: curve for curve in (Amdahl(0.5), PowerLaw(0.5), Gustafson(0.5), Usl(0.1, 0.01))
+}
+"""The families that can be asked for, each by some curve of it."""
+
+_CANDIDATES = tuple(_FAMILIES[name] for name in ("amdahl", "power", "usl"))
+"""What the data may choose from. Gustafson's law is of jobs that grow with their cores, not of given jobs."""
+
+_NOT_APART = (
+    "its size rate cannot be told apart from its curve: jobs would have to run at one core or less as well, "
+    "or at more different widths"
+)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was seen of a class, and what does not depend on its curve."""
+
+    table: ClassStatistics
+    arrival_rate: Quantity
+    share: Quantity
+
+
+def estimate(
+    statistics: Statistics,
+    system: System,
+    *,
+    family: str | Mapping[str, str] | None = None,
+    unknown_size_rates: bool | Collection[str] = False,
+    level: float = 0.95,
+) -> Estimates:
+    """Return the most likely curve of every class.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        What was seen: of a run, of a path, or streamed.
+    system : System
+        What is known: the classes, their size rates, and the family of each curve. The parameters of the
+        curves and the arrival rates are not used.
+    family : str or mapping, optional
+        Another family for all classes, or by class: one of ``amdahl``, ``power``, ``gustafson``, ``usl``, or
+        ``auto``: Amdahl, power law and USL are tried, and the Bayesian information criterion chooses.
+    unknown_size_rates : bool or collection of str, optional
+        Classes whose size rate is to be estimated too. The data tell it apart from the curve if jobs also ran
+        at one core or less, or at several widths.
+    level : float, optional
+        The level of the intervals.
+
+    Raises
+    ------
+    InvalidInput
+        If the statistics are not those of the system's classes.
+    NotConverged
+        If the search for a maximum failed.
+    """
+    require_system(system)
+    if not isinstance(statistics, Statistics):
+        raise InvalidInput(f"expected Statistics, such as those of a run, got {statistics!r}")
+    if list(statistics.names) != system.names:
+        raise InvalidInput(
+            f"the statistics are of classes {', '.join(statistics.names)}; "
+            f"the system has {', '.join(system.names)}"
+        )
+    confidence = checks.within(level, 0.5, 1.0 - 1e-9, "level")
+    free = _names(unknown_size_rates, system)
+    if isinstance(family, Mapping):
+        for name in family:
+            system.index(name)
+    found = {}
+    for job_class, table in zip(system.classes, statistics.classes, strict=True):
+        seen = _Seen(
+            table,
+            poisson_rate(table.arrivals, statistics.time, confidence),
+            share_of(table.arrivals, statistics.arrivals, confidence),
+        )
+        size_rate = None if job_class.name in free else job_class.size_rate
+        found[job_class.name] = _estimate_class(
+            job_class.name, seen, _families(family, job_class), size_rate, confidence
+        )
+    return Estimates(MappingProxyType(found))
+
+
+def _names(chosen: bool | Collection[str], system: System) -> set[str]:
+    """Return the classes chosen: all, none, or those named."""
+    if isinstance(chosen, bool):
+        return set(system.names) if chosen else set()
+    if isinstance(chosen, str) or not isinstance(chosen, Collection):
+        raise InvalidInput(f"unknown_size_rates must be True, False or names of classes, got {chosen!r}")
+    for name in chosen:
+        system.index(name)
+    return set(chosen)
+
+
+def _families(family: str | Mapping[str, str] | None, job_class: JobClass) -> tuple[SpeedUp, ...]:
+    """Return a curve of every family to try for a class."""
+    name = family.get(job_class.name) if isinstance(family, Mapping) else family
+    if name is None:
+        return (job_class.speedup,)
+    if name == AUTO:
+        return _CANDIDATES
+    if name not in _FAMILIES:
+        raise InvalidInput(f"unknown family {name!r}{nearest(str(name), [*_FAMILIES, AUTO])}")
+    return (_FAMILIES[name],)
+
+
+def _estimate_class(
+    name: str, seen: _Seen, tried: tuple[SpeedUp, ...], size_rate: float | None, level: float
+) -> Estimate:
+    """Return the estimate of one class."""
+    reasons = [_why_no_information(seen.table, curve, size_rate) for curve in tried]
+    fits = [
+        fit_curve_to(Likelihood(seen.table, curve, size_rate))
+        for curve, reason in zip(tried, reasons, strict=True)
+        if not reason
+    ]
+    fits = [fit for fit in fits if size_rate is not None or _is_identified(fit)]
+    if not fits:
+        reason = next((reason for reason in reasons if reason), _NOT_APART)
+        return _nothing(name, seen, tried[0], reason)
+    fits.sort(key=lambda fit: _bic(fit, seen.table))
+    best = fits[0]
+    drop = _drop(level)
+    names = list(best.likelihood.family.bounds)
+    left_out = [curve.family for curve, reason in zip(tried, reasons, strict=True) if reason]
+    return Estimate(
+        name=name,
+        family=best.likelihood.family.family,
+        curve=best.likelihood.curve(best.parameters),
+        parameters=_frozen(names, best.parameters.tolist()),
+        stderrs=_frozen(names, best.stderr.tolist()),
+        intervals=_frozen(names, [best.interval(i, drop) for i in range(len(names))]),
+        log_likelihood=best.value,
+        departures=seen.table.left,
+        at_boundary=best.at_bound,
+        informative=True,
+        certified=best.certified,
+        arrival_rate=seen.arrival_rate,
+        share=seen.share,
+        size_rate=_size_rate(best, drop) if size_rate is None else None,
+        candidates=_candidates(fits, seen.table) if len(tried) > 1 else (),
+        note=f"not tried for want of different widths: {', '.join(left_out)}" if left_out else "",
+    )
+
+
+def _nothing(name: str, seen: _Seen, curve: SpeedUp, reason: str) -> Estimate:
+    """Return the estimate of a class that the data say nothing about."""
+    names = list(curve.bounds)
+    return Estimate(
+        name=name,
+        family=curve.family,
+        curve=None,
+        parameters=_frozen(names, [math.nan] * len(names)),
+        stderrs=_frozen(names, [math.nan] * len(names)),
+        intervals=_frozen(names, list(curve.bounds.values())),
+        log_likelihood=math.nan,
+        departures=seen.table.left,
+        at_boundary=False,
+        informative=False,
+        certified=False,
+        arrival_rate=seen.arrival_rate,
+        share=seen.share,
+        note=reason,
+    )
+
+
+def _why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float | None) -> str:
+    """Return why the data say nothing about curves of a family, or an empty text."""
+    above = int(np.count_nonzero((table.widths > 1.0) & (table.job_time > 0.0)))
+    below = bool(np.any((table.widths > 0.0) & (table.widths <= 1.0) & (table.job_time > 0.0)))
+    unknown = len(curve.bounds) + (size_rate is None and not below)
+    if not curve.bounds:
+        return f"a {curve.family} curve has no parameters to estimate"
+    if table.left == 0:
+        return "no departures"
+    if above == 0:
+        return "its jobs never held more than one core"
+    if above < unknown:
+        widths = "only one number of cores" if above == 1 else f"only {above} different numbers of cores"
+        return f"its jobs held {widths} above one, which cannot tell {unknown} unknowns apart"
+    return ""
+
+
+def _is_identified(fit: Fit) -> bool:
+    """Return whether a curve can be told apart from a change of the size rate."""
+    known = replace(fit.likelihood, size_rate=fit.likelihood.best_size_rate(fit.parameters))
+    rest, whole = (like.information(fit.parameters) for like in (fit.likelihood, known))
+    scale = np.sqrt(np.maximum(np.diag(whole), 1e-300))
+    return bool(np.linalg.eigvalsh(rest / np.outer(scale, scale)).min() > 1e-9)
+
+
+def _size_rate(fit: Fit, drop: float) -> Quantity:
+    """Return the size rate that goes with a curve, and its profile-likelihood interval over all curves."""
+    from scipy.optimize import brentq
+
+    best = fit.likelihood.best_size_rate(fit.parameters)
+
+    def excess(log_rate: float) -> float:
+        given = replace(fit.likelihood, size_rate=math.exp(log_rate))
+        return highest_value(given, fit.parameters) - fit.value + drop
+
+    centre, step = math.log(best), 1.0 / math.sqrt(fit.likelihood.table.departures.sum())
+    curvature = (2.0 * drop - excess(centre + step) - excess(centre - step)) / step**2
+    ends = []
+    for toward in (-1.0, 1.0):
+        inside, reach = centre, step
+        while excess(inside + toward * reach) >= 0.0 and reach < 100.0:
+            inside, reach = inside + toward * reach, 2.0 * reach
+        outside = inside + toward * reach
+        found = outside if reach >= 100.0 else float(brentq(excess, inside, outside, xtol=1e-10))
+        ends.append(math.exp(found))
+    stderr = best / math.sqrt(curvature) if curvature > 0.0 else math.inf
+    return Quantity(best, stderr, (ends[0], ends[1]))
+
+
+def _bic(fit: Fit, table: ClassStatistics) -> float:
+    """Return the Bayesian information criterion, with the departures above one core as sample size."""
+    sample = max(float(table.departures[table.widths > 1.0].sum()), 1.0)
+    return -2.0 * fit.value + fit.parameters.size * math.log(sample)
+
+
+def _candidates(fits: Sequence[Fit], table: ClassStatistics) -> tuple[Candidate, ...]:
+    """Return the evidence for each family, best first."""
+    criteria = np.array([_bic(fit, table) for fit in fits])
+    weights = np.exp(0.5 * (criteria.min() - criteria))
+    weights /= weights.sum()
+    return tuple(
+        Candidate(
+            fit.likelihood.family.family,
+            _frozen(list(fit.likelihood.family.bounds), fit.parameters.tolist()),
+            fit.value,
+            float(bic),
+            float(weight),
+        )
+        for fit, bic, weight in zip(fits, criteria, weights, strict=True)
+    )
+
+
+def _drop(level: float) -> float:
+    """Return how far below its maximum ℓ may be inside an interval: half a quantile of χ² with one degree."""
+    from scipy.special import chdtri
+
+    return 0.5 * float(chdtri(1, 1.0 - level))
+
+
+def _frozen(names: Sequence[str], values: Sequence[T]) -> Mapping[str, T]:
+    return MappingProxyType(dict(zip(names, values, strict=True)))

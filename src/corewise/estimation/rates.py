@@ -1,0 +1,62 @@
+"""Rates and shares of what arrived, with exact intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Quantity", "poisson_rate", "share_of"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An estimated number.
+
+    Attributes
+    ----------
+    value, stderr : float
+        The estimate and its standard error.
+    interval : tuple of float
+        A confidence interval.
+    """
+
+    value: float
+    stderr: float
+    interval: tuple[float, float]
+
+    def __str__(self) -> str:
+        """Return the value with its interval."""
+        low, high = self.interval
+        return f"{self.value:.6g} ({low:.6g} to {high:.6g})"
+
+
+def poisson_rate(count: int, time: float, level: float) -> Quantity:
+    """Return the rate of a Poisson process that showed `count` events in `time`, with Garwood's interval.
+
+    Source: F. Garwood, *Fiducial limits for the Poisson distribution* (Biometrika, 1936).
+    """
+    from scipy.special import gammaincinv
+
+    if time <= 0.0:
+        return Quantity(math.nan, math.nan, (0.0, math.inf))
+    tail = 0.5 * (1.0 - level)
+    low = float(gammaincinv(count, tail)) / time if count else 0.0
+    high = float(gammaincinv(count + 1, 1.0 - tail)) / time
+    return Quantity(count / time, math.sqrt(count) / time, (low, high))
+
+
+def share_of(count: int, total: int, level: float) -> Quantity:
+    """Return the share of `count` in `total`, with the interval of Clopper and Pearson.
+
+    Source: C. J. Clopper, E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case of
+    the binomial* (Biometrika, 1934).
+    """
+    from scipy.special import betaincinv
+
+    if total <= 0:
+        return Quantity(math.nan, math.nan, (0.0, 1.0))
+    tail = 0.5 * (1.0 - level)
+    low = float(betaincinv(count, total - count + 1, tail)) if count else 0.0
+    high = float(betaincinv(count + 1, total - count, 1.0 - tail)) if count < total else 1.0
+    share = count / total
+    return Quantity(share, math.sqrt(share * (1.0 - share) / total), (low, high))

@@ -1,0 +1,205 @@
+r"""Does the log follow the model?  Goodness of fit by time rescaling.
+
+Under the model the jobs of a class leave at rate Σ_jobs μ s(z). Measured by the integral of that rate instead
+of the clock, departures are a Poisson process of rate one: the integrals between successive departures, the
+*residuals*, are independent and Exp(1), whatever policy was in force. Three things can be seen to be wrong,
+and each has a test:
+
+- their law is not Exp(1) (Kolmogorov-Smirnov): the level of the rates, or sizes that are not exponential;
+- successive ones are correlated: the rates drift, or sizes are not exponential;
+- departures by width are not as expected (χ²): the curve has another shape.
+
+The level of the three together is held by Bonferroni's inequality. A curve estimated from the same log fits
+it better than the truth does, which makes the first test err on the safe side; the third counts its
+parameters.
+
+Source: E. N. Brown et al., *The time-rescaling theorem and its application to neural spike train data
+analysis* (Neural Computation, 2002).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from corewise.errors import InvalidInput
+from corewise.estimation.estimates import Estimates
+from corewise.model.path import Event, Path
+from corewise.model.speedup import Array
+from corewise.model.statistics import ClassStatistics, Statistics
+from corewise.model.system import JobClass, System
+
+__all__ = ["GoodnessOfFit", "goodness_of_fit"]
+
+_SUSPECT = 0.01
+"""A log that follows the model is called into doubt with at most this probability, for each class."""
+_LEAST = 20  # residuals, below which nothing is said
+_EXPECTED = 10.0  # departures in a group of widths, so that χ² is near its limit
+_GROUPS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class GoodnessOfFit:
+    """Whether what was seen of a class follows the model.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    residuals : ndarray
+        The time-rescaled intervals between its departures.
+    p_values : mapping
+        The p-value of each test that the data allow: ``"law"``, ``"order"``, ``"widths"``.
+    p_value : float
+        That of all together; NaN if there is too little to say anything.
+    """
+
+    name: str
+    residuals: Array
+    p_values: Mapping[str, float]
+    p_value: float
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the log speaks against the model."""
+        return self.p_value < _SUSPECT
+
+    def __str__(self) -> str:
+        """Return the verdict in a line."""
+        if math.isnan(self.p_value):
+            return f"{self.name}: too few departures to test the model"
+        verdict = "does not follow the model" if self.doubtful else "no sign against the model"
+        tests = ", ".join(f"{test} {value:.3g}" for test, value in self.p_values.items())
+        return f"{self.name}: {verdict} (p = {self.p_value:.3g}; {tests})"
+
+
+def goodness_of_fit(
+    path: Path, system: System, estimates: Estimates | None = None
+) -> Mapping[str, GoodnessOfFit]:
+    """Return, for each class, whether a path follows the model.
+
+    Parameters
+    ----------
+    path : Path
+        The log.
+    system : System
+        The classes and their curves.
+    estimates : Estimates, optional
+        What was estimated from the same path: its curves and size rates take the place of the system's.
+        Classes without information are left out.
+    """
+    if list(path.names) != system.names:
+        raise InvalidInput(
+            f"the path is of classes {', '.join(path.names)}; the system has {', '.join(system.names)}"
+        )
+    known = system if estimates is None else estimates.applied_to(system)
+    statistics = Statistics.of(path)
+    verdicts = {}
+    for i, job_class in enumerate(known.classes):
+        fitted = 0
+        if estimates is not None:
+            found = estimates[job_class.name]
+            if not found.informative:
+                continue
+            fitted = len(found.parameters) + (found.size_rate is not None)
+        values = _residuals(path, i, job_class)
+        p_values = _p_values(values, statistics.classes[i], job_class, fitted)
+        together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
+        verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, MappingProxyType(p_values), together)
+    return MappingProxyType(verdicts)
+
+
+def _residuals(path: Path, i: int, job_class: JobClass) -> Array:
+    """Return the integral of the departure rate of class i between its successive departures."""
+    rate = _rates_by_job(path, i, job_class) if path.per_job else _rates_by_class(path, i, job_class)
+    spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(path.time))])
+    leaves = (path.event == Event.DEPARTURE) & (path.job_class == i)
+    return np.diff(spent[leaves], prepend=0.0)
+
+
+def _rates_by_class(path: Path, i: int, job_class: JobClass) -> Array:
+    """Return the rate at which jobs of class i leave, from each row to the next."""
+    jobs = path.counts[:, i]
+    return np.asarray(
+        job_class.size_rate * jobs * job_class.speedup.rate(path.cores[:, i] / np.maximum(jobs, 1))
+    )
+
+
+def _rates_by_job(path: Path, i: int, job_class: JobClass) -> Array:
+    """Return the same for a path in the per-job form: each row changes the rate by that of its own job."""
+    mine = np.flatnonzero(_owners(path) == i)
+    mine = mine[np.argsort(path.job[mine], kind="stable")]
+    held = np.where(path.event[mine] == Event.DEPARTURE, 0.0, path.cores[mine])
+    after = job_class.size_rate * job_class.speedup.rate(held)
+    before = np.concatenate([[0.0], after[:-1]])
+    before[np.flatnonzero(np.diff(path.job[mine], prepend=-1))] = 0.0
+    change = np.zeros(path.time.size)
+    change[mine] = after - before
+    return np.cumsum(change)
+
+
+def _owners(path: Path) -> Array:
+    """Return the class of each row's job, also where the row does not name it."""
+    named = (path.job >= 0) & (path.job_class >= 0)
+    owner = np.full(int(path.job.max()) + 1, -1, dtype=np.int64)
+    owner[path.job[named]] = path.job_class[named]
+    return np.where(path.job >= 0, owner[path.job], -1)
+
+
+def _p_values(values: Array, table: ClassStatistics, job_class: JobClass, fitted: int) -> dict[str, float]:
+    """Return the p-values of the tests that the data allow."""
+    found: dict[str, float] = {}
+    if values.size >= _LEAST:
+        found["law"] = _law_test(values)
+        found["order"] = _order_test(values)
+    shape = _shape_test(table, job_class, fitted)
+    if not math.isnan(shape):
+        found["widths"] = shape
+    return found
+
+
+def _law_test(values: Array) -> float:
+    """Return the p-value of Kolmogorov and Smirnov against Exp(1), by the formula of Stephens (1970)."""
+    from scipy.special import kolmogorov
+
+    count = values.size
+    level = -np.expm1(-np.sort(values))
+    grid = np.arange(count + 1) / count
+    distance = max(float((grid[1:] - level).max()), float((level - grid[:-1]).max()))
+    root = math.sqrt(count)
+    return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
+
+
+def _order_test(values: Array) -> float:
+    """Return the p-value of the correlation between successive residuals, by their levels under Exp(1)."""
+    level = -np.expm1(-values) - 0.5
+    pairs = level[1:] * level[:-1]
+    # Under the model the products have mean zero and variance 1/144, and are uncorrelated.
+    z = 12.0 * float(pairs.sum()) / math.sqrt(pairs.size)
+    return math.erfc(abs(z) / math.sqrt(2.0))
+
+
+def _shape_test(table: ClassStatistics, job_class: JobClass, fitted: int) -> float:
+    """Return the p-value of departures by width against what the curve expects, in groups of widths."""
+    from scipy.special import chdtrc
+
+    expected = job_class.size_rate * table.job_time * job_class.speedup.rate(table.widths)
+    least = max(_EXPECTED, float(expected.sum()) / _GROUPS)
+    upto, last = np.cumsum(expected), 0.0
+    edges = [0]
+    for k in range(expected.size):
+        if upto[k] - last >= least:
+            edges.append(k + 1)
+            last = float(upto[k])
+    if len(edges) < 2:
+        return math.nan
+    edges[-1] = expected.size  # what is left over joins the last group
+    observed, hoped = (np.add.reduceat(column, edges[:-1]) for column in (table.departures, expected))
+    freedom = observed.size - fitted
+    if freedom < 1:
+        return math.nan
+    return float(chdtrc(freedom, float(np.sum((observed - hoped) ** 2 / hoped))))

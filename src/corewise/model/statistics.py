@@ -1,0 +1,301 @@
+r"""What the likelihood needs of an observation: departures and job-time by cores per job.
+
+While a job holds z cores it leaves at rate μ s(z). So all that a stretch of observation says about the curve
+s and the size rate μ of a class is, for every width z at which its jobs were seen,
+
+    D(z)   how many of them left while they held z cores,
+    W(z)   how long jobs held z cores, added up over jobs.
+
+These tables add over windows, whatever policy was in force, and they are all that is kept: never the log.
+Their size is bounded. When a class has been seen at more than `MOST_WIDTHS` widths, each entry is shared out
+between the two nearest nodes of a fixed grid, z = 2^(j/128), so that Σ D, Σ W, Σ z D and Σ z W stay what they
+are: what is linear in z is kept exactly, so up to one core nothing is lost, and above it the error of log s
+is of second order, below 4e-6 · max |d² log s / d(log z)²|. The grid is fixed, so tables still add in any
+order.
+
+Paper: the sums of equation (3.5), grouped by z.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from corewise.errors import InvalidInput, nearest
+from corewise.model import _kernels, checks
+from corewise.model.path import Event, Path
+from corewise.model.speedup import Array
+
+__all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics"]
+
+MOST_WIDTHS = 4096
+"""How many different widths a class may have before they are condensed."""
+
+_FINEST = 128  # nodes of the grid per factor of two
+_SLOTS = 4 * MOST_WIDTHS
+
+
+@dataclass(frozen=True, eq=False)
+class ClassStatistics:
+    """What was seen of one class.
+
+    Attributes
+    ----------
+    arrivals : int
+        Jobs that arrived.
+    widths : ndarray
+        The cores per job, increasing.
+    departures : ndarray
+        D, the jobs that left at each width; fractions where widths were condensed.
+    job_time : ndarray
+        W, the time that jobs spent at each width.
+    """
+
+    arrivals: int
+    widths: Array
+    departures: Array
+    job_time: Array
+
+    def __post_init__(self) -> None:
+        for column in (self.widths, self.departures, self.job_time):
+            column.setflags(write=False)
+
+    @property
+    def left(self) -> int:
+        """How many jobs left."""
+        return round(float(self.departures.sum()))
+
+    @classmethod
+    def gathered(cls, arrivals: int, widths: Array, departures: Array, job_time: Array) -> ClassStatistics:
+        """Return the table of entries in any order, equal widths added up, condensed if they are many."""
+        at, inverse = np.unique(widths, return_inverse=True)
+        left: Array = np.bincount(inverse, departures, at.size).astype(np.float64)
+        spent: Array = np.bincount(inverse, job_time, at.size).astype(np.float64)
+        per_octave = _FINEST
+        while at.size > MOST_WIDTHS and per_octave:
+            at, left, spent = _condensed(at, left, spent, per_octave)
+            per_octave //= 2
+        return cls(arrivals, at, left, spent)
+
+    @classmethod
+    def total(cls, parts: Sequence[ClassStatistics]) -> ClassStatistics:
+        """Return what was seen in all observations together."""
+        return cls.gathered(
+            sum(part.arrivals for part in parts),
+            np.concatenate([part.widths for part in parts]),
+            np.concatenate([part.departures for part in parts]),
+            np.concatenate([part.job_time for part in parts]),
+        )
+
+
+def _condensed(
+    widths: Array, departures: Array, job_time: Array, per_octave: int
+) -> tuple[Array, Array, Array]:
+    """Return the table shared out to the nodes 2^(j/per_octave), and to zero itself."""
+    idle = widths <= 0.0
+    z = widths[~idle]
+    below = np.floor(np.log2(z) * per_octave)
+    low, high = np.exp2(below / per_octave), np.exp2((below + 1.0) / per_octave)
+    upper = np.clip((z - low) / (high - low), 0.0, 1.0)
+    nodes, place = np.unique(np.concatenate([low, high]), return_inverse=True)
+
+    def shared(amounts: Array) -> Array:
+        parts = np.concatenate([(1.0 - upper) * amounts[~idle], upper * amounts[~idle]])
+        return np.concatenate([amounts[idle], np.bincount(place, parts, nodes.size)])
+
+    return np.concatenate([widths[idle], nodes]), shared(departures), shared(job_time)
+
+
+def _entries_by_class(path: Path) -> Iterator[tuple[int, Array]]:
+    """Yield classes with entries of a path of class totals: rows are widths, departures, job-time."""
+    jobs, row = np.zeros(len(path.names), dtype=np.int64), 0
+    columns = (path.time, path.event, path.job_class, path.cores)
+    while row < path.time.size:
+        tables, used = _new_tables(len(path.names))
+        row = _kernels.tally_totals(*columns, row, jobs, tables, used, MOST_WIDTHS)
+        yield from _filled(tables)
+
+
+def _entries_by_job(path: Path) -> Iterator[tuple[int, Array]]:
+    """Yield classes with entries of a per-job path, and last those of the jobs that are still there."""
+    holding, row = np.full((3, int(path.job.max()) + 1), -1.0), 0
+    columns = (path.time, path.event, path.job_class, path.job, path.cores)
+    while row < path.time.size:
+        tables, used = _new_tables(len(path.names))
+        row = _kernels.tally_jobs(*columns, row, holding, tables, used, MOST_WIDTHS)
+        yield from _filled(tables)
+    for i in range(len(path.names)):
+        _, widths, since = holding[:, holding[0] == i]
+        yield i, np.stack([widths, np.zeros(widths.size), path.end - since])
+
+
+def _new_tables(classes: int) -> tuple[Array, NDArray[np.int64]]:
+    """Return an open hash table for each class, widths (NaN where free) first, and how full they are."""
+    tables = np.zeros((classes, 3, _SLOTS))
+    tables[:, 0] = np.nan
+    return tables, np.zeros(classes, dtype=np.int64)
+
+
+def _filled(tables: Array) -> Iterator[tuple[int, Array]]:
+    for i, table in enumerate(tables):
+        yield i, table[:, ~np.isnan(table[0])]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What was seen of every class in a stretch of observation; stretches add.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The classes.
+    time : float
+        How long the observation lasted.
+    classes : tuple of ClassStatistics
+        What was seen of each class, in the order of `names`.
+    """
+
+    names: tuple[str, ...]
+    time: float
+    classes: tuple[ClassStatistics, ...]
+
+    @classmethod
+    def empty(cls, names: Sequence[str]) -> Statistics:
+        """Return the statistics of no observation at all."""
+        nothing = ClassStatistics(0, np.empty(0), np.empty(0), np.empty(0))
+        return cls(tuple(names), 0.0, (nothing,) * len(names))
+
+    @classmethod
+    def total(cls, parts: Sequence[Statistics]) -> Statistics:
+        """Return the statistics of several observations of the same classes together."""
+        names = parts[0].names
+        tables = [ClassStatistics.total(seen) for seen in zip(*(part.classes for part in parts), strict=True)]
+        return cls(names, math.fsum(part.time for part in parts), tuple(tables))
+
+    @classmethod
+    def of(cls, path: Path) -> Statistics:
+        """Return the statistics of a path; the open intervals at its end are included."""
+        arrived = path.job_class[path.event == Event.ARRIVAL]
+        arrivals = np.bincount(arrived, minlength=len(path.names)).tolist()
+        classes = [ClassStatistics(count, np.empty(0), np.empty(0), np.empty(0)) for count in arrivals]
+        for i, entries in _entries_by_job(path) if path.per_job else _entries_by_class(path):
+            classes[i] = ClassStatistics.total([classes[i], ClassStatistics.gathered(0, *entries)])
+        return cls(path.names, path.duration, tuple(classes))
+
+    @classmethod
+    def of_states(
+        cls,
+        names: Sequence[str],
+        jobs: NDArray[np.int64],
+        cores: Array,
+        times: Array,
+        arrivals: NDArray[np.int64],
+        departures: NDArray[np.int64],
+    ) -> Statistics:
+        """Return the statistics of visits to states; all of shape (K, states) but `times`, of (states,)."""
+        tables = []
+        for i in range(len(names)):
+            here = jobs[i] > 0
+            tables.append(
+                ClassStatistics.gathered(
+                    int(arrivals[i].sum()),
+                    cores[i, here] / jobs[i, here],
+                    departures[i, here].astype(np.float64),
+                    jobs[i, here] * times[here],
+                )
+            )
+        return cls(tuple(names), float(times.sum()), tuple(tables))
+
+    def update(
+        self,
+        duration: float,
+        jobs: ArrayLike,
+        cores: ArrayLike,
+        *,
+        arrival: str | None = None,
+        departure: str | None = None,
+    ) -> Statistics:
+        """Return the statistics with one more interval, and the event that ended it.
+
+        Parameters
+        ----------
+        duration : float
+            How long the interval lasted.
+        jobs, cores : sequence
+            The jobs and the cores of every class during it; within a class cores are shared equally.
+        arrival, departure : str, optional
+            The class of a job that arrived or left at the end of the interval.
+        """
+        lasted = checks.within(duration, 0.0, np.inf, "duration")
+        counts, held = self._columns(jobs, "jobs"), self._columns(cores, "cores")
+        if np.any(counts != np.rint(counts)):
+            raise InvalidInput(f"jobs must be whole numbers, got {jobs!r}")
+        came, left = self._one_of(arrival), self._one_of(departure)
+        if departure is not None and not np.all(counts[left] > 0.0):
+            raise InvalidInput(f"a job of class {departure!r} left, but jobs were {counts.tolist()}")
+        if departure is not None and not np.all(held[left] > 0.0):
+            raise InvalidInput(f"a job of class {departure!r} left, but cores were {held.tolist()}")
+        window = Statistics.of_states(
+            self.names,
+            counts.astype(np.int64)[:, None],
+            held[:, None],
+            np.array([lasted]),
+            came.astype(np.int64)[:, None],
+            left.astype(np.int64)[:, None],
+        )
+        return self + window
+
+    def _columns(self, values: ArrayLike, what: str) -> Array:
+        try:
+            column = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{what} must be {len(self.names)} numbers, got {values!r}") from None
+        if column.shape != (len(self.names),) or not np.all((column >= 0.0) & np.isfinite(column)):
+            raise InvalidInput(
+                f"{what} must be {len(self.names)} numbers, one a class and none negative, got {values!r}"
+            )
+        return column
+
+    def _one_of(self, name: str | None) -> NDArray[np.bool_]:
+        if name is not None and name not in self.names:
+            raise InvalidInput(f"unknown class {name!r}{nearest(str(name), list(self.names))}")
+        return np.array([name == known for known in self.names])
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the statistics of both observations together."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        if self.names != other.names:
+            raise InvalidInput(
+                f"statistics of classes {', '.join(self.names)} and {', '.join(other.names)} do not add"
+            )
+        return Statistics.total([self, other])
+
+    def __getitem__(self, name: str) -> ClassStatistics:
+        """Return what was seen of the class of that name."""
+        if name not in self.names:
+            raise InvalidInput(f"unknown class {name!r}{nearest(str(name), list(self.names))}")
+        return self.classes[self.names.index(name)]
+
+    @property
+    def departures(self) -> int:
+        """How many jobs left, of all classes."""
+        return sum(table.left for table in self.classes)
+
+    @property
+    def arrivals(self) -> int:
+        """How many jobs arrived, of all classes."""
+        return sum(table.arrivals for table in self.classes)
+
+    def __str__(self) -> str:
+        """Return the numbers as a small table."""
+        lines = [f"{self.time:.6g} units of time, {self.arrivals} arrivals, {self.departures} departures"]
+        lines += [
+            f"  {name}: {table.arrivals} arrivals, {table.left} departures, {table.widths.size} widths"
+            for name, table in zip(self.names, self.classes, strict=True)
+        ]
+        return "\n".join(lines)

@@ -1,0 +1,123 @@
+r"""Compiled loops that draw the path of the controlled chain.
+
+A state is one flat index s into a box of counts. Its 2K moves are the arrivals of each class and then the
+departures of each class; move k is the number of thresholds that a uniform variable reaches,
+
+    k = #{ j : u ≥ T[s, j] },      T[s, j] = P(one of the moves 0 … j),
+
+and leads to s + steps[k]. The 2K-th threshold lies above one; at the edge of the box all are −1: a loop that
+comes there stops before it draws, so that the caller can enlarge the box and go on with the same stream of
+random numbers. `steps` is a tuple, so that each number of classes gets a loop of its own, unrolled.
+
+Loops count moves by state, flat in `moves` as s · 2K + k: these counts are all that statistics need.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Int = int | np.int64
+Steps = tuple[int, ...]
+u = np.uint64  # an unsigned index is not tested for being negative
+
+
+@njit(cache=True, nogil=True)
+def jump(
+    rng: Generator, thresholds: Floats, moves: Ints, steps: Steps, state: Int, events: int, departures: Int
+) -> tuple[Int, int, Int]:
+    """Draw moves without a clock until so many events or departures; return the state and what was done."""
+    width, step = u(len(steps)), np.array(steps)
+    first_departure = width // u(2)
+    here, left = state, departures
+    for event in range(events):
+        row = u(here) * width
+        if thresholds[row] < 0.0:
+            return here, event, departures - left
+        draw = rng.random()
+        k = u(0)
+        for j in range(len(steps) - 1):
+            k += u(draw >= thresholds[row + u(j)])
+        moves[row + k] += 1
+        here += step[k]
+        left -= np.int64(k >= first_departure)
+        if left == 0:
+            return here, event + 1, departures
+    return here, events, departures - left
+
+
+@njit(cache=True, nogil=True)
+def clocked(
+    rng: Generator,
+    thresholds: Floats,
+    holding: Floats,
+    moves: Ints,
+    times: Floats,
+    steps: Steps,
+    state: Int,
+    clock: float,
+    until: float,
+    departures: Int,
+    when: Floats,
+    what: NDArray[np.int8],
+) -> tuple[Int, float, int, Int]:
+    """Draw moves and times until a time, so many departures, or a full record; return state, clock, counts.
+
+    `holding` is the mean time in each state. Each event goes to the record (`when`, `what`: its move) as well
+    as to the time and the moves of its state. What is left of the last interval is drawn afresh by the next
+    call: time to the next event has no memory.
+    """
+    width, step = u(len(steps)), np.array(steps)
+    first_departure = width // u(2)
+    here, now, left = state, clock, departures
+    for event in range(when.size):
+        row = u(here) * width
+        if thresholds[row] < 0.0:
+            return here, now, event, departures - left
+        ahead = now + holding[u(here)] * rng.standard_exponential()
+        if ahead > until:
+            times[u(here)] += until - now
+            return here, until, event, departures - left
+        times[u(here)] += ahead - now
+        now = ahead
+        draw = rng.random()
+        k = u(0)
+        for j in range(len(steps) - 1):
+            k += u(draw >= thresholds[row + u(j)])
+        moves[row + k] += 1
+        here += step[k]
+        when[event] = ahead
+        what[event] = np.int8(k)
+        left -= np.int64(k >= first_departure)
+        if left == 0:
+            return here, now, event + 1, departures
+    return here, now, when.size, departures - left
+
+
+@njit(cache=True, nogil=True)
+def name_jobs(
+    rng: Generator, what: NDArray[np.int8], present: Ints, counts: Ints, named: int, job: Ints
+) -> None:
+    """Say which job each move is about: arrivals get the next number, any job of the class may leave.
+
+    Jobs of a class hold the same cores and sizes have no memory, so each is as likely to leave as the others.
+    The first `counts[i]` entries of row i of `present` are the jobs of class i, and are kept up.
+    """
+    classes, fresh = counts.size, named
+    for event in range(what.size):
+        k = np.int64(what[event])
+        if k < classes:
+            job[event] = fresh
+            present[k, counts[k]] = fresh
+            counts[k] += 1
+            fresh += 1
+        else:
+            i = k - classes
+            pick = np.int64(rng.random() * counts[i])
+            counts[i] -= 1
+            job[event] = present[i, pick]
+            present[i, pick] = present[i, counts[i]]

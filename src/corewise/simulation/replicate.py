@@ -1,0 +1,267 @@
+"""Independent replications, on one machine or many.
+
+Every replication has a random stream of its own, spawned from one seed in order; so the answer depends on the
+seed and the number of replications, not on who computed which of them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.model import checks
+from corewise.model.speedup import Array
+from corewise.model.statistics import Statistics
+from corewise.model.system import System
+from corewise.policies.base import Policy, bind
+from corewise.simulation.intervals import mean_interval, ratio_interval
+from corewise.simulation.simulator import (
+    Progress,
+    Run,
+    Window,
+    first_tables,
+    random_generator,
+    run_of,
+    start_state,
+)
+from corewise.simulation.walk import State, Walk
+
+__all__ = ["ClassReplications", "Percentile", "Replications", "replicate"]
+
+_TASKS = 32  # enough to keep all workers busy to the end, few enough to share tables
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """A percentile of response times, averaged over replications.
+
+    Attributes
+    ----------
+    percent : float
+        Which, from 0 to 100.
+    value : float
+        The mean of the replications' percentiles.
+    interval : tuple of float
+        A 95 % confidence interval for it.
+    """
+
+    percent: float
+    value: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ClassReplications:
+    """What the replications say about one class; `percentiles` are those of its response times."""
+
+    name: str
+    mean_jobs: float
+    interval: tuple[float, float]
+    mean_response_time: float
+    percentiles: tuple[Percentile, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Replications:
+    """Independent runs of the same window.
+
+    Attributes
+    ----------
+    policy : str
+        The name of the policy.
+    runs : tuple of Run
+        The runs, in order; without their paths.
+    mean_jobs : float
+        The mean number of jobs over all of them.
+    interval : tuple of float
+        A 95 % confidence interval for it.
+    events, departures : int
+        How many there were in all.
+    classes : mapping
+        The same for each class, by name.
+    """
+
+    policy: str
+    runs: tuple[Run, ...]
+    mean_jobs: float
+    interval: tuple[float, float]
+    events: int
+    departures: int
+    classes: Mapping[str, ClassReplications]
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """What all runs saw together."""
+        return Statistics.total([run.statistics for run in self.runs])
+
+    def __str__(self) -> str:
+        """Return the numbers as a small table."""
+        low, high = self.interval
+        lines = [
+            f"{self.policy}: {len(self.runs)} replications, {self.departures} departures, "
+            f"mean jobs {self.mean_jobs:.6g} (95 %: {low:.6g} to {high:.6g})"
+        ]
+        for row in self.classes.values():
+            shown = "".join(f", {p.percent:g} % within {p.value:.6g}" for p in row.percentiles)
+            lines.append(
+                f"  {row.name}: mean jobs {row.mean_jobs:.6g}, "
+                f"mean response time {row.mean_response_time:.6g}{shown}"
+            )
+        return "\n".join(lines)
+
+
+def replicate(
+    system: System,
+    policy: Policy,
+    *,
+    n: int,
+    departures: int | None = None,
+    time: float | None = None,
+    rng: np.random.Generator | int | None = None,
+    start: State | Sequence[int] | None = None,
+    percentiles: Collection[float] = (),
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Replications:
+    """Simulate the same window `n` times, independently.
+
+    Parameters
+    ----------
+    system, policy, departures, time, start
+        As for `simulate`.
+    n : int
+        How many replications.
+    rng : Generator or int, optional
+        Where the streams of the replications are spawned from, or a seed for it.
+    percentiles : collection of float, optional
+        Percentiles of the response times to find, from 0 to 100; these need every path, which is slower.
+    executor : concurrent.futures.Executor, optional
+        Who does the work; threads on all cores of this machine if not given. Other processes need a policy
+        that can be sent to them: the rule itself, such as ``Equi()``, rather than ``Equi().on(system)``.
+    progress : callable, optional
+        Called now and then with the share of the replications that are done.
+    """
+    count = checks.count(n, "n")
+    window = Window.of(departures, time)
+    wanted = tuple(checks.within(percent, 0.0, 100.0, "percentile") for percent in percentiles)
+    job = _Job(system, policy, window, start_state(start, system), wanted)
+    bind(policy, system)
+    try:
+        streams = random_generator(rng).spawn(count)
+    except TypeError:
+        raise InvalidInput("rng cannot spawn streams of its own: make it with default_rng(seed)") from None
+    parts = [list(part) for part in np.array_split(np.array(streams, dtype=object), min(count, _TASKS))]
+    if executor is not None:
+        if not isinstance(executor, ThreadPoolExecutor):
+            job.require_portable()
+        runs = _collect(job, parts, executor, progress)
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            runs = _collect(job, parts, threads, progress)
+    return _summary(runs, wanted)
+
+
+_Outcome = tuple[Run, Array]
+"""A run without its path, and the percentiles asked for: a row for each class."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every replication does; it can be sent to another process."""
+
+    system: System
+    policy: Policy
+    window: Window
+    start: State
+    percents: tuple[float, ...]
+
+    def require_portable(self) -> None:
+        """Raise `InvalidPolicy` if this cannot be sent to another process."""
+        try:
+            pickle.dumps(self)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise InvalidPolicy(
+                f"{self.policy.name} cannot be sent to other processes ({error}); give the rule itself, "
+                f"not one bound by on(system), or use threads"
+            ) from None
+
+    def run(self, streams: Sequence[np.random.Generator]) -> list[_Outcome]:
+        """Return the outcome for each stream; the tables that one has grown serve the next."""
+        tables = first_tables(self.system, bind(self.policy, self.system), self.start)
+        outcomes = []
+        for stream in streams:
+            walk = Walk(tables, self.start, stream, record=bool(self.percents))
+            self.window.walk(walk, 1, None)
+            run = run_of(walk)
+            outcomes.append((replace(run, path=None), self._percentiles(run)))
+            tables = walk.tables.under(tables.system) if tables.system.changes else walk.tables
+        return outcomes
+
+    def _percentiles(self, run: Run) -> Array:
+        """Return the percentiles of the response times, a row for each class; NaN if none was seen."""
+        found = np.full((len(run.classes), len(self.percents)), math.nan)
+        if run.path is not None:
+            for row, times in zip(found, run.path.response_times.values(), strict=True):
+                if times.size:
+                    row[:] = np.percentile(times, self.percents)
+        return found
+
+
+def _collect(
+    job: _Job,
+    parts: Sequence[Sequence[np.random.Generator]],
+    executor: Executor,
+    progress: Progress | None,
+) -> list[_Outcome]:
+    """Return the outcomes of all parts, in order."""
+    pending = {executor.submit(job.run, part): i for i, part in enumerate(parts)}
+    done: dict[int, list[_Outcome]] = {}
+    try:
+        for future in as_completed(pending):
+            done[pending[future]] = future.result()
+            if progress:
+                progress(len(done) / len(parts))
+    finally:
+        for future in pending:
+            future.cancel()
+    return [outcome for i in range(len(parts)) for outcome in done[i]]
+
+
+def _summary(outcomes: Sequence[_Outcome], percents: Sequence[float]) -> Replications:
+    runs = [run for run, _ in outcomes]
+    within = np.array([found for _, found in outcomes])
+    spans = np.array([run.time for run in runs])
+    jobs = np.array([run.mean_jobs for run in runs])
+    rows = {}
+    for i, name in enumerate(runs[0].classes):
+        means = np.array([run.classes[name].mean_jobs for run in runs])
+        left = sum(run.classes[name].departures for run in runs)
+        area = float((means * spans).sum())
+        rows[name] = ClassReplications(
+            name,
+            area / float(spans.sum()),
+            ratio_interval(means * spans, spans),
+            area / left if left else math.nan,
+            tuple(
+                Percentile(percent, float(within[:, i, q].mean()), mean_interval(within[:, i, q]))
+                for q, percent in enumerate(percents)
+            ),
+        )
+    return Replications(
+        policy=runs[0].policy,
+        runs=tuple(runs),
+        mean_jobs=float((jobs * spans).sum() / spans.sum()),
+        interval=ratio_interval(jobs * spans, spans),
+        events=sum(run.events for run in runs),
+        departures=sum(run.departures for run in runs),
+        classes=MappingProxyType(rows),
+    )

@@ -1,0 +1,154 @@
+"""The chain of a policy as tables over a box of states, and what was seen of it.
+
+The box is small at first and grows where a path comes to its edge; a path does not depend on the box it was
+drawn in, and nothing is ever blocked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import BoxTooLarge
+from corewise.model.rates import departure_rates
+from corewise.model.space import StateSpace
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy, tabulate
+
+__all__ = ["Tables", "Visits"]
+
+_FIRST_CAPACITY = (63, 23, 11, 7)
+"""The first capacity for one, two, … classes: about the range of a moderate load, and quick to tabulate."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Where a policy leads from every state of a box.
+
+    Attributes
+    ----------
+    system : System
+        The system that is simulated.
+    policy : BoundPolicy
+        Who holds how many cores.
+    space : StateSpace
+        The box.
+    cores : ndarray
+        Cores per class and state, shape (K, size).
+    thresholds : ndarray
+        Cumulative probabilities of the moves, flat, 2K a state; −1 at the edge.
+    holding : ndarray
+        The mean time in each state.
+    """
+
+    system: System
+    policy: BoundPolicy
+    space: StateSpace
+    cores: Array
+    thresholds: Array
+    holding: Array
+
+    @classmethod
+    def of(cls, system: System, policy: BoundPolicy, start: tuple[int, ...]) -> Tables:
+        """Return tables over a first box around a state."""
+        classes = len(system.classes)
+        least = _FIRST_CAPACITY[min(classes, len(_FIRST_CAPACITY)) - 1]
+        return cls.over(system, policy, tuple(max(least, 2 * n) for n in start))
+
+    @classmethod
+    def over(cls, system: System, policy: BoundPolicy, capacity: tuple[int, ...]) -> Tables:
+        """Return tables over a box."""
+        try:
+            space = StateSpace.of(capacity, len(capacity))
+        except BoxTooLarge as error:
+            raise BoxTooLarge(
+                f"the simulation came near {list(capacity)} jobs, and its tables outgrow the memory; is the "
+                f"system stable under {policy.name}? {error}"
+            ) from None
+        cores = tabulate(policy, space)
+        thresholds, holding = _chain(system, space, cores)
+        return cls(system, policy, space, cores, thresholds, holding)
+
+    def under(self, system: System) -> Tables:
+        """Return the tables of the same policy and box when the curves are those of another system."""
+        thresholds, holding = _chain(system, self.space, self.cores)
+        return Tables(system, self.policy, self.space, self.cores, thresholds, holding)
+
+    def grown(self, counts: tuple[int, ...]) -> Tables:
+        """Return tables over a box in which a state at the edge of this one lies inside."""
+        wider = (
+            2 * most + 1 if n >= most else most for n, most in zip(counts, self.space.capacity, strict=True)
+        )
+        return Tables.over(self.system, self.policy, tuple(wider))
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """How each move changes the flat index of the state."""
+        up = self.space.strides.tolist()
+        return (*up, *(-step for step in up))
+
+    def state(self, counts: tuple[int, ...]) -> int:
+        """Return the flat index of a state."""
+        return int(self.space.index(np.array(counts, dtype=np.int64)))
+
+    def counts(self, state: int) -> tuple[int, ...]:
+        """Return the counts of a flat index."""
+        return tuple(self.space.counts[:, state].tolist())
+
+
+def _chain(system: System, space: StateSpace, cores: Array) -> tuple[Array, Array]:
+    """Return the thresholds, flat, and the mean time in each state."""
+    leaving = departure_rates(system, space.jobs, cores)
+    coming = np.broadcast_to(system.arrival_rates[:, None], leaving.shape)
+    rates = np.concatenate([coming, leaving]).T
+    upto = np.cumsum(rates, axis=1)
+    thresholds = upto / upto[:, -1:]
+    # The last move that has a rate ends at one exactly, whatever the rounding; then no variable reaches it.
+    last = rates.shape[1] - 1 - np.argmax(rates[:, ::-1] > 0.0, axis=1)
+    thresholds[np.arange(rates.shape[1]) >= last[:, None]] = 2.0
+    thresholds[space.room.min(axis=0) == 0.0] = -1.0
+    return np.ascontiguousarray(thresholds).ravel(), 1.0 / upto[:, -1]
+
+
+@dataclass
+class Visits:
+    """Moves and time by state, counted up while a path is drawn.
+
+    Attributes
+    ----------
+    moves : ndarray
+        How often each move was made from each state, flat, 2K a state.
+    times : ndarray
+        The time spent in each state.
+    """
+
+    moves: NDArray[np.int64]
+    times: Array
+
+    @classmethod
+    def none(cls, space: StateSpace) -> Visits:
+        """Return the counts of a path that has not begun."""
+        return cls(np.zeros(2 * len(space.capacity) * space.size, dtype=np.int64), np.zeros(space.size))
+
+    def moved(self, old: StateSpace, new: StateSpace) -> Visits:
+        """Return the same counts over a larger box."""
+        wider = Visits.none(new)
+        inside = tuple(slice(0, n) for n in old.shape)
+        moves = self.moves.reshape(*old.shape, -1)
+        wider.moves.reshape(*new.shape, -1)[inside] = moves
+        wider.times.reshape(new.shape)[inside] = self.times.reshape(old.shape)
+        return wider
+
+    def draw_times(self, holding: Array, rng: np.random.Generator) -> None:
+        """Draw the time spent in every state, given how often it was left: a sum of exponential times."""
+        left = self.moves.reshape(holding.size, -1).sum(axis=1)
+        seen = np.flatnonzero(left)
+        self.times[seen] = holding[seen] * rng.standard_gamma(left[seen])
+
+    def add(self, other: Visits) -> None:
+        """Add the counts of a further stretch over the same box."""
+        self.moves += other.moves
+        self.times += other.times

@@ -1,0 +1,223 @@
+"""A path in the making: it knows where it is, and keeps count of what it has seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import InvalidInput
+from corewise.model import checks
+from corewise.model.path import NOBODY, Event, Path
+from corewise.model.speedup import Array
+from corewise.simulation import _kernels
+from corewise.simulation.tables import Tables, Visits
+
+__all__ = ["State", "Walk"]
+
+_AT_A_TIME = 2**20
+"""Events per call of a kernel, which cannot be interrupted: about ten milliseconds."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a run ended, and where another can start.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        The jobs of each class.
+    time : float
+        The clock.
+    jobs : tuple of tuple of int
+        Their numbers, class by class, if they were recorded; otherwise empty, and a recorded run gives new
+        ones.
+    named : int
+        How many job numbers have been given out.
+    """
+
+    counts: tuple[int, ...]
+    time: float = 0.0
+    jobs: tuple[tuple[int, ...], ...] = ()
+    named: int = 0
+
+    def __post_init__(self) -> None:
+        counts = tuple(checks.count(n, "jobs of a state", least=0) for n in self.counts)
+        object.__setattr__(self, "counts", counts)
+        checks.finite(self.time, "time of a state")
+        if self.jobs and tuple(len(row) for row in self.jobs) != counts:
+            raise InvalidInput(f"a state with {list(counts)} jobs cannot have the job numbers {self.jobs!r}")
+
+    def with_names(self) -> State:
+        """Return the state with a number for every job."""
+        if self.jobs or not any(self.counts):
+            return self
+        edges = np.cumsum([self.named, *self.counts]).tolist()
+        jobs = tuple(tuple(range(a, b)) for a, b in pairwise(edges))
+        return State(self.counts, self.time, jobs, edges[-1])
+
+
+class Walk:
+    """A path in the making."""
+
+    def __init__(
+        self, tables: Tables, start: State, rng: np.random.Generator, *, record: bool = False
+    ) -> None:
+        self.tables = tables
+        self.start = start.with_names() if record else start
+        self.rng = rng
+        self.record = record
+        self.events = 0
+        self.areas: list[Array] = []  # ∫ n dt of each batch and class
+        self.spans: list[float] = []  # the length of each batch
+        self._clock = start.time
+        self._total, self._batch = Visits.none(tables.space), Visits.none(tables.space)
+        self._here = tables.state(start.counts)
+        self._when: list[Array] = []
+        self._what: list[NDArray[np.int8]] = []
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def run_departures(self, batches: Sequence[int], progress: Callable[[float], object] | None) -> None:
+        """Go on until as many jobs have left as all batches say."""
+        whole, done = sum(batches), 0
+        with_clock = self.record or bool(self.tables.system.changes)
+        for size in batches:
+            left = size
+            while left:
+                step = self._tick(math.inf, left) if with_clock else self._jump(left)
+                left -= step
+                done += step
+                if progress:
+                    progress(done / whole)
+            if not with_clock:
+                self._batch.draw_times(self.tables.holding, self.rng)
+            self._close_batch()
+        if not with_clock:
+            self._clock = self.start.time + math.fsum(self.spans)
+
+    def run_time(self, length: float, batches: int, progress: Callable[[float], object] | None) -> None:
+        """Go on for a length of time."""
+        for i in range(1, batches + 1):
+            until = self.start.time + length * i / batches
+            while self._clock < until:
+                self._tick(until, np.iinfo(np.int64).max)
+                if progress:
+                    progress((self._clock - self.start.time) / length)
+            self._close_batch()
+
+    def _jump(self, departures: int) -> int:
+        """Make moves without a clock, at most as many departures; return how many."""
+        tables = self.tables
+        here, events, done = _kernels.jump(
+            self.rng, tables.thresholds, self._batch.moves, tables.steps, self._here, _AT_A_TIME, departures
+        )
+        self._here = int(here)
+        self.events += events
+        self._grow_if_at_edge()
+        return int(done)
+
+    def _tick(self, until: float, departures: int) -> int:
+        """Make moves by the clock, up to a time and at most as many departures; return how many."""
+        changes = self.tables.system.changes
+        horizon = min(until, changes[0].time) if changes else until
+        room = min(_AT_A_TIME, 4 * departures + 64)
+        when, what = np.empty(room), np.empty(room, dtype=np.int8)
+        here, self._clock, events, done = _kernels.clocked(
+            self.rng,
+            self.tables.thresholds,
+            self.tables.holding,
+            self._batch.moves,
+            self._batch.times,
+            self.tables.steps,
+            self._here,
+            self._clock,
+            horizon,
+            departures,
+            when,
+            what,
+        )
+        self._here = int(here)
+        self.events += events
+        if self.record:
+            self._when.append(when[:events].copy())
+            self._what.append(what[:events].copy())
+        if changes and self._clock >= changes[0].time:
+            self.tables = self.tables.under(self.tables.system.at(self._clock))
+        self._grow_if_at_edge()
+        return int(done)
+
+    def _grow_if_at_edge(self) -> None:
+        tables = self.tables
+        if tables.thresholds[self._here * len(tables.steps)] >= 0.0:
+            return
+        counts = tables.counts(self._here)
+        self.tables = tables.grown(counts)
+        self._here = self.tables.state(counts)
+        self._total = self._total.moved(tables.space, self.tables.space)
+        self._batch = self._batch.moved(tables.space, self.tables.space)
+
+    def _close_batch(self) -> None:
+        seen = np.flatnonzero(self._batch.times)
+        times = self._batch.times[seen]
+        self.areas.append((self.tables.space.jobs[:, seen] * times).sum(axis=1))
+        self.spans.append(float(times.sum()))
+        self._total.add(self._batch)
+        self._batch = Visits.none(self.tables.space)
+
+    # --- what was seen ----------------------------------------------------------------------------
+
+    def seen(self) -> tuple[NDArray[np.int64], Array, NDArray[np.int64], Array]:
+        """Return the states seen: counts, cores (both (K, states)), moves (2K, states) and times."""
+        moves = self._total.moves.reshape(self._total.times.size, -1)
+        seen = np.flatnonzero((self._total.times > 0.0) | moves.any(axis=1))
+        return (
+            self.tables.space.counts[:, seen],
+            self.tables.cores[:, seen],
+            np.ascontiguousarray(moves[seen].T),
+            self._total.times[seen],
+        )
+
+    def finish(self) -> tuple[State, Path | None]:
+        """Return the state at the end, and the path if it was recorded; their jobs are named here."""
+        counts = self.tables.counts(self._here)
+        if not self.record:
+            return State(counts, self._clock, named=self.start.named), None
+        what = np.concatenate(self._what) if self._what else np.empty(0, dtype=np.int8)
+        classes = len(counts)
+        arrivals = int(np.count_nonzero(what < classes))
+        present = np.full((classes, max(self.start.counts) + arrivals), NOBODY, dtype=np.int64)
+        for i, row in enumerate(self.start.jobs):
+            present[i, : len(row)] = row
+        job, held = np.empty(what.size, dtype=np.int64), np.array(self.start.counts, dtype=np.int64)
+        _kernels.name_jobs(self.rng, what, present, held, self.start.named, job)
+        jobs = tuple(tuple(present[i, :n].tolist()) for i, n in enumerate(counts))
+        end = State(counts, self._clock, jobs, self.start.named + arrivals)
+        return end, self._path(what, job)
+
+    def _path(self, what: NDArray[np.int8], job: NDArray[np.int64]) -> Path:
+        """Return the record as a path: the start, the jobs present, every event, the end."""
+        start, classes, tables = self.start, len(self.start.counts), self.tables
+        at_first = np.repeat(np.arange(classes), start.counts)
+        first_jobs = [number for row in start.jobs for number in row]
+        moves = np.concatenate([at_first, what])
+        states = np.concatenate([[0], np.cumsum(np.array(tables.steps)[moves])])
+        rows = np.concatenate([states, states[-1:]])
+        kinds = np.where(what < classes, Event.ARRIVAL, Event.DEPARTURE)
+        column = np.concatenate
+        nobody, when = [NOBODY], self._when or [np.empty(0)]
+        return Path(
+            names=tuple(tables.system.names),
+            pool=tables.system.cores,
+            time=column([np.full(1 + at_first.size, start.time), *when, [self._clock]]),
+            event=column([[Event.START], [Event.PRESENT] * at_first.size, kinds, [Event.END]]).astype(
+                np.int8
+            ),
+            job_class=column([nobody, moves % classes, nobody]),
+            job=column([nobody, np.array(first_jobs, dtype=np.int64), job, nobody]),
+            cores=tables.cores[:, rows].T,
+        )
