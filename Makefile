@@ -34,8 +34,10 @@ format: $(STAMP)  ## rewrite the code in the house style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-bench: $(BENCH_STAMP)  ## compare the speed with other solvers
+bench: $(BENCH_STAMP)  ## compare the speed with other solvers, simulators and fits
 	$(RUN) benchmarks/solve.py
+	$(RUN) benchmarks/simulate.py
+	$(RUN) benchmarks/estimate.py
 
 lock: $(STAMP)  ## renew both lock files (LOCK_FLAGS=--upgrade takes the newest versions)
 	$(COMPILE) pyproject.toml --extra plot --group dev --output-file requirements.lock

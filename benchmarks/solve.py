@@ -11,19 +11,13 @@ said so and left out.
 
 from __future__ import annotations
 
-import argparse
-import gc
-import json
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
-from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +25,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
+from benchmarks.measure import Findings, Target, options, peak_megabytes, progress, targets_table, timed
 from benchmarks.peers import PEERS, Answer, Problem
 
 EXACT = 0.650288814502
@@ -39,8 +34,6 @@ EXACT = 0.650288814502
 FASTER_THAN = {"numpy": 100.0, "quantecon": 15.0, "mdpsolver": 100.0}
 SMALL, LARGE, HUGE = 21, 58, 60
 """Capacities of the three-class boxes: 10 648, 205 379 and 226 981 states."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,58 +50,29 @@ class Row:
     ratio: float
 
 
-@dataclass(frozen=True)
-class Target:
-    """Something that must hold, and the number that decides it; no number: it could not be measured."""
-
-    name: str
-    value: float | None
-    bound: float
-    at_least: bool
-    unit: str
-
-    @property
-    def met(self) -> bool | None:
-        if self.value is None:
-            return None
-        return self.value >= self.bound if self.at_least else self.value <= self.bound
-
-
 @dataclass
-class Report:
+class Report(Findings):
     """Everything that was measured."""
 
     rows: list[Row] = field(default_factory=list)
     bounds: tuple[float, float] | None = None
-    missing: list[str] = field(default_factory=list)
     seconds_per_state: dict[int, float] = field(default_factory=dict)
     peak_megabytes: float = 0.0
     help_seconds: float = 0.0
     numpy_seconds: float = 0.0
-    targets: list[Target] = field(default_factory=list)
-
-    @property
-    def missed(self) -> bool:
-        return any(target.met is False for target in self.targets)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of every comparison (default 7)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to FILE as well")
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
+    chosen = options(__doc__.partition("\n")[0], rounds=7)
     report = Report()
     # Memory first: a child's peak starts from the size of its parent, which is still small here.
     measure_memory(report)
-    measure_peers(report, options.rounds)
-    measure_scaling(report, options.rounds)
+    measure_peers(report, chosen.rounds)
+    measure_scaling(report, chosen.rounds)
     measure_startup(report)
     show(report, Console())
-    if options.json is not None:
-        content = {**asdict(report), "targets": [{**asdict(t), "met": t.met} for t in report.targets]}
-        options.json.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+    if chosen.json is not None:
+        report.write(chosen.json)
     return 1 if report.missed else 0
 
 
@@ -193,18 +157,8 @@ def measure_scaling(report: Report, rounds: int) -> None:
 def measure_memory(report: Report) -> None:
     """Three classes, 226 981 states: peak resident memory of a fresh process."""
     progress(f"three classes: memory of {(HUGE + 1) ** 3} states, in a process of its own")
-    code = (
-        "import resource, sys; sys.path.insert(0, sys.argv[1]);"
-        "from benchmarks import solve;"
-        "solve.cw.solve(solve.three_classes(), capacity=solve.HUGE);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
-    root = Path(__file__).resolve().parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(root)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kibibytes elsewhere
-    report.peak_megabytes = int(done.stdout) * unit / 1e6
+    code = "from benchmarks import solve; solve.cw.solve(solve.three_classes(), capacity=solve.HUGE)"
+    report.peak_megabytes = peak_megabytes(code)
     name = f"memory for {(HUGE + 1) ** 3} states"
     report.targets.append(Target(name, report.peak_megabytes, 1000.0, at_least=False, unit="MB"))
 
@@ -245,21 +199,6 @@ def three_classes() -> cw.System:
     return cw.System(cores=30, classes=classes)
 
 
-def timed(work: Callable[[], T], times: int = 1) -> list[tuple[float, T]]:
-    """Seconds and result of each of some calls in a row, without the garbage collector, as `timeit` does."""
-    measured = []
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(times):
-            began = perf_counter()
-            result = work()
-            measured.append((perf_counter() - began, result))
-    finally:
-        gc.enable()
-    return measured
-
-
 def show(report: Report, console: Console) -> None:
     """The tables, for people."""
     table = Table(
@@ -281,20 +220,7 @@ def show(report: Report, console: Console) -> None:
         console.print(f"three classes, {states} states: {1e6 * seconds:.2f} µs a state")
     start = (("corewise --help", report.help_seconds), ("import numpy", report.numpy_seconds))
     console.print(", ".join(f"{name}: {1e3 * seconds:.0f} ms" for name, seconds in start))
-
-    table = Table(title="Targets")
-    for heading in ("target", "bound", "measured", ""):
-        table.add_column(heading, justify="left" if heading == "target" else "right")
-    verdicts = {True: "met", False: "[bold red]MISSED[/]", None: "not measured"}
-    for target in report.targets:
-        sign = "≥" if target.at_least else "≤"
-        value = "–" if target.value is None else f"{target.value:.2f}"
-        table.add_row(target.name, f"{sign} {target.bound:g} {target.unit}", value, verdicts[target.met])
-    console.print(table)
-
-
-def progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    console.print(targets_table(report.targets))
 
 
 if __name__ == "__main__":

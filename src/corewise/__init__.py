@@ -2,9 +2,10 @@
 
 Where to find what, by section of the paper:
 
-- section 2, the world: `corewise.model` (curves, classes, systems), `corewise.policies` (who gets which
-  cores)
-- section 3, how much data can tell: `corewise.analysis` (exact performance, information, bounds)
+- section 2, the world: `corewise.model` (curves, classes, systems, what is observed), `corewise.policies` (who
+  gets which cores), `corewise.simulation` (random paths)
+- section 3, the curves from what is observed: `corewise.estimation`; how much data can tell:
+  `corewise.analysis` (exact performance, information, bounds)
 - section 4, the best policy: `corewise.control`
 
 The public names are listed in ``__init__.pyi``; each is imported when it is first used.

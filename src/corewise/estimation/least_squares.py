@@ -5,10 +5,13 @@ mean of log y_k − log s(z_k; θ), which leaves a search over θ alone. Measure
 their number and mean: their scatter about it is the same for every curve.
 
 One parameter: the derivative of the sum of squares is taken on a grid that is fine where curves are told
-apart (within 1/z of both ends), every change of its sign from − to + is refined to rounding, and the ends are
-added. The Universal Scalability Law: its edges κ = 0 (which is Amdahl's law) and σ = 0 in the same way, and
-its inside by Gauss-Newton steps from every local minimum of the sum of squares as a function of κ, on a grid,
-with the best σ for each. It is flat from σ + κ = 1 on.
+apart (within 1/z of both ends), every change of its sign from − to + is refined to rounding, and grid and
+roots are compared.
+
+The Universal Scalability Law is searched by its peak z* = √((1 − σ)/κ), beyond which it is flat. For a given
+z* it is a family of one parameter, 1/s being linear in σ as in Amdahl's law, and the best σ for each z*
+leaves one parameter again, whose derivative is the partial one (envelope theorem). At κ = 0 it is Amdahl's
+law itself.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Self, TypeVar
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from corewise.errors import InvalidInput, NotConverged
+from corewise.errors import InvalidInput
 from corewise.model import checks
 from corewise.model.speedup import Amdahl, Array, SpeedUp, Usl
 
@@ -30,8 +34,6 @@ __all__ = ["Measurements", "best_of_family", "check_measurement"]
 # Beyond these no machine and no unit is meant, and squares of them would leave the range of floats.
 _CORES = (1e-12, 1e12)
 _THROUGHPUT = (1e-100, 1e100)
-
-Curve = TypeVar("Curve", bound=SpeedUp)
 
 
 def check_measurement(cores: object, throughput: object) -> tuple[float, float]:
@@ -89,6 +91,12 @@ class Measurements:
         """The number of measurements."""
         return int(self.weight.sum())
 
+    @cached_property
+    def rounding(self) -> float:
+        """How far rounding may put a sum of squares off."""
+        largest = max(1.0, float(np.abs(self.level).max()))
+        return self.n * (8.0 * float(np.finfo(np.float64).eps) * largest) ** 2
+
     @property
     def widths(self) -> int:
         """The number of widths that differ in what they tell; s(z) = z up to one core, for every curve."""
@@ -122,81 +130,91 @@ class Measurements:
 # --- search -----------------------------------------------------------------------------------
 
 
+class _Probe(NamedTuple):
+    """A curve, its sum of squares, and (half) the derivative of that in the parameter searched over."""
+
+    curve: SpeedUp
+    squares: float
+    slope: float
+
+
 def best_of_family(data: Measurements, family: type[SpeedUp]) -> SpeedUp:
     """Return the curve of a family with the least sum of squares."""
     if family is Usl:
-        return _search_usl(data)
+        return _best_usl(data)
     ((name, (low, high)),) = family.bounds.items()
-    fine = np.geomspace(1e-3 / data.cores[-1], 0.5, 100)
-    grid = low + (high - low) * np.concatenate([[0.0], fine, 1.0 - fine[-2::-1], [1.0]])
-    return _search_line(data, lambda x: family(**{name: x}), 0, grid)
+    grid = low + (high - low) * _unit_grid(data, 100)
+    return _least(data, lambda x: _probe(data, family(**{name: x}), [1.0]), grid).curve
 
 
-def _search_line(data: Measurements, curve_at: Callable[[float], Curve], column: int, grid: Array) -> Curve:
-    """Return the best curve along one parameter: at an end of the grid, or where the derivative vanishes."""
+def _best_usl(data: Measurements) -> SpeedUp:
+    sigmas = _unit_grid(data, 12)
+
+    def at_peak(log_peak: float) -> _Probe:
+        # (1 − σ)/z*² is κ; along σ with the peak held, κ moves by −1/z*².
+        factor = math.exp(-2.0 * log_peak)
+        best = _least(
+            data,
+            lambda sigma: _probe(data, Usl(sigma, (1.0 - sigma) * factor), [1.0, -factor]),
+            sigmas,
+        )
+        return _probe(data, best.curve, [0.0, -factor])
+
+    amdahl = Usl(1.0 - best_of_family(data, Amdahl).parameters["p"], 0.0)
+    return _preferred(
+        data, [_probe(data, amdahl, [0.0, 0.0])], [_least(data, at_peak, _log_peaks(data))]
+    ).curve
+
+
+def _log_peaks(data: Measurements) -> Array:
+    """Return logarithms of peaks: several between neighbouring widths, where minima lie, and beyond them all.
+
+    From 1e4 times the widest on, the law differs from Amdahl's by less than 1e-8.
+    """
+    widths = np.unique(np.log(np.maximum(np.append(data.cores, 1.0), 1.0)))
+    between = [
+        np.linspace(left, right, max(4, math.ceil((right - left) / math.log(1.2))), endpoint=False)
+        for left, right in pairwise(widths)
+    ]
+    closest = widths[-1] / 700.0  # hundreds of widths need no more
+    inside = closest * np.unique(np.round(np.concatenate(between) / closest))
+    return np.concatenate([inside[1:], widths[-1] + np.linspace(0.0, math.log(1e4), 13)])
+
+
+def _unit_grid(data: Measurements, count: int) -> Array:
+    """Return points of [0, 1], the ends among them, that are dense near both as wide jobs tell apart."""
+    fine = np.geomspace(1e-3 / data.cores[-1], 0.5, count)
+    return np.concatenate([[0.0], fine, 1.0 - fine[-2::-1], [1.0]])
+
+
+def _probe(data: Measurements, curve: SpeedUp, direction: list[float]) -> _Probe:
+    gap, _ = data.residuals(curve)
+    weighted = data.weight * gap
+    relative = curve.gradient(data.cores) @ direction / curve.rate(data.cores)
+    return _Probe(curve, float(weighted @ gap), -float(weighted @ relative))
+
+
+def _least(data: Measurements, probe: Callable[[float], _Probe], grid: Array) -> _Probe:
+    """Return the least sum of squares: on the grid, or where the derivative goes from − to + within it."""
     from scipy.optimize import brentq
 
-    def slope(x: float) -> float:
-        curve = curve_at(x)
-        return float((data.weight * data.residuals(curve)[0]) @ data.jacobian(curve)[:, column])
-
     points = grid.tolist()
-    slopes = [slope(x) for x in points]
-    found = [points[0], points[-1]]
+    probes = [probe(x) for x in points]
     closest = 1e-12 * (points[1] - points[0])
-    for i in range(len(points) - 1):
-        if slopes[i] < 0.0 <= slopes[i + 1]:
-            found.append(brentq(slope, points[i], points[i + 1], xtol=closest, rtol=1e-15, maxiter=1000))
-    return min((curve_at(x) for x in found), key=data.squares)
+    found = list(probes[1:-1])
+    for i, (left, right) in enumerate(pairwise(probes)):
+        if left.slope < 0.0 < right.slope:
+            root = brentq(
+                lambda x: probe(x).slope, points[i], points[i + 1], xtol=closest, rtol=1e-15, maxiter=1000
+            )
+            found.append(probe(root))
+    return _preferred(data, [probes[0], probes[-1]], found)
 
 
-def _search_usl(data: Measurements) -> SpeedUp:
-    """Return the best law: on an edge, or below a local minimum of the best σ for each κ of a grid."""
-    widest = float(data.cores[-1])
-    sigmas = np.concatenate([[0.0], np.geomspace(1e-3 / widest, 1.0, 24)])
-    steps = math.ceil(math.log(1e3 * widest**2) / math.log(1.5))
-    kappas = np.concatenate([[0.0], np.geomspace(1e-3 / widest**2, 1.0, steps)])
-    no_coherency = 1.0 - best_of_family(data, Amdahl).parameters["p"]
-    edges = [Usl(no_coherency, 0.0), _search_line(data, lambda kappa: Usl(0.0, kappa), 1, kappas)]
-    best = min(edges, key=data.squares)
-    profile = [_search_line(data, partial(Usl, kappa=kappa), 0, sigmas) for kappa in kappas.tolist()]
-    padded = [math.inf, *(data.squares(curve) for curve in profile), math.inf]
-    for i, start in enumerate(profile):
-        lowest = padded[i + 1] <= min(padded[i], padded[i + 2])
-        if not lowest or start.peak == 1.0:  # a flat curve is an end of the edge κ = 0
-            continue
-        curve = _descend_usl(data, start)
-        # An edge is exact, while steps from the inside come as near to it as rounding lets them.
-        if data.squares(curve) < data.squares(best) * (1.0 - 1e-9) - 1e-30:
-            best = curve
-    return best
+def _preferred(data: Measurements, exact: list[_Probe], other: list[_Probe]) -> _Probe:
+    """Return the least of all, or the least of the exact ones if rounding alone makes another less.
 
-
-def _descend_usl(data: Measurements, start: Usl) -> Usl:
-    """Return the local minimum near a start; κ is in units of its start, as it may be tiny beside σ."""
-    from scipy.optimize import least_squares
-
-    unit = start.kappa or float(data.cores[-1]) ** -2
-    root = np.sqrt(data.weight)
-
-    def residuals(x: Array) -> Array:
-        return root * data.residuals(Usl(x[0], x[1] * unit))[0]
-
-    def jacobian(x: Array) -> Array:
-        columns: Array = data.jacobian(Usl(x[0], x[1] * unit)) * [1.0, unit]
-        return root[:, None] * columns
-
-    result = least_squares(
-        residuals,
-        [start.sigma, start.kappa / unit],
-        jac=jacobian,
-        bounds=([0.0, 0.0], [1.0, 1.0 / unit]),
-        x_scale="jac",
-        xtol=1e-15,
-        ftol=1e-15,
-        gtol=1e-15,
-        max_nfev=10_000,
-    )
-    if not result.success:
-        raise NotConverged(f"least squares from {start}: {result.message}")
-    return Usl(float(result.x[0]), float(result.x[1]) * unit)
+    An end of a range is met exactly, while a root comes as near to it as rounding lets it.
+    """
+    first, second = (min(probes, key=lambda probe: probe.squares) for probes in (exact, other))
+    return first if first.squares <= second.squares * (1.0 + 1e-12) + data.rounding else second

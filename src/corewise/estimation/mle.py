@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -270,6 +271,7 @@ def _candidates(fits: Sequence[Fit], table: ClassStatistics) -> tuple[Candidate,
     )
 
 
+@cache
 def _drop(level: float) -> float:
     """Return how far below its maximum ℓ may be inside an interval: half a quantile of χ² with one degree."""
     from scipy.special import chdtri

@@ -31,6 +31,7 @@ _ABSCISSAE: dict[int, Callable[[Array], Array]] = {
     _kernels.POWER: np.log,
     _kernels.GUSTAFSON: lambda z: z - 1.0,
 }
+_Columns = tuple[int, Array, Array, Array]
 _STATIONARY = 1e-4
 """The largest slope of ℓ at a maximum, in units of its standard error: far below what any interval can
 show."""
@@ -86,32 +87,39 @@ class Fit:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, eq=False)
 class ClosedFit(Fit):
-    """The certified maximum of a one-parameter family with a closed form and a known size rate."""
+    """The certified maximum of a one-parameter family with a closed form and a known size rate.
+
+    `columns` are the family and, for each width above one core, x, departures and exposure, as the kernels
+    want them.
+    """
+
+    columns: _Columns
 
     @classmethod
     def of(cls, likelihood: Likelihood) -> ClosedFit:
         """Return the global maximum."""
-        p, top, gap = _kernels.global_maximum(*_columns(likelihood))
+        columns = _columns(likelihood)
+        p, top, gap = _kernels.global_maximum(*columns)
         at = np.array([p])
-        return cls(likelihood, at, likelihood.value(at), certified=gap <= 1e-9 * max(1.0, abs(top)))
+        return cls(likelihood, at, likelihood.value(at), gap <= 1e-9 * max(1.0, abs(top)), columns)
 
     @cached_property
     def stderr(self) -> Array:
         """The standard error, from the observed information; infinite where there is none."""
-        _, bend = _kernels.derivatives(*_columns(self.likelihood), float(self.parameters[0]))
+        _, bend = _kernels.derivatives(*self.columns, float(self.parameters[0]))
         return np.array([1.0 / math.sqrt(-bend) if bend < 0.0 else math.inf])
 
     def interval(self, i: int, drop: float) -> tuple[float, float]:
         """Return the hull of all p with ℓ(p) ≥ ℓ(p̂) − drop."""
-        columns, p = _columns(self.likelihood), float(self.parameters[i])
+        columns, p = self.columns, float(self.parameters[i])
         level = _kernels.value(*columns, p) - drop
         low = _kernels.outermost(*columns, 0.0, p, level)
         return low, _kernels.outermost(*columns, 1.0, p, level)
 
 
-def _columns(likelihood: Likelihood) -> tuple[int, Array, Array, Array]:
-    """Return the family and its columns for the kernels: x, departures and exposure of widths above one."""
+def _columns(likelihood: Likelihood) -> _Columns:
     table, code = likelihood.table, _CODES[type(likelihood.family)]
     told = table.widths > 1.0
     exposure = likelihood.best_size_rate(np.empty(0)) * table.job_time[told]

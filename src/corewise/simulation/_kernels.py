@@ -31,23 +31,19 @@ def jump(
     rng: Generator, thresholds: Floats, moves: Ints, steps: Steps, state: Int, events: int, departures: Int
 ) -> tuple[Int, int, Int]:
     """Draw moves without a clock until so many events or departures; return the state and what was done."""
-    width, step = u(len(steps)), np.array(steps)
-    first_departure = width // u(2)
-    here, left = state, departures
-    for event in range(events):
-        row = u(here) * width
-        if thresholds[row] < 0.0:
-            return here, event, departures - left
+    width = len(steps)
+    step = np.array(steps) * width
+    row, left, todo = state * width, departures, events
+    while left > 0 and todo > 0 and thresholds[u(row)] >= 0.0:
         draw = rng.random()
         k = u(0)
-        for j in range(len(steps) - 1):
-            k += u(draw >= thresholds[row + u(j)])
-        moves[row + k] += 1
-        here += step[k]
-        left -= np.int64(k >= first_departure)
-        if left == 0:
-            return here, event + 1, departures
-    return here, events, departures - left
+        for j in range(width - 1):
+            k += u(draw >= thresholds[u(row + j)])
+        moves[u(row) + k] += 1
+        row += step[k]
+        left -= np.int64(k >= u(width // 2))
+        todo -= 1
+    return row // width, events - todo, departures - left
 
 
 @njit(cache=True, nogil=True)

@@ -119,7 +119,7 @@ class Replications:
         return "\n".join(lines)
 
 
-def replicate(
+def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     system: System,
     policy: Policy,
     *,

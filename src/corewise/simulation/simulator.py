@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidInput
 from corewise.model import checks
 from corewise.model.path import Path
+from corewise.model.rates import uniformisation_constant
 from corewise.model.speedup import Array
 from corewise.model.statistics import Statistics
 from corewise.model.system import System
@@ -214,6 +215,10 @@ class Window:
 def first_tables(system: System, policy: BoundPolicy, start: State) -> Tables:
     """Return the tables to start a walk with."""
     system.require_scale()
+    if np.spacing(abs(start.time)) * uniformisation_constant(system) > 1e-4:
+        raise InvalidInput(
+            f"the clock cannot start at {start.time!r}: events would be too close to tell apart"
+        )
     return Tables.of(system.at(start.time), policy, start.counts)
 
 

@@ -79,10 +79,9 @@ class Tables:
 
     def grown(self, counts: tuple[int, ...]) -> Tables:
         """Return tables over a box in which a state at the edge of this one lies inside."""
-        wider = (
-            2 * most + 1 if n >= most else most for n, most in zip(counts, self.space.capacity, strict=True)
-        )
-        return Tables.over(self.system, self.policy, tuple(wider))
+        most = self.space.capacity
+        wider = tuple(m + m // 2 + 2 if 3 * n >= 2 * m else m for n, m in zip(counts, most, strict=True))
+        return Tables.over(self.system, self.policy, wider)
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -103,14 +102,17 @@ def _chain(system: System, space: StateSpace, cores: Array) -> tuple[Array, Arra
     """Return the thresholds, flat, and the mean time in each state."""
     leaving = departure_rates(system, space.jobs, cores)
     coming = np.broadcast_to(system.arrival_rates[:, None], leaving.shape)
-    rates = np.concatenate([coming, leaving]).T
-    upto = np.cumsum(rates, axis=1)
-    thresholds = upto / upto[:, -1:]
-    # The last move that has a rate ends at one exactly, whatever the rounding; then no variable reaches it.
-    last = rates.shape[1] - 1 - np.argmax(rates[:, ::-1] > 0.0, axis=1)
-    thresholds[np.arange(rates.shape[1]) >= last[:, None]] = 2.0
-    thresholds[space.room.min(axis=0) == 0.0] = -1.0
-    return np.ascontiguousarray(thresholds).ravel(), 1.0 / upto[:, -1]
+    rates = np.concatenate([coming, leaving])
+    upto = np.cumsum(rates, axis=0)
+    holding = 1.0 / upto[-1]
+    thresholds = upto * holding
+    # The last move that has a rate is taken whatever the rounding: no variable reaches what comes after it.
+    after = np.zeros(space.size)
+    for bound, rate in zip(thresholds[::-1], rates[::-1], strict=True):
+        bound[after == 0.0] = 2.0
+        after += rate
+    thresholds[:, space.room.min(axis=0) == 0.0] = -1.0
+    return np.ascontiguousarray(thresholds.T).ravel(), holding
 
 
 @dataclass

@@ -1,0 +1,141 @@
+r"""What the data say about the speed at each width: with a curve (a band), and without one (points).
+
+*Points.* D departures in a job-time W at a width show the speed D/(μW), and D is a Poisson count. Widths near
+each other are taken together until enough jobs left.
+
+*The band* is pointwise: at every width z the range of s(z; θ) over the parameters whose log-likelihood is
+within χ²/2 (one degree of freedom) of the best, which is the profile-likelihood interval of the speed s(z).
+With one parameter its edges are the curves at the two ends of the parameter's interval. With more, parameters
+that make up for each other (contention and coherency) leave a set much smaller than the box of their
+intervals. It is explored from θ̂ in directions spread evenly in the metric of the information, up to where ℓ
+is too low, and along a bound where one is met: so it holds at the end of a parameter's range too, where
+standard errors mean nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from corewise.estimation.likelihood import Likelihood
+from corewise.estimation.rates import poisson_rate
+from corewise.model.speedup import Array
+from corewise.model.statistics import ClassStatistics
+
+__all__ = ["Speeds", "observed_speeds", "speed_band"]
+
+_LEAST = 20.0  # departures behind a point; fewer would leave its speed open by more than a factor of two
+_POINTS = 12  # of a class, about
+_NEAR = 1.25  # widths within this factor may share a point however often they were seen
+_FARTHEST = 1e3  # steps, after which only bounds can be in the way
+_STOPS = np.arange(1, 9) / 8  # on the way to the edge: with a bound met, the extreme may be before its end
+
+
+class Speeds(NamedTuple):
+    """Observed speeds of groups of widths.
+
+    Attributes
+    ----------
+    width : ndarray
+        The mean width of each group, weighted by job-time.
+    speed, low, high : ndarray
+        The speed D/(μW), and the ends of its exact (Garwood) interval.
+    departures : ndarray
+        D.
+    """
+
+    width: Array
+    speed: Array
+    low: Array
+    high: Array
+    departures: Array
+
+
+def observed_speeds(table: ClassStatistics, size_rate: float, level: float) -> Speeds:
+    """Return the speeds at which jobs were seen to leave.
+
+    Groups lie on one side of one core. Too few departures are shown only above it, where speeds are unknown.
+    """
+    rows = []
+    for side, least in (((table.widths > 0.0) & (table.widths <= 1.0), _LEAST), (table.widths > 1.0, 0.5)):
+        widths, left, exposure = table.widths[side], table.departures[side], size_rate * table.job_time[side]
+        edges = _edges(widths, left)
+        for first, last in zip(edges, [*edges[1:], widths.size], strict=True):
+            group = slice(first, last)
+            count, total = float(left[group].sum()), float(exposure[group].sum())
+            if count >= least and total > 0.0:  # counts are fractions where widths were condensed
+                low, high = poisson_rate(round(count), total, level).interval
+                rows.append((widths[group] @ exposure[group] / total, count / total, low, high, count))
+    return Speeds(*np.array(rows).reshape(-1, len(Speeds._fields)).T)
+
+
+def _edges(widths: Array, departures: Array) -> list[int]:
+    """Return where groups of widths start: each has enough departures, or is the only one."""
+    many = float(departures.sum()) / _POINTS
+    rest = np.cumsum(departures[::-1])[::-1]  # from each width on
+    edges = [0]
+    for k in range(1, widths.size):
+        count = float(rest[edges[-1]] - rest[k])
+        far = widths[k] > _NEAR * widths[edges[-1]]
+        if min(count, rest[k]) >= _LEAST and (count >= many or far):
+            edges.append(k)
+    return edges
+
+
+def speed_band(
+    likelihood: Likelihood, best: Array, lengths: Array, z: Array, level: float
+) -> tuple[Array, Array]:
+    """Return the least and the largest s(z) of the curves that are nearly as likely as the best.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of the class.
+    best : ndarray
+        The most likely parameters.
+    lengths : ndarray
+        By how much each is uncertain, roughly; positive.
+    z : ndarray
+        Widths.
+    level : float
+        The level of the band at each width.
+    """
+    from scipy.special import chdtri
+
+    floor = likelihood.value(best) - 0.5 * float(chdtri(1, 1.0 - level))
+    likely = [best]
+    for step in _steps(likelihood, best, lengths):
+        likely += _way(likelihood, best, step, floor)
+    speeds = np.stack([likelihood.curve(parameters).rate(z) for parameters in likely])
+    return speeds.min(axis=0), speeds.max(axis=0)
+
+
+def _steps(likelihood: Likelihood, best: Array, lengths: Array) -> Array:
+    """Return steps in all directions that are about equally likely, and no longer than the lengths."""
+    reach = 4 if best.size <= 2 else 1
+    lattice = np.array(list(product(range(-reach, reach + 1), repeat=best.size)), dtype=np.float64)
+    norms = np.linalg.norm(lattice, axis=1)
+    directions = np.unique((lattice[norms > 0.0] / norms[norms > 0.0, None]).round(9), axis=0)
+    information = np.outer(lengths, lengths) * likelihood.information(best) + np.eye(best.size)
+    values, vectors = np.linalg.eigh(information)
+    return np.asarray((directions / np.sqrt(values)) @ vectors.T * lengths)
+
+
+def _way(likelihood: Likelihood, best: Array, step: Array, floor: float) -> list[Array]:
+    """Return stops on the way from the best parameters, within their bounds, to where ℓ is at a floor."""
+    low, high = np.array(list(likelihood.family.bounds.values())).T
+
+    def at(distance: float) -> Array:
+        return np.clip(best + distance * step, low, high)
+
+    inside, outside = 0.0, 1.0
+    while outside < _FARTHEST and likelihood.value(at(outside)) >= floor:
+        inside, outside = outside, 2.0 * outside
+    if outside < _FARTHEST:
+        for _ in range(30):
+            middle = 0.5 * (inside + outside)
+            inside, outside = (middle, outside) if likelihood.value(at(middle)) >= floor else (inside, middle)
+    stops = [at(inside * stop) for stop in _STOPS]
+    return [stop for stop in stops if likelihood.value(stop) >= floor]
