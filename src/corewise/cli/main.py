@@ -12,8 +12,11 @@ from typing import Annotated
 import typer
 
 from corewise.cli.compare import compare
+from corewise.cli.estimate import estimate
 from corewise.cli.evaluate import evaluate
+from corewise.cli.fit import fit
 from corewise.cli.init import init
+from corewise.cli.simulate import simulate
 from corewise.cli.solve import solve
 
 __all__ = ["app", "main"]
@@ -26,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
 )
-for verb in (init, solve, evaluate, compare):
+for verb in (init, solve, evaluate, compare, simulate, estimate, fit):
     app.command()(verb)
 
 

@@ -1,12 +1,21 @@
-"""Arguments and options that several verbs share."""
+"""Arguments and options that several verbs share, and how numbers are read from them.
+
+Numbers come in as text: what is wrong with one is then said in one line like every other error, and a count
+may be written as 1e6.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
 
-__all__ = ["AsJson", "Capacity", "SystemName"]
+from corewise.errors import InvalidInput
+
+__all__ = ["AsJson", "Capacity", "SystemName", "number", "numbers", "whole_number"]
+
+_MOST = 2**63 - 1  # what fits into the counters of a run
 
 SystemName = Annotated[
     str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
@@ -18,3 +27,41 @@ Capacity = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def number(text: str, option: str) -> float:
+    """Return the finite number that an option is given."""
+    value = _parsed(text)
+    if not math.isfinite(value):
+        raise InvalidInput(f"{option} must be a finite number, got {text!r}")
+    return value
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """Return the finite numbers that an option is given, separated by commas."""
+    values = [_parsed(part) for part in text.split(",")]
+    if not all(map(math.isfinite, values)):
+        raise InvalidInput(f"{option} must be finite numbers with commas between them, got {text!r}")
+    return values
+
+
+def whole_number(text: str, option: str, *, least: int = 0) -> int:
+    """Return the whole number that an option is given, also if it is written as 1e6."""
+    try:
+        value: float = int(text)
+    except ValueError:
+        value = _parsed(text)
+    if not math.isfinite(value) or value != int(value):
+        raise InvalidInput(f"{option} must be a whole number, got {text!r}")
+    if not least <= value <= _MOST:
+        bound = f"at least {least}" if value < least else f"at most {_MOST}"
+        raise InvalidInput(f"{option} must be {bound}, got {text!r}")
+    return int(value)
+
+
+def _parsed(text: str) -> float:
+    """Return the number that a text is, or NaN."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

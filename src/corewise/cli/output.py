@@ -1,4 +1,4 @@
-"""What the verbs share: errors, JSON, tables for people, and a spinner while they wait."""
+"""What the verbs share: errors, JSON, tables for people, and a bar or a spinner while they wait."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -18,6 +19,8 @@ import typer
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from corewise.analysis.performance import Performance
     from corewise.model.system import System
 
@@ -31,7 +34,9 @@ __all__ = [
     "print_facts",
     "print_json",
     "print_table",
+    "progress_bar",
     "reporting",
+    "require_figure",
     "require_target",
     "waiting",
 ]
@@ -40,6 +45,7 @@ P = ParamSpec("P")
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
+_PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
 
 
 def reporting(command: Callable[P, None]) -> Callable[P, None]:
@@ -52,7 +58,7 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
         except CorewiseError as error:
             _fail(str(error))
         except MemoryError:
-            _fail("not enough memory; give a smaller capacity")
+            _fail("not enough memory; ask for less: a smaller capacity, or fewer events")
         except BrokenPipeError:
             raise  # the reader has gone: typer ends quietly
         except OSError as error:
@@ -68,15 +74,88 @@ def _fail(message: str) -> None:
     raise typer.Exit(BAD_INPUT) from None
 
 
+# --- while it works ---------------------------------------------------------------------------
+
+
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
     """Show a spinner on stderr while the body runs, on a terminal only."""
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
+    from rich.spinner import Spinner
+    from rich.text import Text
 
-    with Console(stderr=True).status(message):
+    with _shown_late(Spinner("dots", Text(message))):
+        yield
+
+
+@contextmanager
+def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[float], None] | None]:
+    """Show a bar on stderr while the body runs, on a terminal only; otherwise give None.
+
+    Parameters
+    ----------
+    message : str
+        What is being done.
+    total : float
+        How much of it there is.
+    unit : str
+        What `total` counts; the bar says how many of them a second are done.
+
+    Yields
+    ------
+    callable or None
+        To be called with the share that is done, from 0 to 1.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress
+    from rich.text import Text
+
+    class Rate(progress.ProgressColumn):
+        """How fast it goes."""
+
+        def render(self, task: progress.Task) -> Text:
+            speed = task.speed or task.finished_speed
+            return Text(f"{speed:,.0f} {unit}/s" if speed else "")
+
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        Rate(),
+        progress.TimeRemainingColumn(),
+    )
+    task = bar.add_task(message, total=total)
+
+    def report(share: float) -> None:
+        bar.update(task, completed=share * total)
+
+    with _shown_late(bar):
+        yield report
+
+
+@contextmanager
+def _shown_late(what: RenderableType) -> Iterator[None]:
+    """Keep something on stderr while the body runs, from when it has run for a while; then wipe it away."""
+    from rich.console import Console
+    from rich.live import Live
+
+    began = time.monotonic()
+
+    def current() -> RenderableType:
+        return what if time.monotonic() - began > _PATIENCE else ""
+
+    with Live(
+        console=Console(stderr=True),
+        get_renderable=current,
+        refresh_per_second=10,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    ):
         yield
 
 
@@ -108,6 +187,18 @@ def require_target(path: Path | None) -> None:
         raise InvalidFile(f"{path}: cannot be written: there is no directory {path.parent}")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InvalidFile(f"{path}: cannot be written: permission denied")
+
+
+def require_figure(path: Path | None, names: Sequence[str]) -> None:
+    """Refuse a figure that could not be drawn or written, before the time is spent on what it shows."""
+    if path is None:
+        return
+    from corewise.plots.style import require_few_classes, require_format, require_matplotlib
+
+    require_target(path)
+    require_matplotlib()
+    require_format(path)
+    require_few_classes(names)
 
 
 # --- what goes out ----------------------------------------------------------------------------
@@ -144,15 +235,26 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     _print(title, grid)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table whose first column is a name and whose others are numbers."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> None:
+    """Print a table whose first columns are names and whose others are numbers."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
 
+    cells = [columns, *rows]
+    widths = [
+        max(len(line) for row in cells for line in (row[i].splitlines() or [""])) for i in range(len(columns))
+    ]
+    # Numbers stay in one piece, and long names are folded, where this leaves room for names.
+    least = sum(widths[names:]) + sum(min(width, 8) for width in widths[:names])
+    whole = least + 3 * len(columns) + 1 <= Console().width
     table = Table(box=box.SIMPLE_HEAD)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
-    for row in rows:
+        number = i >= names
+        table.add_column(
+            column, justify="right" if number else "left", overflow="fold", no_wrap=number and whole
+        )
+    for row in cells[1:]:
         table.add_row(*row)
     _print(table)
 

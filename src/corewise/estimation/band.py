@@ -7,13 +7,15 @@ each other are taken together until enough jobs left.
 within χ²/2 (one degree of freedom) of the best, which is the profile-likelihood interval of the speed s(z).
 With one parameter its edges are the curves at the two ends of the parameter's interval. With more, parameters
 that make up for each other (contention and coherency) leave a set much smaller than the box of their
-intervals. It is explored from θ̂ in directions spread evenly in the metric of the information, up to where ℓ
-is too low, and along a bound where one is met: so it holds at the end of a parameter's range too, where
-standard errors mean nothing.
+intervals, and one that bends. It is explored from θ̂ in directions spread evenly in the metric of the
+information; from the best curve found so, s(z) is then pushed up and down within the set (sequential
+quadratic programming, bounds included) at a number of widths. All curves that make up the band are in the
+set, also at the end of a parameter's range, where standard errors mean nothing.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import NamedTuple
 
@@ -29,8 +31,8 @@ __all__ = ["Speeds", "observed_speeds", "speed_band"]
 _LEAST = 20.0  # departures behind a point; fewer would leave its speed open by more than a factor of two
 _POINTS = 12  # of a class, about
 _NEAR = 1.25  # widths within this factor may share a point however often they were seen
+_PUSHED = 12  # widths at which the edges of a band are looked for
 _FARTHEST = 1e3  # steps, after which only bounds can be in the way
-_STOPS = np.arange(1, 9) / 8  # on the way to the edge: with a bound met, the extreme may be before its end
 
 
 class Speeds(NamedTuple):
@@ -105,16 +107,21 @@ def speed_band(
     from scipy.special import chdtri
 
     floor = likelihood.value(best) - 0.5 * float(chdtri(1, 1.0 - level))
-    likely = [best]
-    for step in _steps(likelihood, best, lengths):
-        likely += _way(likelihood, best, step, floor)
-    speeds = np.stack([likelihood.curve(parameters).rate(z) for parameters in likely])
-    return speeds.min(axis=0), speeds.max(axis=0)
+    likely = [best, *(_farthest(likelihood, best, step, floor) for step in _steps(likelihood, best, lengths))]
+    if best.size > 1:
+        for width in np.geomspace(1.0, max(float(z.max()), 2.0), _PUSHED + 1)[1:]:
+            speeds = [float(likelihood.curve(at).rate(width)) for at in likely]
+            likely.append(
+                _pushed(likelihood, likely[int(np.argmin(speeds))], lengths, floor, width, up=False)
+            )
+            likely.append(_pushed(likelihood, likely[int(np.argmax(speeds))], lengths, floor, width, up=True))
+    curves = np.stack([likelihood.curve(at).rate(z) for at in likely])
+    return curves.min(axis=0), curves.max(axis=0)
 
 
 def _steps(likelihood: Likelihood, best: Array, lengths: Array) -> Array:
     """Return steps in all directions that are about equally likely, and no longer than the lengths."""
-    reach = 4 if best.size <= 2 else 1
+    reach = 2 if best.size <= 2 else 1
     lattice = np.array(list(product(range(-reach, reach + 1), repeat=best.size)), dtype=np.float64)
     norms = np.linalg.norm(lattice, axis=1)
     directions = np.unique((lattice[norms > 0.0] / norms[norms > 0.0, None]).round(9), axis=0)
@@ -123,19 +130,50 @@ def _steps(likelihood: Likelihood, best: Array, lengths: Array) -> Array:
     return np.asarray((directions / np.sqrt(values)) @ vectors.T * lengths)
 
 
-def _way(likelihood: Likelihood, best: Array, step: Array, floor: float) -> list[Array]:
-    """Return stops on the way from the best parameters, within their bounds, to where ℓ is at a floor."""
+def _farthest(likelihood: Likelihood, best: Array, step: Array, floor: float) -> Array:
+    """Return how far one can go from the best parameters, within their bounds, while ℓ is above a floor."""
     low, high = np.array(list(likelihood.family.bounds.values())).T
 
     def at(distance: float) -> Array:
         return np.clip(best + distance * step, low, high)
 
     inside, outside = 0.0, 1.0
-    while outside < _FARTHEST and likelihood.value(at(outside)) >= floor:
+    while likelihood.value(at(outside)) >= floor:
         inside, outside = outside, 2.0 * outside
-    if outside < _FARTHEST:
-        for _ in range(30):
-            middle = 0.5 * (inside + outside)
-            inside, outside = (middle, outside) if likelihood.value(at(middle)) >= floor else (inside, middle)
-    stops = [at(inside * stop) for stop in _STOPS]
-    return [stop for stop in stops if likelihood.value(stop) >= floor]
+        if outside > _FARTHEST:
+            return at(inside)
+    for _ in range(40):
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if likelihood.value(at(middle)) >= floor else (inside, middle)
+    return at(inside)
+
+
+def _pushed(
+    likelihood: Likelihood, start: Array, lengths: Array, floor: float, width: float, *, up: bool
+) -> Array:
+    """Return the parameters with ℓ above a floor that make s largest, or least, at a width."""
+    from scipy.optimize import minimize
+
+    low, high = np.array(list(likelihood.family.bounds.values())).T
+    sign = -1.0 if up else 1.0
+
+    def speed(scaled: Array) -> tuple[float, Array]:
+        curve = likelihood.curve(np.clip(scaled * lengths, low, high))
+        rate = float(curve.rate(width))
+        return sign * math.log(rate), sign * lengths * curve.gradient(width) / rate
+
+    found = minimize(
+        speed,
+        start / lengths,
+        jac=True,
+        method="SLSQP",
+        bounds=list(zip(low / lengths, high / lengths, strict=True)),
+        constraints={
+            "type": "ineq",
+            "fun": lambda scaled: likelihood.value(np.clip(scaled * lengths, low, high)) - floor,
+            "jac": lambda scaled: lengths * likelihood.score(np.clip(scaled * lengths, low, high)),
+        },
+    )
+    pushed = np.clip(found.x * lengths, low, high)
+    # Wherever the search ends, within the set it widens the band rightly; outside it is of no use.
+    return pushed if likelihood.value(pushed) >= floor - 1e-6 else start

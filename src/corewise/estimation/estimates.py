@@ -168,12 +168,13 @@ class Estimates(Mapping[str, Estimate]):
         classes = []
         for job_class in system.classes:
             found = self[job_class.name]
+            came = found.arrival_rate.value > 0.0  # NaN if the observation has no length
             classes.append(
                 replace(
                     job_class,
                     speedup=found.curve or job_class.speedup,
                     size_rate=found.size_rate.value if found.size_rate else job_class.size_rate,
-                    arrival_rate=found.arrival_rate.value or job_class.arrival_rate,
+                    arrival_rate=found.arrival_rate.value if came else job_class.arrival_rate,
                 )
             )
         return System(system.cores, classes)

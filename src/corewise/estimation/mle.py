@@ -97,7 +97,7 @@ def estimate(
             f"the statistics are of classes {', '.join(statistics.names)}; "
             f"the system has {', '.join(system.names)}"
         )
-    confidence = checks.within(level, 0.5, 1.0 - 1e-9, "level")
+    confidence = checks.within(level, 0.5, 0.999999, "level")
     free = _names(unknown_size_rates, system)
     if isinstance(family, Mapping):
         for name in family:
@@ -135,7 +135,7 @@ def _families(family: str | Mapping[str, str] | None, job_class: JobClass) -> tu
     if name == AUTO:
         return _CANDIDATES
     if name not in _FAMILIES:
-        raise InvalidInput(f"unknown family {name!r}{nearest(str(name), [*_FAMILIES, AUTO])}")
+        raise InvalidInput(f"unknown family {name!r}{nearest(str(name).lower(), [*_FAMILIES, AUTO])}")
     return (_FAMILIES[name],)
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +137,7 @@ class GeneralFit(Fit):
         values = np.array([likelihood.value(point) for point in points])
         starts = points[np.argsort(-values, kind="stable")[:4]]
         fits = [_climbed(likelihood, point, ()) for point in starts]
-        value, best = max(fits, key=lambda fit: fit[0])
+        value, best = max(fits, key=itemgetter(0))
         slope = _rise(likelihood, best)
         if slope > _STATIONARY:
             raise NotConverged(
@@ -153,13 +154,18 @@ class GeneralFit(Fit):
     def _crossing(self, i: int, bound: float, drop: float) -> float:
         from scipy.optimize import brentq
 
-        best, others = float(self.parameters[i]), self.parameters
+        best, last = float(self.parameters[i]), self.parameters
 
+        @cache  # a root finder asks for the ends of its bracket again, and wants the same answer
         def excess(at: float) -> float:
-            nonlocal others
-            start = others.copy()
-            start[i] = at
-            value, others = _climbed(self.likelihood, start, (i,))
+            nonlocal last
+            starts = (
+                self.parameters.copy(),
+                last.copy(),
+            )  # the profile may follow a bent ridge: go on from it
+            for start in starts:
+                start[i] = at
+            value, last = max((_climbed(self.likelihood, start, (i,)) for start in starts), key=itemgetter(0))
             return value - self.value + drop
 
         step = float(self.stderr[i])

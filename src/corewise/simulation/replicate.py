@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import os
 import pickle
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Event
 from types import MappingProxyType
 
 import numpy as np
@@ -163,10 +164,14 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     if executor is not None:
         if not isinstance(executor, ThreadPoolExecutor):
             job.require_portable()
-        runs = _collect(job, parts, executor, progress)
+        runs = _collect(job.run, parts, executor, progress)
     else:
+        stop = Event()
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            runs = _collect(job, parts, threads, progress)
+            try:
+                runs = _collect(partial(job.run, stop=stop), parts, threads, progress)
+            finally:
+                stop.set()  # an interrupt must not wait for the replications that are under way
     return _summary(runs, wanted)
 
 
@@ -194,13 +199,18 @@ class _Job:
                 f"not one bound by on(system), or use threads"
             ) from None
 
-    def run(self, streams: Sequence[np.random.Generator]) -> list[_Outcome]:
+    def run(self, streams: Sequence[np.random.Generator], stop: Event | None = None) -> list[_Outcome]:
         """Return the outcome for each stream; the tables that one has grown serve the next."""
+
+        def go_on(_: float) -> None:
+            if stop is not None and stop.is_set():
+                raise CancelledError
+
         tables = first_tables(self.system, bind(self.policy, self.system), self.start)
         outcomes = []
         for stream in streams:
             walk = Walk(tables, self.start, stream, record=bool(self.percents))
-            self.window.walk(walk, 1, None)
+            self.window.walk(walk, 1, go_on)
             run = run_of(walk)
             outcomes.append((replace(run, path=None), self._percentiles(run)))
             tables = walk.tables.under(tables.system) if tables.system.changes else walk.tables
@@ -217,13 +227,13 @@ class _Job:
 
 
 def _collect(
-    job: _Job,
+    work: Callable[[Sequence[np.random.Generator]], list[_Outcome]],
     parts: Sequence[Sequence[np.random.Generator]],
     executor: Executor,
     progress: Progress | None,
 ) -> list[_Outcome]:
     """Return the outcomes of all parts, in order."""
-    pending = {executor.submit(job.run, part): i for i, part in enumerate(parts)}
+    pending = {executor.submit(work, part): i for i, part in enumerate(parts)}
     done: dict[int, list[_Outcome]] = {}
     try:
         for future in as_completed(pending):

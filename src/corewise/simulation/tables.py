@@ -54,20 +54,18 @@ class Tables:
     @classmethod
     def of(cls, system: System, policy: BoundPolicy, start: tuple[int, ...]) -> Tables:
         """Return tables over a first box around a state."""
-        classes = len(system.classes)
-        least = _FIRST_CAPACITY[min(classes, len(_FIRST_CAPACITY)) - 1]
-        return cls.over(system, policy, tuple(max(least, 2 * n) for n in start))
+        least = _FIRST_CAPACITY[min(len(start), len(_FIRST_CAPACITY)) - 1]
+        try:
+            return cls.over(system, policy, tuple(max(least, n + n // 2 + 2) for n in start))
+        except BoxTooLarge:
+            raise BoxTooLarge(
+                f"the tables for a start with {list(start)} jobs do not fit in memory"
+            ) from None
 
     @classmethod
     def over(cls, system: System, policy: BoundPolicy, capacity: tuple[int, ...]) -> Tables:
         """Return tables over a box."""
-        try:
-            space = StateSpace.of(capacity, len(capacity))
-        except BoxTooLarge as error:
-            raise BoxTooLarge(
-                f"the simulation came near {list(capacity)} jobs, and its tables outgrow the memory; is the "
-                f"system stable under {policy.name}? {error}"
-            ) from None
+        space = StateSpace.of(capacity, len(capacity))
         cores = tabulate(policy, space)
         thresholds, holding = _chain(system, space, cores)
         return cls(system, policy, space, cores, thresholds, holding)
@@ -81,7 +79,13 @@ class Tables:
         """Return tables over a box in which a state at the edge of this one lies inside."""
         most = self.space.capacity
         wider = tuple(m + m // 2 + 2 if 3 * n >= 2 * m else m for n, m in zip(counts, most, strict=True))
-        return Tables.over(self.system, self.policy, wider)
+        try:
+            return Tables.over(self.system, self.policy, wider)
+        except BoxTooLarge:
+            raise BoxTooLarge(
+                f"the simulation came to {list(counts)} jobs, and its tables outgrow the memory; is the system "
+                f"stable under {self.policy.name}?"
+            ) from None
 
     @property
     def steps(self) -> tuple[int, ...]:
