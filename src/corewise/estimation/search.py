@@ -159,10 +159,7 @@ class GeneralFit(Fit):
         @cache  # a root finder asks for the ends of its bracket again, and wants the same answer
         def excess(at: float) -> float:
             nonlocal last
-            starts = (
-                self.parameters.copy(),
-                last.copy(),
-            )  # the profile may follow a bent ridge: go on from it
+            starts = (self.parameters.copy(), last.copy())  # the profile may follow a ridge that bends
             for start in starts:
                 start[i] = at
             value, last = max((_climbed(self.likelihood, start, (i,)) for start in starts), key=itemgetter(0))

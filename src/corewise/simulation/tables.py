@@ -83,8 +83,8 @@ class Tables:
             return Tables.over(self.system, self.policy, wider)
         except BoxTooLarge:
             raise BoxTooLarge(
-                f"the simulation came to {list(counts)} jobs, and its tables outgrow the memory; is the system "
-                f"stable under {self.policy.name}?"
+                f"the simulation came to {list(counts)} jobs, and its tables outgrow the memory; is the "
+                f"system stable under {self.policy.name}?"
             ) from None
 
     @property
