@@ -22,10 +22,15 @@ from .errors import UnstableSystem as UnstableSystem
 from .estimation.estimates import Candidate as Candidate
 from .estimation.estimates import Estimate as Estimate
 from .estimation.estimates import Estimates as Estimates
+from .estimation.measured import CurveFit as CurveFit
+from .estimation.measured import fit_curve as fit_curve
 from .estimation.mle import estimate as estimate
 from .estimation.rates import Quantity as Quantity
 from .estimation.residuals import GoodnessOfFit as GoodnessOfFit
 from .estimation.residuals import goodness_of_fit as goodness_of_fit
+from .model.events import EventLog as EventLog
+from .model.events import load_events as load_events
+from .model.events import save_events as save_events
 from .model.files import load_system as load_system
 from .model.files import packaged as packaged
 from .model.files import save_system as save_system

@@ -16,6 +16,7 @@ set, also at the end of a parameter's range, where standard errors mean nothing.
 from __future__ import annotations
 
 import math
+import warnings
 from itertools import product
 from typing import NamedTuple
 
@@ -28,7 +29,8 @@ from corewise.model.statistics import ClassStatistics
 
 __all__ = ["Speeds", "observed_speeds", "speed_band"]
 
-_LEAST = 20.0  # departures behind a point; fewer would leave its speed open by more than a factor of two
+_LEAST = 20.0  # departures behind a point; fewer leave its speed open by more than a factor of two
+_FEWEST = 4.0  # departures behind the only point above one core; fewer show nothing
 _POINTS = 12  # of a class, about
 _NEAR = 1.25  # widths within this factor may share a point however often they were seen
 _PUSHED = 12  # widths at which the edges of a band are looked for
@@ -58,16 +60,19 @@ class Speeds(NamedTuple):
 def observed_speeds(table: ClassStatistics, size_rate: float, level: float) -> Speeds:
     """Return the speeds at which jobs were seen to leave.
 
-    Groups lie on one side of one core. Too few departures are shown only above it, where speeds are unknown.
+    Groups have at least 20 departures and lie on one side of one core. Above it, where speeds are unknown, a
+    single group may have as few as four.
     """
     rows = []
-    for side, least in (((table.widths > 0.0) & (table.widths <= 1.0), _LEAST), (table.widths > 1.0, 0.5)):
+    slow, fast = (table.widths > 0.0) & (table.widths <= 1.0), table.widths > 1.0
+    for side, least in ((slow, _LEAST), (fast, _FEWEST)):
         widths, left, exposure = table.widths[side], table.departures[side], size_rate * table.job_time[side]
         edges = _edges(widths, left)
         for first, last in zip(edges, [*edges[1:], widths.size], strict=True):
             group = slice(first, last)
             count, total = float(left[group].sum()), float(exposure[group].sum())
-            if count >= least and total > 0.0:  # counts are fractions where widths were condensed
+            if count >= least:
+                # Counts are fractions where widths were condensed.
                 low, high = poisson_rate(round(count), total, level).interval
                 rows.append((widths[group] @ exposure[group] / total, count / total, low, high, count))
     return Speeds(*np.array(rows).reshape(-1, len(Speeds._fields)).T)
@@ -111,10 +116,9 @@ def speed_band(
     if best.size > 1:
         for width in np.geomspace(1.0, max(float(z.max()), 2.0), _PUSHED + 1)[1:]:
             speeds = [float(likelihood.curve(at).rate(width)) for at in likely]
-            likely.append(
-                _pushed(likelihood, likely[int(np.argmin(speeds))], lengths, floor, width, up=False)
-            )
-            likely.append(_pushed(likelihood, likely[int(np.argmax(speeds))], lengths, floor, width, up=True))
+            slowest, fastest = likely[int(np.argmin(speeds))], likely[int(np.argmax(speeds))]
+            likely.append(_pushed(likelihood, slowest, lengths, floor, width, up=False))
+            likely.append(_pushed(likelihood, fastest, lengths, floor, width, up=True))
     curves = np.stack([likelihood.curve(at).rate(z) for at in likely])
     return curves.min(axis=0), curves.max(axis=0)
 
@@ -152,28 +156,29 @@ def _pushed(
     likelihood: Likelihood, start: Array, lengths: Array, floor: float, width: float, *, up: bool
 ) -> Array:
     """Return the parameters with ℓ above a floor that make s largest, or least, at a width."""
-    from scipy.optimize import minimize
+    from scipy.optimize import NonlinearConstraint, minimize
 
     low, high = np.array(list(likelihood.family.bounds.values())).T
     sign = -1.0 if up else 1.0
 
+    def within(scaled: Array) -> Array:
+        return np.clip(scaled * lengths, low, high)
+
     def speed(scaled: Array) -> tuple[float, Array]:
-        curve = likelihood.curve(np.clip(scaled * lengths, low, high))
+        curve = likelihood.curve(within(scaled))
         rate = float(curve.rate(width))
         return sign * math.log(rate), sign * lengths * curve.gradient(width) / rate
 
-    found = minimize(
-        speed,
-        start / lengths,
-        jac=True,
-        method="SLSQP",
-        bounds=list(zip(low / lengths, high / lengths, strict=True)),
-        constraints={
-            "type": "ineq",
-            "fun": lambda scaled: likelihood.value(np.clip(scaled * lengths, low, high)) - floor,
-            "jac": lambda scaled: lengths * likelihood.score(np.clip(scaled * lengths, low, high)),
-        },
+    likely = NonlinearConstraint(
+        lambda scaled: np.array([likelihood.value(within(scaled))]),
+        floor,
+        np.inf,
+        jac=lambda scaled: (lengths * likelihood.score(within(scaled)))[None, :],
     )
-    pushed = np.clip(found.x * lengths, low, high)
+    bounds = list(zip(low / lengths, high / lengths, strict=True))
+    with warnings.catch_warnings():  # of steps that rounding takes across a bound; `within` takes them back
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = minimize(speed, start / lengths, jac=True, method="SLSQP", bounds=bounds, constraints=likely)
+    pushed = within(found.x)
     # Wherever the search ends, within the set it widens the band rightly; outside it is of no use.
     return pushed if likelihood.value(pushed) >= floor - 1e-6 else start

@@ -29,14 +29,14 @@ from corewise.errors import InvalidInput, nearest
 from corewise.estimation.least_squares import Measurements, best_of_family
 from corewise.model.speedup import FAMILIES, Array, SpeedUp, Tabulated
 
-__all__ = ["Candidate", "CurveFit", "fit_curve"]
+__all__ = ["CurveFit", "FamilyFit", "fit_curve"]
 
 # Relative errors below this are rounding in the data; without a floor, perfect fits would be ranked by it.
 _EXACT = 1e-9
 
 
 @dataclass(frozen=True)
-class Candidate:
+class FamilyFit:
     """The best curve of one family.
 
     Attributes
@@ -78,7 +78,7 @@ class CurveFit:
 
     Attributes
     ----------
-    candidates : tuple of Candidate
+    candidates : tuple of FamilyFit
         The best curve of every family, best family first; `family`, `parameters`, `curve`, `scale` and
         `error` are those of the first.
     majorant : Tabulated
@@ -94,7 +94,7 @@ class CurveFit:
         The measurements.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FamilyFit, ...]
     majorant: Tabulated
     one_core: float
     one_core_measured: bool
@@ -204,16 +204,16 @@ def _checked_families(families: Iterable[str] | None) -> list[str]:
 # --- choice -----------------------------------------------------------------------------------
 
 
-def _candidate(data: Measurements, curve: SpeedUp) -> Candidate:
+def _candidate(data: Measurements, curve: SpeedUp) -> FamilyFit:
     n, unknowns = data.n, len(curve.bounds) + 1
     error = math.sqrt((data.scatter + data.squares(curve)) / n)
     criterion = math.inf
     if n > unknowns:
         criterion = 2.0 * n * math.log(max(error, _EXACT)) + unknowns * math.log(n)
-    return Candidate(curve, math.exp(data.residuals(curve)[1]), error, criterion)
+    return FamilyFit(curve, math.exp(data.residuals(curve)[1]), error, criterion)
 
 
-def _rank(candidate: Candidate) -> tuple[float, int, float]:
+def _rank(candidate: FamilyFit) -> tuple[float, int, float]:
     """Return what to sort by: the criterion up to rounding, then fewer parameters, then the error."""
     return round(candidate.criterion, 9), len(candidate.parameters), max(candidate.error, _EXACT)
 
@@ -223,7 +223,7 @@ def _majorant(cores: Array, speedup: Array) -> Tabulated:
     return Tabulated([(1.0, 1.0), *zip(cores[above].tolist(), speedup[above].tolist(), strict=True)])
 
 
-def _doubts(candidates: list[Candidate], data: Measurements) -> list[str]:
+def _doubts(candidates: list[FamilyFit], data: Measurements) -> list[str]:
     """Return notes on what the data do not decide."""
     notes = []
     best = candidates[0]

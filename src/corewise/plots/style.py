@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corewise.errors import CorewiseError, InvalidFile, nearest
+from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest
 from corewise.model.files import write_bytes
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
     "COLOUR_MAP",
     "FORMATS",
+    "class_colour",
+    "curve_shown",
+    "panel_grid",
     "plain",
+    "require_few_classes",
     "require_format",
     "require_matplotlib",
     "save_figure",
@@ -29,6 +35,13 @@ COLOUR_MAP = "viridis"
 """Perceptually uniform, and the same to readers who do not tell red from green."""
 
 FORMATS = ("png", "pdf", "svg")
+
+# Okabe and Ito's colours, which readers tell apart whatever they see of red and green
+# (https://jfly.uni-koeln.de/color); the paper's blue and red come first.
+_CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MOST_CLASSES = 24  # with a panel each, a page can hold no more
+_FAMILIES = {"amdahl": "Amdahl", "power": "power law", "gustafson": "Gustafson", "usl": "USL"}
+_SYMBOLS = {"p": "p", "sigma": r"\sigma", "kappa": r"\kappa"}
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -78,6 +91,45 @@ def plain(text: str) -> str:
 def shortened(name: str, most: int = 24) -> str:
     """Return a name that fits beside an axis."""
     return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
+
+
+def class_colour(i: int) -> str:
+    """Return the colour of the class at position i, the same in every figure."""
+    return _CLASS_COLOURS[i % len(_CLASS_COLOURS)]
+
+
+def require_few_classes(names: Sequence[str]) -> None:
+    """Raise `InvalidInput` if there are more classes than panels fit on a page."""
+    if len(names) > _MOST_CLASSES:
+        raise InvalidInput(f"a figure shows at most {_MOST_CLASSES} classes, got {len(names)}")
+
+
+def panel_grid(count: int, across: str, up: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels of one scale, row by row, and what their axes show."""
+    from matplotlib.figure import Figure
+
+    columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(max(2.5 * columns, 4.0), 2.5 * rows + 0.9), layout="constrained")
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(up)
+    panels = grid.ravel().tolist()
+    for spare in panels[count:]:
+        spare.remove()
+    for axes in panels[max(0, count - columns) : count]:  # the last row, and those above a spare one
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel(across)
+    return figure, panels[:count]
+
+
+def curve_shown(family: str, parameters: Mapping[str, float]) -> str:
+    """Return what to call a curve: its family and its parameters."""
+    values = [
+        f"${_SYMBOLS[name]}$ = {value:.3g}" if name in _SYMBOLS else f"{plain(name)} = {value:.3g}"
+        for name, value in parameters.items()
+    ]
+    return ", ".join([plain(_FAMILIES.get(family, family)), *values])
 
 
 def require_format(path: str | Path) -> str:

@@ -1,0 +1,279 @@
+"""``corewise fit``: a speed-up curve from measured throughputs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corewise.cli.options import AsJson
+from corewise.cli.output import print_facts, print_json, print_table, reporting, require_figure
+from corewise.errors import InvalidFile, InvalidInput, nearest
+
+if TYPE_CHECKING:
+    from corewise.estimation.measured import CurveFit
+
+__all__ = ["fit"]
+
+# Names of columns that need no option, in lower case and with underscores.
+_CORES = re.compile(r"(num_)?(cores|processors|cpus|gpus|workers|threads|replicas)|nodes|n|load|scale_factor")
+_THROUGHPUT = re.compile(r"throughput|x|rate|speed_?up|tps|qps|\w+_per_second")
+_TIME = re.compile(r"(\w+_)?(times?|seconds|runtime|elapsed|duration|latency|makespan)")
+
+
+@reporting
+def fit(
+    curve: Annotated[
+        str, typer.Argument(metavar="CURVE.csv", help="Measurements: a CSV file with a header.")
+    ],
+    cores: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of the cores. Default: known by its name, or the first."),
+    ] = None,
+    throughput: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of the throughput. Default: known by its name, or the second."
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of times for one unit of work: throughput is 1 / time."),
+    ] = None,
+    weak: Annotated[
+        bool,
+        typer.Option(
+            "--weak",
+            help="One unit of work for each core (weak scaling): multiply throughput by cores.",
+        ),
+    ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="Use these rows only; may be given more than once."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="Draw the measurements and the curves.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a speed-up curve to measured (cores, throughput) pairs.
+
+    Least squares on the logarithm over all families, the best chosen by the Bayesian information criterion,
+    and the least concave majorant of the points beside it. The throughput at one core is fitted as well.
+    """
+    if throughput is not None and time is not None:
+        raise InvalidInput("give --throughput or --time, not both")
+    table = _selected(_read_table(curve), where or [])
+    pairs = _pairs(table, *_columns(table, cores, throughput, time), timed=time is not None, weak=weak)
+    require_figure(plot, ())
+    from corewise.estimation.measured import fit_curve
+
+    try:
+        result = fit_curve(*zip(*pairs, strict=True))
+    except InvalidInput as error:
+        raise InvalidFile(f"{curve}: {error}") from None
+    if plot:
+        from corewise.plots.measured import measured_curves
+        from corewise.plots.style import save_figure
+
+        save_figure(measured_curves(result), plot)
+    if as_json:
+        print_json(_as_mapping(result))
+        return
+    _print_fit(curve, result)
+    if plot:
+        print(f"Wrote the plot to {plot}.")
+
+
+# --- what comes in ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A CSV file: its header, and its rows with their line numbers."""
+
+    path: str
+    header: list[str]
+    rows: list[tuple[int, list[str]]]
+
+    def index(self, column: str, option: str) -> int:
+        """Return the position of the column that an option names."""
+        if column not in self.header:
+            raise InvalidFile(f"{self.path}: {option}: no column {column!r}{nearest(column, self.header)}")
+        return self.header.index(column)
+
+    def known(self, names: re.Pattern[str]) -> list[int]:
+        """Return the positions of the columns that go by known names."""
+        plain = [name.lower().replace(" ", "_").replace("-", "_") for name in self.header]
+        return [i for i, name in enumerate(plain) if names.fullmatch(name)]
+
+
+def _read_table(path: str) -> _Table:
+    from corewise.model.files import read_bytes
+
+    content = read_bytes(path)
+    if b"\0" in content:
+        raise InvalidFile(f"{path}: a binary file, not CSV")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidFile(f"{path}: line {line}: not UTF-8 text, byte 0x{content[error.start]:02x}") from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        lines = [(reader.line_num, [field.strip() for field in row]) for row in reader]
+    except csv.Error as error:
+        raise InvalidFile(f"{path}: line {reader.line_num}: {error}") from None
+    lines = [(line, row) for line, row in lines if row not in ([], [""])]
+    if not lines:
+        raise InvalidFile(f"{path}: empty")
+    (line, header), *rows = lines
+    if all(isinstance(_number(name), float) for name in header):
+        raise InvalidFile(
+            f"{path}: line {line}: no header: the first line must name the columns, as in cores,throughput; "
+            f"got {','.join(header)}"
+        )
+    for name in header:
+        if header.count(name) > 1:
+            raise InvalidFile(f"{path}: line {line}: more than one column is called {name!r}")
+    if not rows:
+        raise InvalidFile(f"{path}: nothing below the header {','.join(header)}")
+    for line, row in rows:
+        if len(row) != len(header):
+            raise InvalidFile(f"{path}: line {line}: {len(row)} fields, but the header has {len(header)}")
+    return _Table(path, header, rows)
+
+
+def _selected(table: _Table, where: list[str]) -> _Table:
+    """Return the table with only those rows that have the values asked for."""
+    for condition in where:
+        column, equals, value = (part.strip() for part in condition.partition("="))
+        if not equals:
+            raise InvalidInput(f"--where must be COLUMN=VALUE, got {condition!r}")
+        i = table.index(column, "--where")
+        rows = [(line, row) for line, row in table.rows if row[i] == value]
+        if not rows:
+            values = list(dict.fromkeys(row[i] for _, row in table.rows))
+            raise InvalidFile(f"{table.path}: no row with {column} = {value!r}{nearest(value, values[:50])}")
+        table = replace(table, rows=rows)
+    return table
+
+
+def _columns(table: _Table, cores: str | None, throughput: str | None, time: str | None) -> tuple[int, int]:
+    """Return the positions of the cores and of the throughput or time: as named, known, or the only two."""
+    zs = table.known(_CORES) if cores is None else [table.index(cores, "--cores")]
+    if time is not None:
+        ys = [table.index(time, "--time")]
+    elif throughput is not None:
+        ys = [table.index(throughput, "--throughput")]
+    else:
+        ys = table.known(_THROUGHPUT)
+        times = [table.header[i] for i in table.known(_TIME)]
+        if times and not ys:
+            raise InvalidFile(
+                f"{table.path}: column {times[0]!r} looks like a time: say --time {times[0]} if throughput "
+                f"is one over it, or else --throughput COLUMN"
+            )
+    if len(table.header) == 2:
+        zs = zs or [i for i in (0, 1) if i not in ys][:1]
+        ys = ys or [i for i in (0, 1) if i not in zs]
+    for found, what, option in ((zs, "cores", "--cores"), (ys, "throughput", "--throughput or --time")):
+        if len(found) != 1:
+            raise InvalidFile(
+                f"{table.path}: which column is the {what}? Say with {option}; columns: "
+                f"{', '.join(table.header)}"
+            )
+    if zs == ys:
+        raise InvalidFile(f"{table.path}: column {table.header[zs[0]]!r} cannot be both cores and throughput")
+    return zs[0], ys[0]
+
+
+def _pairs(table: _Table, z: int, y: int, *, timed: bool, weak: bool) -> list[tuple[float, float]]:
+    """Return cores and throughput of every row."""
+    from corewise.estimation.least_squares import check_measurement
+    from corewise.model import checks
+
+    pairs = []
+    for line, row in table.rows:
+        try:
+            cores, value = (
+                checks.positive(_number(row[i]), f"column {table.header[i]!r}", InvalidFile) for i in (z, y)
+            )
+            value = 1.0 / value if timed else value
+            pairs.append(check_measurement(cores, value * cores if weak else value))
+        except InvalidInput as error:
+            raise InvalidFile(f"{table.path}: line {line}: {error}") from None
+    return pairs
+
+
+def _number(text: str) -> float | str:
+    """Return a field as a number, or as it is."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# --- what goes out ----------------------------------------------------------------------------
+
+
+def _as_mapping(result: CurveFit) -> dict[str, object]:
+    z, s = result.majorant.corners
+    return {
+        "family": result.family,
+        "parameters": result.parameters,
+        "scale": result.scale,
+        "error": result.error,
+        "n": len(result.cores),
+        "candidates": [
+            {
+                "family": candidate.family,
+                "parameters": candidate.parameters,
+                "scale": candidate.scale,
+                "error": candidate.error,
+                "criterion": candidate.criterion,
+            }
+            for candidate in result.candidates
+        ],
+        "majorant": {
+            "points": [list(corner) for corner in zip(z.tolist(), s.tolist(), strict=True)],
+            "one_core": result.one_core,
+            "one_core_measured": result.one_core_measured,
+        },
+        "notes": list(result.notes),
+    }
+
+
+def _print_fit(path: str, result: CurveFit) -> None:
+    z = result.cores
+    source = "measured" if result.one_core_measured else "fitted, as none was measured"
+    at, height = (corners[-1] for corners in result.majorant.corners)
+    facts = [
+        ("best family", f"{result.family}, by the Bayesian information criterion (BIC)"),
+        (
+            "concave majorant",
+            f"speed-up {height:.4g} from {at:g} cores on, over {result.one_core:.4g} at one core ({source})",
+        ),
+        *(("note", note) for note in result.notes),
+    ]
+    title = f"{Path(path).name}: {z.size} measurements on {z.min():g} to {z.max():g} cores"
+    print_facts(title, facts)
+    rows = [
+        [
+            candidate.family,
+            f"{candidate.error:.2%}",
+            "-" if math.isinf(candidate.criterion) else f"{candidate.criterion:.2f}",
+            f"{candidate.scale:.6g}",
+            "\n".join(f"{name} = {value:.6g}" for name, value in candidate.parameters.items()),
+        ]
+        for candidate in result.candidates
+    ]
+    print_table(["family", "relative\nerror", "BIC", "throughput\nat one core", "parameters"], rows)
+    values = "".join(f", {name} = {value!r}" for name, value in result.parameters.items())
+    print(f'In a system file: speedup = {{ family = "{result.family}"{values} }}')

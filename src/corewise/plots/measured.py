@@ -1,0 +1,106 @@
+"""Measured throughputs and the curves fitted to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from corewise.errors import InvalidInput
+from corewise.estimation.measured import CurveFit
+from corewise.plots.style import class_colour, curve_shown, plain, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["measured_curves"]
+
+# Each family has its own colour, and its own dashes for those who see no colours.
+_DASHES: dict[str, str | tuple[int, tuple[int, int]]] = {
+    "amdahl": "-",
+    "power": "-.",
+    "gustafson": ":",
+    "usl": (0, (6, 1)),
+}
+
+
+def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
+    """Draw measured points, the best curve of each family and the concave majorant.
+
+    All are throughputs over one and the same throughput, the best curve's at one core, so that they compare;
+    the measured speed-up over a measured point at one core differs by how far that point is off the curve.
+
+    Parameters
+    ----------
+    fit : CurveFit
+        What `fit_curve` returned.
+    title : str, optional
+        Printed above the axes; none by default, as a caption says more.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Free of pyplot; ``figure.savefig(path)`` writes it.
+    """
+    if not isinstance(fit, CurveFit):
+        raise InvalidInput(f"expected what fit_curve returns, got {fit!r}")
+    speedup = fit.throughput / fit.scale
+    right, top = 1.04 * fit.cores.max(), 1.08 * max(speedup.max(), fit.curve.rate(fit.cores.max()))
+    z = np.unique(np.concatenate([np.linspace(0.0, right, 400), [1.0], fit.majorant.corners[0]]))
+    clipped = any(s > width for width, s in fit.majorant.points)
+    with styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.8, 4.2 if title is None else 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        axes.plot(z, z, color="0.75", linewidth=0.8, label="linear, $s(z) = z$", zorder=1)
+        for candidate in reversed(fit.candidates):
+            best = candidate is fit.candidates[0]
+            axes.plot(
+                z,
+                candidate.scale / fit.scale * candidate.curve.rate(z),
+                color=class_colour(list(_DASHES).index(candidate.family)),
+                linestyle="-" if best else _DASHES[candidate.family],
+                linewidth=2.0 if best else 0.9,
+                zorder=2 if best else 3,  # thin lines over the thick one, where they coincide
+                label=f"{curve_shown(candidate.family, candidate.parameters)} ({candidate.error:.1%})",
+            )
+        axes.plot(
+            z,
+            fit.one_core / fit.scale * fit.majorant.rate(z),
+            color="0.25",
+            linestyle="--",
+            linewidth=1.0,
+            zorder=3,
+            label="concave majorant, at most linear" if clipped else "concave majorant",
+        )
+        axes.plot(
+            fit.cores,
+            speedup,
+            linestyle="none",
+            marker="o",
+            markersize=4.0,
+            markerfacecolor="white",
+            markeredgecolor="black",
+            markeredgewidth=0.9,
+            zorder=5,
+            label="measured",
+        )
+        axes.set_xlim(0.0, right)
+        axes.set_ylim(0.0, top)
+        axes.set_xlabel("cores, $z$")
+        axes.set_ylabel("speed-up, $s(z)$\n(throughput / throughput at one core)")
+        handles, labels = axes.get_legend_handles_labels()
+        # Best first and the points before all, though they are drawn last to lie on top.
+        figure.legend(
+            handles[::-1],
+            labels[::-1],
+            title="in brackets: the relative error of the fit",
+            title_fontsize="small",
+            loc="outside lower center",
+            ncols=2,
+            frameon=False,
+        )
+        if title is not None:
+            figure.suptitle(plain(title))
+    return figure
