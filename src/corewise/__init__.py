@@ -2,8 +2,8 @@
 
 Where to find what, by section of the paper:
 
-- section 2, the world: `corewise.model` (curves, classes, systems, what is observed), `corewise.policies` (who
-  gets which cores), `corewise.simulation` (random paths)
+- section 2, the world: `corewise.model` (curves, classes, systems, what is observed), `corewise.policies`
+  (who gets which cores), `corewise.simulation` (random paths)
 - section 3, the curves from what is observed: `corewise.estimation`; how much data can tell:
   `corewise.analysis` (exact performance, information, bounds)
 - section 4, the best policy: `corewise.control`

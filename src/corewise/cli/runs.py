@@ -72,14 +72,14 @@ class Task:
 
     def check_memory(self, system: System) -> None:
         """Refuse to record more events than memory can hold, before the time is spent."""
-        from corewise.model.space import _memory
+        from corewise.model.space import available_memory
 
         if not (self.record or self.percents):
             return
         departures = self.departures or (self.time or 0.0) * float(system.arrival_rates.sum())
         events = 2.0 * departures  # as many jobs arrive
         needed = events * (100 + 24 * len(system.classes)) / 2**30
-        available = _memory() / 2**30
+        available = available_memory() / 2**30
         if needed > available:
             raise CorewiseError(
                 f"--events, --percentiles and --plot keep every event in memory: about {events:.3g} of them "

@@ -71,7 +71,7 @@ def observed_speeds(table: ClassStatistics, size_rate: float, level: float) -> S
         for first, last in zip(edges, [*edges[1:], widths.size], strict=True):
             group = slice(first, last)
             count, total = float(left[group].sum()), float(exposure[group].sum())
-            if count >= least:
+            if count >= least and total > 0.0:
                 # Counts are fractions where widths were condensed.
                 low, high = poisson_rate(round(count), total, level).interval
                 rows.append((widths[group] @ exposure[group] / total, count / total, low, high, count))

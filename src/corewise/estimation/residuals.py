@@ -25,10 +25,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimates
-from corewise.model.path import Event, Path
+from corewise.model.path import NOBODY, Event, Path
+from corewise.model.rows import dense
 from corewise.model.speedup import Array
 from corewise.model.statistics import ClassStatistics, Statistics
 from corewise.model.system import JobClass, System
@@ -142,12 +144,13 @@ def _rates_by_job(path: Path, i: int, job_class: JobClass) -> Array:
     return np.cumsum(change)
 
 
-def _owners(path: Path) -> Array:
+def _owners(path: Path) -> NDArray[np.int64]:
     """Return the class of each row's job, also where the row does not name it."""
-    named = (path.job >= 0) & (path.job_class >= 0)
-    owner = np.full(int(path.job.max()) + 1, -1, dtype=np.int64)
-    owner[path.job[named]] = path.job_class[named]
-    return np.where(path.job >= 0, owner[path.job], -1)
+    numbers, job = dense(path.job)
+    named = (job >= 0) & (path.job_class >= 0)
+    owner = np.full(numbers.size + 1, NOBODY, dtype=np.int64)  # the last is that of nobody
+    owner[job[named]] = path.job_class[named]
+    return owner[job]
 
 
 def _p_values(values: Array, table: ClassStatistics, job_class: JobClass, fitted: int) -> dict[str, float]:

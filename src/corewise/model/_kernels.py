@@ -29,7 +29,9 @@ def find_slot(keys: Floats, width: float) -> int | np.int64:
 
 
 @njit(cache=True)
-def _add(table: Floats, used: Ints, i: int | np.int64, width: float, job_time: float, departures: float) -> None:
+def _add(
+    table: Floats, used: Ints, i: int | np.int64, width: float, job_time: float, departures: float
+) -> None:
     """Add to the entry of a width in the table of class i: rows are widths, departures, job-time."""
     slot = find_slot(table[i, 0], width)
     if table[i, 0, slot] != width:
@@ -51,7 +53,7 @@ def tally_totals(
     used: Ints,
     limit: int,
 ) -> int:
-    """Tally the rows of a path of class totals from `first` on, until a table is full; return where it stopped.
+    """Tally rows of class totals from `first` on, until a table is full; return where it stopped.
 
     `jobs` holds the counts before row `first` and is kept up. A row closes the interval that ends with it.
     """
@@ -92,14 +94,14 @@ def tally_jobs(
         if used.max() >= limit:
             return row
         kind, who = event[row], job[row]
-        if kind == DEPARTURE or kind == RESIZE:
+        if kind in (DEPARTURE, RESIZE):
             i = np.int64(holding[0, who])
             span = time[row] - holding[2, who]
             if span > 0.0 or kind == DEPARTURE:
                 _add(table, used, i, holding[1, who], span, 1.0 if kind == DEPARTURE else 0.0)
         if kind == DEPARTURE:
             holding[0, who] = -1.0
-        elif kind == ARRIVAL or kind == PRESENT or kind == RESIZE:
+        elif kind in (ARRIVAL, PRESENT, RESIZE):
             if kind != RESIZE:
                 holding[0, who] = job_class[row]
             holding[1, who] = cores[row]
@@ -133,6 +135,13 @@ def tally_jobs(
 
 _UNOPENED, _OPENING, _RUNNING, _CLOSED = range(4)  # how far the observation has come
 _UNSEEN, _LEFT = -1, -2  # in place of the class of a job that is not there
+
+
+@njit(cache=True)
+def _stage_after(kind: int) -> int:
+    if kind == END:
+        return _CLOSED
+    return _OPENING if kind in (START, PRESENT) else _RUNNING
 
 
 @njit(cache=True)
@@ -225,37 +234,48 @@ def check_rows(
     jobs: Ints,
     owner: Ints,
     held: Floats,
+    before: Floats,
     faults: NDArray[np.int8],
 ) -> int:
-    """Write what is wrong with each row of a path; return the row at which it is given up, or −1.
+    """Write what is wrong with each row of a path, until the first faulty one; return that row, or −1.
 
-    Given up is the first faulty row; if `lenient`, faulty rows are marked and passed over, as if they were
-    not there, and only an instant that cannot be mended is given up.
+    If `lenient`, faulty rows are marked and passed over, as if they were not there, to the end.
 
     `cores` has the shape (rows, K), or (rows, 1) if they are those of each row's own job. Then the rows of
     one instant rearrange the cores, and only what they leave behind must fit into the pool. If it does not,
-    the last of them that gave a job cores is at fault, and is taken back. An instant is over where a row with
-    a later time comes, good or not, and at the end.
+    the last of them that gave a job cores is at fault. If `lenient`, rows of the instant are taken back in
+    this way, the last first, until it fits. An instant is over where a row with a later time comes, good or
+    not, and at the end.
 
-    Scratch: `jobs` of each class, zeros; `owner` of each job, −1; `held`, cores of each class or job, zeros.
+    Scratch: `jobs` of each class, zeros; `owner` of each job, −1; `held`, cores of each class or job, zeros;
+    `before`, what each row's own job held before it, or empty if cores are those of classes.
     """
-    last, stage, good = -np.inf, _UNOPENED, -1
+    last, stage = -np.inf, _UNOPENED
     total, present = 0.0, 0  # of the per-job form: the cores held, and by how many
-    giver, before = -1, 0.0  # the last row that gave a job cores, and what the job held before
     for row in range(time.size + 1):
         now = time[row] if row < time.size else np.inf
-        if total > limit and now > last:
-            blamed = giver if giver >= 0 else good
-            faults[blamed] = TOO_MANY
-            taker = job[blamed]
-            relieved = total - held[taker] + before
-            if giver < 0 or relieved > limit or not lenient:
-                return blamed
-            total, held[taker] = relieved, before
-            if event[blamed] != RESIZE:
-                jobs[owner[taker]] -= 1
-                owner[taker] = _UNSEEN
-                present -= 1
+        back, over = row - 1, total > limit and now > last
+        while over and total > limit and back >= 0:
+            taker, good = job[back], faults[back] == NONE
+            if good and time[back] < last:
+                break  # only rounding is left of the excess
+            if good and event[back] in (PRESENT, ARRIVAL, RESIZE) and owner[taker] >= 0:
+                faults[back] = TOO_MANY
+                if not lenient:
+                    return back
+                total += before[back] - held[taker]
+                held[taker] = before[back]
+                if event[back] != RESIZE:
+                    jobs[owner[taker]] -= 1
+                    owner[taker] = _UNSEEN
+                    present -= 1
+            back -= 1
+        if over:  # what was taken back has never been
+            back = row - 1
+            while back >= 0 and faults[back] != NONE:
+                back -= 1
+            last = time[back] if back >= 0 else -np.inf
+            stage = _stage_after(event[back]) if back >= 0 else _UNOPENED
         if row == time.size:
             break
         kind, i, who = event[row], job_class[row], job[row]
@@ -271,8 +291,8 @@ def check_rows(
             if lenient:
                 continue
             return row
-        last, good = now, row
-        stage = _CLOSED if kind == END else (_OPENING if kind in (START, PRESENT) else _RUNNING)
+        last = now
+        stage = _stage_after(kind)
         step = 1 if kind in (ARRIVAL, PRESENT) else (-1 if kind == DEPARTURE else 0)
         if step != 0:
             jobs[i] += step
@@ -285,11 +305,9 @@ def check_rows(
         elif step < 0:
             total = total - held[who] if present > 0 else 0.0
             held[who] = 0.0
-            if giver >= 0 and job[giver] == who:
-                giver = -1
         elif kind not in (START, END):
-            giver, before = row, held[who]
-            total += cores[row, 0] - before
+            before[row] = held[who]
+            total += cores[row, 0] - held[who]
             held[who] = cores[row, 0]
     return -1
 

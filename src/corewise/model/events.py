@@ -37,7 +37,7 @@ from math import isnan
 from pathlib import Path as FilePath
 
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.model.files import _reason, _require_path, write_bytes
+from corewise.model.files import reason_of, require_path, write_bytes
 from corewise.model.lines import EVENTS
 from corewise.model.path import NOBODY, Path
 from corewise.model.reader import Reader
@@ -100,14 +100,14 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
         value. If `lenient`, only if no row can be used, or the header or the file as a whole is wrong.
     """
     require_system(system)
-    _require_path(path)
+    require_path(path)
     name = os.fspath(path)
     reader = Reader(name, system, lenient)
     try:
         with _opened(name) as file:
             reader.read(file)
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidFile(f"{name}: cannot be read: {_reason(error)}") from error
+        raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
     return EventLog(*reader.finish())
 
 
@@ -115,7 +115,7 @@ def _opened(name: str) -> io.BufferedIOBase:
     try:
         return gzip.open(name) if name.endswith(".gz") else FilePath(name).open("rb")
     except ValueError as error:  # a NUL in the name
-        raise InvalidFile(f"{name}: cannot be read: {_reason(error)}") from error
+        raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
 
 
 def save_events(path: Path, file: str | os.PathLike[str], *, per_job: bool = False) -> None:

@@ -41,6 +41,8 @@ __all__ = [
     "load_system",
     "packaged",
     "read_bytes",
+    "reason_of",
+    "require_path",
     "save_system",
     "system_from_mapping",
     "system_to_mapping",
@@ -280,12 +282,12 @@ def _toml(value: object) -> str:
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Return what a file holds; whatever prevents it becomes `InvalidFile`."""
-    _require_path(path)
+    require_path(path)
     try:
         with Path(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-        raise InvalidFile(f"{os.fspath(path)}: cannot be read: {_reason(error)}") from error
+        raise InvalidFile(f"{os.fspath(path)}: cannot be read: {reason_of(error)}") from error
     if len(content) > _MOST_BYTES:
         raise InvalidFile(f"{os.fspath(path)}: too large, more than {_MOST_BYTES // 2**20} MiB")
     return content
@@ -297,7 +299,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     The content goes to a temporary file beside the target, which then takes its name. A target that is not a
     regular file (a terminal, a pipe) is written to directly.
     """
-    _require_path(path)
+    require_path(path)
     try:
         target = Path(path).resolve()
         if target.exists() and not target.is_file():
@@ -311,15 +313,17 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         finally:
             draft.unlink(missing_ok=True)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
-        raise InvalidFile(f"{os.fspath(path)}: cannot be written: {_reason(error)}") from error
+        raise InvalidFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from error
 
 
-def _require_path(path: object) -> None:
+def require_path(path: object) -> None:
+    """Raise `InvalidFile` unless `path` is the path of a file."""
     if not isinstance(path, str | os.PathLike):
         raise InvalidFile(f"expected the path of a file, got {path!r}")
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return why the system refused, in a few words."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from corewise.errors import InvalidInput, nearest
 from corewise.model.rows import NOBODY, Event
 from corewise.model.speedup import Array
 
-__all__ = ["EVENTS", "Block", "Header", "Labels", "parse_block", "parse_line"]
+__all__ = ["EVENTS", "Block", "Header", "Labels", "is_simple", "parse_block", "parse_line"]
 
 EVENTS = {event.name.lower(): int(event) for event in Event}
 """What the events are called in a log."""
@@ -28,6 +29,7 @@ EVENTS = {event.name.lower(): int(event) for event in Event}
 _NEEDED = ("time", "event", "class", "job")
 _LABEL_WIDTHS = (16, 40)  # of job labels; a block with longer ones is read line by line
 _NUMBER_WIDTH = 32  # of a number that may be missing; longer ones are read line by line
+_QUOTED = re.compile(r'(?:^|,)"[^"\n]*"(?=,|$)', re.MULTILINE)
 _DIGITS = 18  # any number of so many digits fits into 64 bits
 
 
@@ -79,9 +81,6 @@ class Header:
     def of(cls, line: str, names: Sequence[str], lenient: bool) -> Header:
         """Return the header that a line is; other columns are ignored if `lenient`, and else refused."""
         columns = tuple(column.strip() for column in _fields(line))
-        for column in set(columns):
-            if columns.count(column) > 1:
-                raise InvalidInput(f"column {column!r} is there {columns.count(column)} times")
         totals = [column.removeprefix("cores:") for column in columns if column.startswith("cores:")]
         for name in totals:
             if name not in names:
@@ -99,6 +98,8 @@ class Header:
                 f"the header must name the columns {','.join(needed)}, and has no {', '.join(missing)}"
             )
         for column in columns:
+            if columns.count(column) > 1:
+                raise InvalidInput(f"column {column!r} is there {columns.count(column)} times")
             if column not in needed and not lenient:
                 raise InvalidInput(f"unknown column {column!r}; the columns are {','.join(needed)}")
         return cls(columns, tuple(names), per_job)
@@ -176,6 +177,11 @@ def _is_plain(label: str) -> bool:
 
 
 # --- a block at once --------------------------------------------------------------------------
+
+
+def is_simple(text: str) -> bool:
+    """Whether NumPy's reader is sure to see the same fields as the csv module: it is laxer about quotes."""
+    return "\r" not in text and ('"' not in text or text.count('"') == 2 * len(_QUOTED.findall(text)))
 
 
 def parse_block(lines: list[str], header: Header, labels: Labels) -> Block | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.model.lines import Block, Header, Labels, parse_block, parse_line
+from corewise.model.lines import Block, Header, Labels, is_simple, parse_block, parse_line
 from corewise.model.path import Path
 from corewise.model.rows import NOBODY, Columns, Fault, find_faults, in_words
 from corewise.model.system import System
@@ -79,19 +79,19 @@ class Reader:
     # --- taking in lines
 
     def _blocks(self, file: BufferedIOBase) -> Iterator[bytes]:
-        """Yield the file in blocks of whole lines."""
-        rest, lines = b"", 1
+        """Yield the file in blocks of whole lines; the one before is taken in when the next is asked for."""
+        rest = b""
         while chunk := file.read(_BLOCK_BYTES):
+            line = self._lines + 1
             if b"\0" in chunk:
-                line = lines + chunk.count(b"\n", 0, chunk.index(b"\0"))
+                line += chunk.count(b"\n", 0, chunk.index(b"\0"))
                 raise self._error(line, "a binary file, not an event log")
             if len(rest) > _BLOCK_BYTES:
-                raise self._error(lines, f"longer than {_BLOCK_BYTES // 2**20} MiB, not an event log")
+                raise self._error(line, f"longer than {_BLOCK_BYTES // 2**20} MiB, not an event log")
             whole, end, tail = chunk.rpartition(b"\n")
             if end:
                 yield rest + whole + end
             rest = tail if end else rest + tail
-            lines += chunk.count(b"\n")
         if rest:
             yield rest
 
@@ -118,11 +118,12 @@ class Reader:
 
     def _rows_at_once(self, block: bytes, header: Header) -> Block | None:
         try:
-            lines = block.decode().removesuffix("\n").split("\n")
+            text = block.decode().removesuffix("\n")
         except UnicodeDecodeError:
             return None
+        lines = text.split("\n")
         filled = [line for line in lines if line] if "" in lines else lines
-        rows = parse_block(filled, header, self._labels) if filled else None
+        rows = parse_block(filled, header, self._labels) if filled and is_simple(text) else None
         if rows is not None and len(filled) < len(lines):
             self._rowless += [self._lines + k for k, line in enumerate(lines, start=1) if not line]
         return rows
@@ -143,15 +144,13 @@ class Reader:
 
     def _without_faults(self, found: Columns, label: NDArray[np.int64]) -> Columns:
         """Return the rows that are possible after those before them."""
-        given_up, faults = find_faults(found, lenient=self.lenient)
+        _, faults = find_faults(found, lenient=self.lenient)
         bad = np.flatnonzero(faults)
         rowless = np.array(self._rowless) - np.arange(1, len(self._rowless) + 1)  # rows before each
-        for row in [given_up] if given_up >= 0 else bad[:_MOST_REASONS].tolist():
+        for row in bad[:_MOST_REASONS].tolist():
             line = row + 1 + int(np.searchsorted(rowless, row, side="right"))
             job = repr(self._labels.text(int(label[row]))) if label[row] != NOBODY else None
             what, why = in_words(found, row, Fault(faults[row]), job)
-            if given_up >= 0 and self.lenient:
-                raise self._error(line, f"{what}: {why}; without this row they still do")
             self._skip(line, f"{what}: {why}")
         self._skipped += max(bad.size - _MOST_REASONS, 0)
         if bad.size == 0:

@@ -96,11 +96,10 @@ class Columns(NamedTuple):
 
 
 def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArray[np.int8]]:
-    """Return the row at which a record has to be given up, or −1, and the `Fault` of each row.
+    """Return the first faulty row, or −1, and the `Fault` of each row up to it.
 
-    A record is given up at its first faulty row. If `lenient`, a faulty row is passed over, and the rows
-    without fault are a possible record. Only cores of jobs that exceed the pool even without the row at fault
-    are then a reason to give up.
+    If `lenient`, faulty rows are passed over, as if they were not there, and the rows without fault are a
+    possible record; the row returned is −1.
     """
     names, pool, time, event, job_class, job, cores = columns
     per_job = cores.ndim == 1
@@ -119,6 +118,7 @@ def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArra
         np.zeros(classes, dtype=np.int64),
         np.full(known, NOBODY),
         np.zeros(known if per_job else classes),
+        np.empty(job.size if per_job else 0),
         faults,
     )
     return int(row), faults

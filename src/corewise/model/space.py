@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.model import checks
 
-__all__ = ["StateSpace"]
+__all__ = ["StateSpace", "available_memory"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class StateSpace:
     def require_memory(self) -> None:
         """Raise `BoxTooLarge` if the working arrays of an exact solve would not fit in memory."""
         per_state = 8 * (6 * len(self.capacity) + 8)
-        available = _memory()
+        available = available_memory()
         if self.size * per_state > available:
             most = available // per_state
             raise BoxTooLarge(
@@ -102,7 +102,7 @@ class StateSpace:
             )
 
 
-def _memory() -> int:
+def available_memory() -> int:
     """Return half of the physical memory in bytes; 4 GiB where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

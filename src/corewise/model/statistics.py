@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from corewise.errors import InvalidInput, nearest
 from corewise.model import _kernels, checks
 from corewise.model.path import Event, Path
+from corewise.model.rows import dense
 from corewise.model.speedup import Array
 
 __all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics"]
@@ -122,8 +123,9 @@ def _entries_by_class(path: Path) -> Iterator[tuple[int, Array]]:
 
 def _entries_by_job(path: Path) -> Iterator[tuple[int, Array]]:
     """Yield classes with entries of a per-job path, and last those of the jobs that are still there."""
-    holding, row = np.full((3, int(path.job.max()) + 1), -1.0), 0
-    columns = (path.time, path.event, path.job_class, path.job, path.cores)
+    _, job = dense(path.job)
+    holding, row = np.full((3, int(job.max()) + 1), -1.0), 0
+    columns = (path.time, path.event, path.job_class, job, path.cores)
     while row < path.time.size:
         tables, used = _new_tables(len(path.names))
         row = _kernels.tally_jobs(*columns, row, holding, tables, used, MOST_WIDTHS)

@@ -110,7 +110,7 @@ def panel_grid(count: int, across: str, up: str) -> tuple[Figure, list[Axes]]:
 
     columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(max(2.5 * columns, 4.0), 2.5 * rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(max(2.6 * columns, 4.0), 2.5 * rows + 0.9), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes in grid[:, 0]:
         axes.set_ylabel(up)

@@ -1,0 +1,128 @@
+"""Whether a log follows the model: its residuals against their law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from corewise.errors import InvalidInput
+from corewise.estimation.residuals import GoodnessOfFit
+from corewise.model.speedup import Array
+from corewise.plots.style import class_colour, panel_grid, plain, require_few_classes, shortened, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["residual_figure"]
+
+_PIECES = 1000  # of a curve that a panel can show
+_LEVEL = 0.95
+_ACROSS = "share under the model, $1 - e^{-r}$"
+_UP = "share of residuals up to $r$,\nless that under the model"
+
+
+def residual_figure(verdicts: Mapping[str, GoodnessOfFit], *, names: Sequence[str] | None = None) -> Figure:
+    """Draw how far the residuals of each class are from the Exp(1) law that the model gives them.
+
+    Parameters
+    ----------
+    verdicts : mapping
+        What `goodness_of_fit` returned.
+    names : sequence of str, optional
+        All classes of the system, in order, so that each has the colour that it has in other figures, also if
+        some have no verdict.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Free of pyplot; ``figure.savefig(path)`` writes it.
+
+    Notes
+    -----
+    A P-P plot with its diagonal taken off, as deviations of a hundredth would not be seen beside it: the
+    share of residuals up to r less 1 − exp(−r), over the latter. Under the model the whole curve stays within
+    the band with probability 95 %, by the law of Kolmogorov's statistic (in the form of Stephens, 1970). With
+    too few residuals to be tested there is no band.
+    The tests of order and widths see what this curve does not show.
+    """
+    known = _known_names(verdicts, names)
+    with styled():
+        from matplotlib.patches import Patch
+
+        figure, panels = panel_grid(len(verdicts), _ACROSS, _UP)
+        for axes, (name, verdict) in zip(panels, verdicts.items(), strict=True):
+            colour = class_colour(known.index(name))
+            axes.axhline(0.0, color="0.75", linewidth=0.8, zorder=1)
+            if "law" in verdict.p_values:
+                edge = _kolmogorov_band(verdict.residuals.size)
+                axes.axhspan(-edge, edge, color="0.5", alpha=0.2, linewidth=0.0, zorder=0)
+            if verdict.residuals.size:
+                axes.plot(*_deviations(verdict.residuals), color=colour, linewidth=1.0, zorder=3)
+            axes.set_title(_verdict_shown(verdict), fontsize=8, color=colour)
+            axes.set_xlim(0.0, 1.0)
+            axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+        top = max(max(abs(end) for end in axes.get_ylim()) for axes in panels)
+        panels[0].set_ylim(-top, top)
+        figure.legend(
+            [Patch(color="0.5", alpha=0.2, linewidth=0.0)],
+            [f"{100 * _LEVEL:g} % band of Kolmogorov"],
+            loc="outside lower center",
+            frameon=False,
+        )
+    return figure
+
+
+def _known_names(verdicts: Mapping[str, GoodnessOfFit], names: Sequence[str] | None) -> list[str]:
+    """Return all classes, in the order of their colours."""
+    if not isinstance(verdicts, Mapping) or not all(isinstance(v, GoodnessOfFit) for v in verdicts.values()):
+        raise InvalidInput(f"expected what goodness_of_fit returns, got {verdicts!r}")
+    if not verdicts:
+        raise InvalidInput("there is nothing to draw: no class has a verdict")
+    require_few_classes(list(verdicts))
+    known = list(verdicts if names is None else names)
+    for name in verdicts:
+        if name not in known:
+            raise InvalidInput(f"a verdict is on class {name!r}; the names are {', '.join(known)}")
+    return known
+
+
+def _deviations(residuals: Array) -> tuple[Array, Array]:
+    """Return 1 − exp(−r) and the share of residuals up to r less it: before and after each residual.
+
+    Of many, those that deviate most up and down in every thousandth part are kept, so that the largest is.
+    """
+    level = -np.expm1(-np.sort(residuals))
+    count = level.size
+    at = np.concatenate([[0.0], np.repeat(level, 2), [1.0]])
+    share = np.concatenate([[0.0], np.repeat(np.arange(count + 1) / count, 2)[1:-1], [1.0]])
+    above = share - at
+    if at.size <= 4 * _PIECES:
+        return at, above
+    parts = np.array_split(np.arange(at.size), _PIECES)
+    kept = np.unique([part[pick(above[part])] for part in parts for pick in (np.argmin, np.argmax)])
+    return at[kept], above[kept]
+
+
+def _kolmogorov_band(count: int) -> float:
+    """Return what the largest deviation of `count` residuals stays below with probability 95 %."""
+    from scipy.special import kolmogi
+
+    root = math.sqrt(count)
+    return float(kolmogi(1.0 - _LEVEL)) / (root + 0.12 + 0.11 / root)
+
+
+def _verdict_shown(verdict: GoodnessOfFit) -> str:
+    """Return the verdict as a title."""
+    name = f"{plain(shortened(verdict.name, 18))}: {verdict.residuals.size} departures"
+    if math.isnan(verdict.p_value):
+        return f"{name}\ntoo few to test the model"
+    result = "does not follow the model" if verdict.doubtful else "no sign against the model"
+    tests = ", ".join(_p_shown(test, value) for test, value in verdict.p_values.items())
+    return f"{name}\n{result}, {_p_shown('$p$ =', verdict.p_value)}\n({tests})"
+
+
+def _p_shown(what: str, value: float) -> str:
+    return f"{what} {value:.1g}" if value >= 1e-99 else f"{what.removesuffix(' =')} < 1e-99"
