@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corewise.plots.style import plain, shortened, styled
+from corewise.plots.style import class_colour, plain, shortened, styled
 from corewise.studies.convergence import Convergence
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["convergence_figure"]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 _MARKERS = "osD^vP"
 
 
@@ -28,7 +27,7 @@ def convergence_figure(study: Convergence) -> Figure:
         axes = figure.add_subplot()
         spread = np.exp(2.0 / np.sqrt(2.0 * study.replications))
         for i, name in enumerate(study.names):
-            colour, errors = _COLOURS[i % len(_COLOURS)], study.errors[i]
+            colour, errors = class_colour(i), study.errors[i]
             slope = f"slope {study.slopes[i]:.3f} ± {study.slope_stderr:.3f}".replace("-", "−")
             axes.errorbar(
                 study.departures,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,7 @@ def path_figure(path: Path, *, since: float | None = None, until: float | None =
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
         figure = Figure(
-            figsize=(6.6, sum(heights) + 0.07 * count + 1.5), layout=ConstrainedLayoutEngine(h_pad=0.025)
+            figsize=(6.6, sum(heights) + 0.07 * count + 1.65), layout=ConstrainedLayoutEngine(h_pad=0.025)
         )
         panels = figure.subplots(len(heights), sharex=True, height_ratios=heights)
         _draw_departures(panels[0], path, first, last)
@@ -180,7 +181,9 @@ def _title(path: Path, first: float, last: float) -> str:
     shown = int(np.count_nonzero((moves >= first) & (moves <= last)))
     if shown == moves.size and first == path.start and last == path.end:
         return f"all {moves.size} arrivals and departures"
+    digits = min(12, max(0, 2 - math.floor(math.log10(last - first))))  # that tell the ends apart
+    ends = [f"{end:.{digits}f}" for end in (first, last, path.start, path.end)]
     return (
-        f"time {first:.6g} to {last:.6g} of {path.start:.6g} to {path.end:.6g}: "
-        f"{shown} of {moves.size} arrivals and departures"
+        f"{shown} of {moves.size} arrivals and departures\n"
+        f"time {ends[0]} to {ends[1]} of {ends[2]} to {ends[3]}"
     )

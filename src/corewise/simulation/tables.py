@@ -20,7 +20,7 @@ from corewise.policies.base import BoundPolicy, tabulate
 
 __all__ = ["Tables", "Visits"]
 
-_FIRST_CAPACITY = (63, 23, 11, 7)
+_FIRST_CAPACITY = (63, 23, 11, 7, 5, 4, 3, 3, 2)
 """The first capacity for one, two, … classes: about the range of a moderate load, and quick to tabulate."""
 
 
