@@ -132,7 +132,8 @@ def totals_possible(rows: list[Row], pool: float) -> bool:
     for r, (_, kind, i, _, cores) in enumerate(rows):
         if not all(math.isfinite(x) and x >= 0 for x in cores) or math.fsum(cores) > limit_of(pool):
             return False
-        if any(x > 0 and n == 0 for x, n in zip(cores, counts[r], strict=True)):
+        opening = kind in (Event.START, Event.PRESENT)
+        if not opening and any(x > 0 and n == 0 for x, n in zip(cores, counts[r], strict=True)):
             return False
         if kind == Event.DEPARTURE and rows[r - 1][4][i] == 0:
             return False

@@ -97,9 +97,9 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     # On no data at all: it finds what is wrong with the question, before the time is spent on reading.
     nothing = Statistics.empty(known.names)
     estimate_curves(nothing, known, family=family, unknown_size_rates=free, level=confidence)
-    require_target(save)
+    require_target(save, system, events)
     for file in (plot, residuals):
-        require_figure(file, known.names)
+        require_figure(file, known.names, system, events)
     began = perf_counter()
     with waiting(f"Reading {events} ..."):
         log = load_events(events, known, lenient=lenient)
@@ -151,6 +151,14 @@ def _chosen(names: list[str], system: System) -> list[str]:
     return system.names if "all" in names and "all" not in system.names else names
 
 
+def _warning(log: EventLog) -> str:
+    """Return what skipping rows may have done."""
+    return (
+        f"a job whose departure was skipped is taken to stay, and to share the cores, until the end "
+        f"({int(log.path.counts[-1].sum()):,} jobs are there at the end): estimates may be far off"
+    )
+
+
 # --- for machines -----------------------------------------------------------------------------
 
 
@@ -160,6 +168,7 @@ def _about(log: EventLog, level: float) -> dict[str, object]:
         "rows": log.rows,
         "skipped": log.skipped,
         "skipped_reasons": list(log.reasons),
+        "warning": _warning(log) if log.skipped else None,
         "arrivals": log.path.arrivals,
         "departures": log.path.departures,
         "time": log.path.duration,
@@ -207,6 +216,7 @@ def _print_log(file: Path, log: EventLog, seconds: float) -> None:
         facts += [("", reason) for reason in log.reasons]
         if log.skipped > len(log.reasons):
             facts.append(("", f"and {log.skipped - len(log.reasons):,} more"))
+        facts.append(("warning", _warning(log)))
     print_facts(str(file), facts)
 
 

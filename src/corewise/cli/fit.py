@@ -71,7 +71,7 @@ def fit(
         raise InvalidInput("give --throughput or --time, not both")
     table = _selected(_read_table(curve), where or [])
     pairs = _pairs(table, *_columns(table, cores, throughput, time), timed=time is not None, weak=weak)
-    require_figure(plot, ())
+    require_figure(plot, (), curve)
     from corewise.estimation.measured import fit_curve
 
     try:
@@ -254,8 +254,11 @@ def _print_fit(path: str, result: CurveFit) -> None:
     z = result.cores
     source = "measured" if result.one_core_measured else "fitted, as none was measured"
     at, height = (corners[-1] for corners in result.majorant.corners)
+    chosen = "by the Bayesian information criterion (BIC)"
+    if not math.isfinite(result.candidates[0].criterion):
+        chosen = "undecided: every family has as many unknowns as there are measurements"
     facts = [
-        ("best family", f"{result.family}, by the Bayesian information criterion (BIC)"),
+        ("best family", f"{result.family}, {chosen}"),
         (
             "concave majorant",
             f"speed-up {height:.4g} from {at:g} cores on, over {result.one_core:.4g} at one core ({source})",

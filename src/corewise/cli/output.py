@@ -177,10 +177,12 @@ def parse_capacity(text: str | None) -> int | list[int] | None:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
-def require_target(path: Path | None) -> None:
-    """Refuse a file that could not be written, before the time is spent on what goes into it."""
+def require_target(path: Path | None, *inputs: str | Path) -> None:
+    """Refuse a file that cannot or must not be written, before the time is spent on what goes into it."""
     if path is None:
         return
+    if path.exists() and any(Path(name).exists() and path.samefile(name) for name in inputs):
+        raise InvalidFile(f"{path}: is read by this command, and would be overwritten")
     if path.is_dir():
         raise InvalidFile(f"{path}: cannot be written: is a directory")
     if not path.parent.is_dir():
@@ -189,13 +191,13 @@ def require_target(path: Path | None) -> None:
         raise InvalidFile(f"{path}: cannot be written: permission denied")
 
 
-def require_figure(path: Path | None, names: Sequence[str]) -> None:
+def require_figure(path: Path | None, names: Sequence[str], *inputs: str | Path) -> None:
     """Refuse a figure that could not be drawn or written, before the time is spent on what it shows."""
     if path is None:
         return
     from corewise.plots.style import require_few_classes, require_format, require_matplotlib
 
-    require_target(path)
+    require_target(path, *inputs)
     require_matplotlib()
     require_format(path)
     require_few_classes(names)

@@ -89,8 +89,8 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         raise InvalidInput("--per-job says how to write --events: give both")
     if task.record and task.replications > 1:
         raise InvalidInput(f"--events and --plot are of one run, got --replications {task.replications}")
-    require_target(events)
-    require_figure(plot, problem.names)
+    require_target(events, system)
+    require_figure(plot, problem.names, system)
     task.check_memory(problem)
     with waiting(f"Preparing {policy} ..."):
         rule = policies.parse_policy(policy, problem)

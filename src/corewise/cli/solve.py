@@ -60,8 +60,8 @@ def solve(
 
     problem = load_system(system)
     box = parse_capacity(capacity)
-    require_target(save)
-    require_target(plot)
+    require_target(save, system)
+    require_target(plot, system)
     if plot:
         from corewise.plots.policy import require_two_classes
         from corewise.plots.style import require_format, require_matplotlib

@@ -198,11 +198,13 @@ def _totals_fault(kind: int, i: int, cores: Floats, limit: float, jobs: Ints, he
         total += cores[k]
     if total > limit:
         return TOO_MANY
+    if kind in (START, PRESENT):
+        return NONE  # jobs that are there from the start come one by one: only what they end with counts
     for k in range(jobs.size):
         here = jobs[k]
         if k == i and kind == DEPARTURE:
             here -= 1
-        elif k == i and kind in (ARRIVAL, PRESENT):
+        elif k == i and kind == ARRIVAL:
             here += 1
         if here == 0 and cores[k] != 0.0:
             return HOLDS_ON

@@ -96,6 +96,7 @@ class Header:
         if missing:
             raise InvalidInput(
                 f"the header must name the columns {','.join(needed)}, and has no {', '.join(missing)}"
+                f"{_hint(line, columns, missing)}"
             )
         for column in columns:
             if columns.count(column) > 1:
@@ -243,7 +244,7 @@ def _numbers_or_nothing(texts: list[str]) -> Array | None:
     if max(map(len, texts)) == _NUMBER_WIDTH:
         return None
     try:
-        numbers = np.array([float(text) if text else math.nan for text in texts])
+        numbers = np.array([float(text.replace("_", "x")) if text else math.nan for text in texts])
     except ValueError:
         return None
     return numbers if np.count_nonzero(~np.isfinite(numbers)) == texts.count("") else None
@@ -256,7 +257,8 @@ def parse_line(line: str, header: Header, labels: Labels) -> Row:
     """Return one row; `InvalidInput` says what is wrong with it."""
     texts = [text.strip() for text in _fields(line)]
     if len(texts) != len(header.columns):
-        raise InvalidInput(f"{len(texts)} fields, and the header has {len(header.columns)}")
+        fields_seen = "1 field" if len(texts) == 1 else f"{len(texts)} fields"
+        raise InvalidInput(f"{fields_seen}, and the header has {len(header.columns)}")
     fields = dict(zip(header.columns, texts, strict=True))
     time = _number(fields["time"], "time")
     kind, name = fields["event"], fields["class"]
@@ -274,6 +276,15 @@ def parse_line(line: str, header: Header, labels: Labels) -> Row:
     return time, EVENTS[kind], job_class, labels.code(fields["job"]), cores
 
 
+def _hint(line: str, columns: Sequence[str], missing: Sequence[str]) -> str:
+    """Return what is likely to be wrong with a header."""
+    if "," not in line and (mark := next((mark for mark in ";\t" if mark in line), "")):
+        return f"; fields seem to be separated by {mark!r}, and must be by ','"
+    if {column.lower() for column in columns} & set(missing):
+        return "; names are in lower case"
+    return ""
+
+
 def _fields(line: str) -> list[str]:
     try:
         return next(csv.reader([line], strict=True), [])
@@ -283,9 +294,10 @@ def _fields(line: str) -> list[str]:
 
 def _number(text: str, what: str) -> float:
     try:
-        number = float(text)
+        number = float(text.replace("_", "x"))  # Python would read 3_0 as 30
     except ValueError:
-        raise InvalidInput(f"{what} {_short(text)} is not a number") from None
+        dated = "; times are numbers, in the unit of the rates" if what == "time" and text.strip() else ""
+        raise InvalidInput(f"{what} {_short(text)} is not a number{dated}") from None
     if not math.isfinite(number):
         raise InvalidInput(f"{what} {_short(text)} is not finite")
     return number

@@ -14,6 +14,7 @@ Paper: section 3.1, what the controller sees.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,6 +100,8 @@ class Path:
         if row >= 0:
             what, why = in_words(columns, row, Fault(faults[row]))
             raise InvalidInput(f"row {row} ({what}): {why}")
+        if not math.isfinite(float(time[-1]) - float(time[0])):
+            raise InvalidInput(f"times from {time[0]:g} to {time[-1]:g} are too far apart")
 
     def __str__(self) -> str:
         """Return what was seen in one line."""

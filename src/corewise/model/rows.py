@@ -67,8 +67,8 @@ _REASONS = {
     Fault.TWICE: "the job is present already",
     Fault.OTHER_CLASS: "the job belongs to another class",
     Fault.NEGATIVE: "it needs cores that are finite and not negative",
-    Fault.TOO_MANY: "the cores held sum to more than the pool",
-    Fault.HOLDS_ON: "cores are held by a job that has left, or by a class without jobs",
+    Fault.TOO_MANY: "the cores held at this time sum to more than the pool",
+    Fault.HOLDS_ON: "cores are held by a job that has left",
     Fault.NO_CORES: "the job leaves although it held no cores",
     Fault.LATE_START: "only the first row can be a start",
     Fault.LATE_PRESENT: "jobs present at the start must follow it at once",
@@ -139,6 +139,9 @@ def in_words(columns: Columns, row: int, fault: Fault, job: str | None = None) -
     if columns.job_class[row] != NOBODY:
         what += f" of class {columns.names[columns.job_class[row]]!r}"
     why = fault.reason
+    if fault == Fault.HOLDS_ON:
+        per_job = columns.cores.ndim == 1
+        why += " (leave the field empty)" if per_job else " (a class without jobs holds none)"
     if fault == Fault.TOO_MANY:
         why += f" of {columns.pool:g}"
     if fault in (Fault.NEGATIVE, Fault.TOO_MANY, Fault.HOLDS_ON):

@@ -23,6 +23,9 @@ __all__ = ["Tables", "Visits"]
 _FIRST_CAPACITY = (63, 23, 11, 7, 5, 4, 3, 3, 2)
 """The first capacity for one, two, … classes: about the range of a moderate load, and quick to tabulate."""
 
+_MOST_STATES = 2**24
+"""A path that needs more is of many classes, or not stable: making tables would take longer than walking."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tables:
@@ -59,13 +62,15 @@ class Tables:
             return cls.over(system, policy, tuple(max(least, n + n // 2 + 2) for n in start))
         except BoxTooLarge:
             raise BoxTooLarge(
-                f"the tables for a start with {list(start)} jobs do not fit in memory"
+                f"{list(start)} jobs at the start need tables of over {_MOST_STATES:,} states"
             ) from None
 
     @classmethod
     def over(cls, system: System, policy: BoundPolicy, capacity: tuple[int, ...]) -> Tables:
         """Return tables over a box."""
         space = StateSpace.of(capacity, len(capacity))
+        if space.size > _MOST_STATES:
+            raise BoxTooLarge(f"{space.size:,} states are more than a simulation tabulates, {_MOST_STATES:,}")
         cores = tabulate(policy, space)
         thresholds, holding = _chain(system, space, cores)
         return cls(system, policy, space, cores, thresholds, holding)
@@ -83,8 +88,8 @@ class Tables:
             return Tables.over(self.system, self.policy, wider)
         except BoxTooLarge:
             raise BoxTooLarge(
-                f"the simulation came to {list(counts)} jobs, and its tables outgrow the memory; is the "
-                f"system stable under {self.policy.name}?"
+                f"the simulation came to {list(counts)} jobs, and needs over {_MOST_STATES:,} "
+                f"states; is the system stable under {self.policy.name}?"
             ) from None
 
     @property
