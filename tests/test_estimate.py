@@ -22,8 +22,8 @@ BY_FAMILY = pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.fam
 
 
 def table_of(widths: Any, departures: Any, job_time: Any, arrivals: int = 5) -> ClassStatistics:
-    columns = (np.array(column, dtype=np.float64) for column in (widths, departures, job_time))
-    return ClassStatistics(arrivals, *columns)
+    at, left, spent = (np.array(column, dtype=np.float64) for column in (widths, departures, job_time))
+    return ClassStatistics(arrivals, at, left, spent)
 
 
 def drawn_table(curve: cw.SpeedUp, size_rate: float, seed: int, scale: float = 40.0) -> ClassStatistics:

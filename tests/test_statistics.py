@@ -335,7 +335,8 @@ def test_few_widths_are_not_condensed() -> None:
     widths = np.sort(rng.uniform(0.1, 64.0, MOST_WIDTHS))
     entries = raw(rng, widths)
     for order in (slice(None), slice(None, None, -1)):
-        seen = cw.ClassStatistics.gathered(5, *(column[order] for column in entries[1:]))
+        at, left, spent = (column[order] for column in entries[1:])
+        seen = cw.ClassStatistics.gathered(5, at, left, spent)
         assert [c.tolist() for c in columns_of(seen)] == [c.tolist() for c in entries[1:]]
 
 

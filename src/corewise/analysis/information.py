@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from corewise.analysis.performance import stationary_chain
 from corewise.errors import InvalidInput
 from corewise.model import checks
+from corewise.model.frozen import FrozenMapping
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind, tabulate
@@ -88,4 +88,4 @@ def fisher_information(
         table[job_class.name] = Information(
             job_class.name, tuple(job_class.speedup.parameters), per_time, per_time / throughput
         )
-    return MappingProxyType(table)
+    return FrozenMapping(table)

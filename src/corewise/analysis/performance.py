@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from corewise.analysis.box import edge_probabilities, first_guess, fitted_box
 from corewise.analysis.chain import Chain
+from corewise.model.frozen import FrozenMapping
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
@@ -145,7 +145,7 @@ def performance_of(chain: Chain, name: str, held: Array, *, blocking: bool) -> P
         beyond=_edge_probability(grid),
         capacity=space.capacity,
         blocking=blocking,
-        classes=MappingProxyType(rows),
+        classes=FrozenMapping(rows),
     )
 
 

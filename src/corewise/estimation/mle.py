@@ -12,7 +12,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.rates import Quantity, poisson_rate, share_of
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.model import checks
+from corewise.model.frozen import FrozenMapping
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
 from corewise.model.statistics import ClassStatistics, Statistics
 from corewise.model.system import JobClass, System, require_system
@@ -113,7 +113,7 @@ def estimate(
         found[job_class.name] = _estimate_class(
             job_class.name, seen, _families(family, job_class), size_rate, confidence
         )
-    return Estimates(MappingProxyType(found))
+    return Estimates(FrozenMapping(found))
 
 
 def _names(chosen: bool | Collection[str], system: System) -> set[str]:
@@ -280,4 +280,4 @@ def _drop(level: float) -> float:
 
 
 def _frozen(names: Sequence[str], values: Sequence[T]) -> Mapping[str, T]:
-    return MappingProxyType(dict(zip(names, values, strict=True)))
+    return FrozenMapping(dict(zip(names, values, strict=True)))

@@ -22,13 +22,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimates
+from corewise.model.frozen import FrozenMapping
 from corewise.model.path import NOBODY, Event, Path
 from corewise.model.rows import dense
 from corewise.model.speedup import Array
@@ -111,8 +111,8 @@ def goodness_of_fit(
         values = _residuals(path, i, job_class)
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
-        verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, MappingProxyType(p_values), together)
-    return MappingProxyType(verdicts)
+        verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, FrozenMapping(p_values), together)
+    return FrozenMapping(verdicts)
 
 
 def _residuals(path: Path, i: int, job_class: JobClass) -> Array:

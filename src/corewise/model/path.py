@@ -18,7 +18,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
 from corewise.model import _kernels, checks
+from corewise.model.frozen import FrozenMapping
 from corewise.model.rows import NOBODY, Columns, Event, Fault, dense, find_faults, in_words
 from corewise.model.speedup import Array
 
@@ -167,7 +167,7 @@ class Path:
         for i, name in enumerate(self.names):
             times[name] = spent[seen & (self.job_class[leaves] == i)]
             times[name].setflags(write=False)
-        return MappingProxyType(times)
+        return FrozenMapping(times)
 
     def split(self) -> Path:
         """Return the path in the per-job form.

@@ -10,8 +10,8 @@ These tables add over windows, whatever policy was in force, and they are all th
 Their size is bounded. When a class has been seen at more than `MOST_WIDTHS` widths, each entry is shared out
 between the two nearest nodes of a fixed grid, z = 2^(j/128), so that Σ D, Σ W, Σ z D and Σ z W stay what they
 are: what is linear in z is kept exactly, so up to one core nothing is lost, and above it the error of log s
-is of second order, below 4e-6 · max |d² log s / d(log z)²|. The grid is fixed, so tables still add in any
-order.
+is of second order, below 4e-6 · max |z² d² log s/dz²| per departure. The grid is fixed, so tables still add
+in any order.
 
 Paper: the sums of equation (3.5), grouped by z.
 """
@@ -36,7 +36,7 @@ __all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics"]
 MOST_WIDTHS = 4096
 """How many different widths a class may have before they are condensed."""
 
-_FINEST = 128  # nodes of the grid per factor of two
+_FINEST = 128  # nodes of the grid per factor of two; twice as many stands for no grid
 _SLOTS = 4 * MOST_WIDTHS
 
 
@@ -54,12 +54,15 @@ class ClassStatistics:
         D, the jobs that left at each width; fractions where widths were condensed.
     job_time : ndarray
         W, the time that jobs spent at each width.
+    per_octave : int
+        How many nodes of the grid there are per factor of two, if widths were condensed to it: at most 128.
     """
 
     arrivals: int
     widths: Array
     departures: Array
     job_time: Array
+    per_octave: int = 2 * _FINEST
 
     def __post_init__(self) -> None:
         for column in (self.widths, self.departures, self.job_time):
@@ -71,26 +74,42 @@ class ClassStatistics:
         return round(float(self.departures.sum()))
 
     @classmethod
-    def gathered(cls, arrivals: int, widths: Array, departures: Array, job_time: Array) -> ClassStatistics:
-        """Return the table of entries in any order, equal widths added up, condensed if they are many."""
+    def gathered(
+        cls,
+        arrivals: int,
+        widths: Array,
+        departures: Array,
+        job_time: Array,
+        per_octave: int = 2 * _FINEST,
+    ) -> ClassStatistics:
+        """Return the table of entries in any order: equal widths added up, condensed if they are many."""
         at, inverse = np.unique(widths, return_inverse=True)
         left: Array = np.bincount(inverse, departures, at.size).astype(np.float64)
         spent: Array = np.bincount(inverse, job_time, at.size).astype(np.float64)
-        per_octave = _FINEST
-        while at.size > MOST_WIDTHS and per_octave:
+        at, left, spent = _seen(at, left, spent)
+        if per_octave <= _FINEST:
             at, left, spent = _condensed(at, left, spent, per_octave)
+        while at.size > MOST_WIDTHS and per_octave > 1:
             per_octave //= 2
-        return cls(arrivals, at, left, spent)
+            at, left, spent = _condensed(at, left, spent, per_octave)
+        return cls(arrivals, at, left, spent, per_octave)
 
     @classmethod
     def total(cls, parts: Sequence[ClassStatistics]) -> ClassStatistics:
-        """Return what was seen in all observations together."""
+        """Return what was seen in all observations together; if one is condensed, all are, as much as it."""
         return cls.gathered(
             sum(part.arrivals for part in parts),
             np.concatenate([part.widths for part in parts]),
             np.concatenate([part.departures for part in parts]),
             np.concatenate([part.job_time for part in parts]),
+            min(part.per_octave for part in parts),
         )
+
+
+def _seen(widths: Array, departures: Array, job_time: Array) -> tuple[Array, Array, Array]:
+    """Return the entries that are not empty."""
+    seen = (departures > 0.0) | (job_time > 0.0)
+    return widths[seen], departures[seen], job_time[seen]
 
 
 def _condensed(
@@ -108,7 +127,7 @@ def _condensed(
         parts = np.concatenate([(1.0 - upper) * amounts[~idle], upper * amounts[~idle]])
         return np.concatenate([amounts[idle], np.bincount(place, parts, nodes.size)])
 
-    return np.concatenate([widths[idle], nodes]), shared(departures), shared(job_time)
+    return _seen(np.concatenate([widths[idle], nodes]), shared(departures), shared(job_time))
 
 
 def _entries_by_class(path: Path) -> Iterator[tuple[int, Array]]:
@@ -174,7 +193,14 @@ class Statistics:
     @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
         """Return the statistics of several observations of the same classes together."""
+        if not parts:
+            raise InvalidInput("the total of no statistics has no classes; use Statistics.empty(names)")
         names = parts[0].names
+        for part in parts:
+            if part.names != names:
+                raise InvalidInput(
+                    f"statistics of classes {', '.join(names)} and {', '.join(part.names)} do not add"
+                )
         tables = [ClassStatistics.total(seen) for seen in zip(*(part.classes for part in parts), strict=True)]
         return cls(names, math.fsum(part.time for part in parts), tuple(tables))
 
@@ -271,10 +297,6 @@ class Statistics:
         """Return the statistics of both observations together."""
         if not isinstance(other, Statistics):
             return NotImplemented
-        if self.names != other.names:
-            raise InvalidInput(
-                f"statistics of classes {', '.join(self.names)} and {', '.join(other.names)} do not add"
-            )
         return Statistics.total([self, other])
 
     def __getitem__(self, name: str) -> ClassStatistics:

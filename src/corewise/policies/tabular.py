@@ -119,6 +119,10 @@ class Tabular:
 
         return BoundPolicy(self.system, self.name, rule)
 
+    def __reduce__(self) -> tuple[type[Tabular], tuple[System, Array, bool, str]]:
+        """Return what to send to another process: not the rule outside the table, which is made there."""
+        return Tabular, (self.system, self.cores, self.whole_cores, self.label)
+
     def save(self, path: str | Path) -> None:
         """Write the policy and the system it was made for to a file."""
         about = {

@@ -14,12 +14,12 @@ from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, as_
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Event
-from types import MappingProxyType
 
 import numpy as np
 
 from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.model import checks
+from corewise.model.frozen import FrozenMapping
 from corewise.model.speedup import Array
 from corewise.model.statistics import Statistics
 from corewise.model.system import System
@@ -153,9 +153,11 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     """
     count = checks.count(n, "n")
     window = Window.of(departures, time)
+    if isinstance(percentiles, str) or not isinstance(percentiles, Collection):
+        raise InvalidInput(f"percentiles must be a list such as [50, 95], got {percentiles!r}")
     wanted = tuple(checks.within(percent, 0.0, 100.0, "percentile") for percent in percentiles)
-    job = _Job(system, policy, window, start_state(start, system), wanted)
     bind(policy, system)
+    job = _Job(system, policy, window, start_state(start, system), wanted)
     try:
         streams = random_generator(rng).spawn(count)
     except TypeError:
@@ -273,5 +275,5 @@ def _summary(outcomes: Sequence[_Outcome], percents: Sequence[float]) -> Replica
         interval=ratio_interval(jobs * spans, spans),
         events=sum(run.events for run in runs),
         departures=sum(run.departures for run in runs),
-        classes=MappingProxyType(rows),
+        classes=FrozenMapping(rows),
     )

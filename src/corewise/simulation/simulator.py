@@ -19,13 +19,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
 from corewise.model import checks
+from corewise.model.frozen import FrozenMapping
 from corewise.model.path import Path
 from corewise.model.rates import uniformisation_constant
 from corewise.model.speedup import Array
@@ -50,6 +50,8 @@ __all__ = [
 
 _BATCHES = 20  # enough for Student's quantile to be near the normal one, few enough to be long
 _LEAST_DEPARTURES = 10 * _BATCHES  # with fewer a batch says nothing, and there is no interval
+
+_MOST_DEPARTURES = 10**18  # what 64 bits can count
 
 Progress = Callable[[float], object]
 """Called now and then with the share of the work that is done."""
@@ -198,7 +200,9 @@ class Window:
                 f"give either departures or time, got departures={departures!r}, time={time!r}"
             )
         if departures is not None:
-            return cls(checks.count(departures, "departures"), None)
+            count = checks.count(departures, "departures")
+            checks.within(count, 1, _MOST_DEPARTURES, "departures")
+            return cls(count, None)
         return cls(None, checks.positive(time, "time"))
 
     def walk(self, walk: Walk, batches: int, progress: Progress | None) -> None:
@@ -254,7 +258,7 @@ def run_of(walk: Walk) -> Run:
         departures=departures,
         time=duration,
         state=state,
-        classes=MappingProxyType(rows),
+        classes=FrozenMapping(rows),
         visited=counts,
         times=times,
     )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.errors import BoxTooLarge
+from corewise.model import space as boxes
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
@@ -23,7 +24,7 @@ __all__ = ["Tables", "Visits"]
 _FIRST_CAPACITY = (63, 23, 11, 7, 5, 4, 3, 3, 2)
 """The first capacity for one, two, … classes: about the range of a moderate load, and quick to tabulate."""
 
-_MOST_STATES = 2**24
+_MOST_STATES = 2**22
 """A path that needs more is of many classes, or not stable: making tables would take longer than walking."""
 
 
@@ -62,15 +63,16 @@ class Tables:
             return cls.over(system, policy, tuple(max(least, n + n // 2 + 2) for n in start))
         except BoxTooLarge:
             raise BoxTooLarge(
-                f"{list(start)} jobs at the start need tables of over {_MOST_STATES:,} states"
+                f"{list(start)} jobs at the start need larger tables than there is room for"
             ) from None
 
     @classmethod
     def over(cls, system: System, policy: BoundPolicy, capacity: tuple[int, ...]) -> Tables:
         """Return tables over a box."""
         space = StateSpace.of(capacity, len(capacity))
-        if space.size > _MOST_STATES:
-            raise BoxTooLarge(f"{space.size:,} states are more than a simulation tabulates, {_MOST_STATES:,}")
+        per_state = 8 * (20 * len(capacity) + 12)  # with the smaller tables that these are to replace
+        if space.size > min(_MOST_STATES, boxes.available_memory() // per_state):
+            raise BoxTooLarge(f"a simulation does not tabulate {space.size:,} states")
         cores = tabulate(policy, space)
         thresholds, holding = _chain(system, space, cores)
         return cls(system, policy, space, cores, thresholds, holding)
@@ -88,8 +90,8 @@ class Tables:
             return Tables.over(self.system, self.policy, wider)
         except BoxTooLarge:
             raise BoxTooLarge(
-                f"the simulation came to {list(counts)} jobs, and needs over {_MOST_STATES:,} "
-                f"states; is the system stable under {self.policy.name}?"
+                f"the simulation came to {list(counts)} jobs, and needs larger tables than "
+                f"there is room for; is the system stable under {self.policy.name}?"
             ) from None
 
     @property
