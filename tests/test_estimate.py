@@ -370,3 +370,34 @@ def test_two_parameters_have_no_single_value() -> None:
     found = cw.estimate(one_class(drawn_table(cw.Usl(0.1, 0.01), 1.0, 6)), system_of(cw.Usl(0.5, 0.1)))["a"]
     with pytest.raises(cw.InvalidInput, match="it has sigma, kappa"):
         _ = found.value
+
+
+def test_the_profile_may_leave_one_ridge_for_another() -> None:
+    """The interval of σ reaches to where the best κ is 0, far from the estimate."""
+    table = table_of([1.37, 6.22, 9.58], [2.0, 9.0, 35.0], [1.129, 4.581, 26.831])
+    found = cw.estimate(one_class(table), system_of(cw.Usl(0.5, 0.5)))["a"]
+    likelihood, drop = Likelihood(table, cw.Usl(0.5, 0.5), 1.0), 0.5 * stats.chi2.ppf(0.95, 1)
+    high = found.intervals["sigma"][1]
+    assert _best_over(likelihood, 0, high) == pytest.approx(found.log_likelihood - drop, abs=1e-4)
+    beyond = np.linspace(high + 1e-3, 1.0, 20).tolist()
+    assert all(_best_over(likelihood, 0, sigma) < found.log_likelihood - drop for sigma in beyond)
+
+
+def test_beyond_its_peak_a_curve_cannot_be_told_from_a_size_rate() -> None:
+    table = table_of([5.94, 8.943, 9.783, 37.497], [41.0, 41.0, 41.0, 46.0], [34.18, 48.6, 29.06, 106.7])
+    found = cw.estimate(one_class(table), system_of(cw.Usl(0.5, 0.1)), unknown_size_rates=True)["a"]
+    assert not found.informative
+    assert "cannot be told apart" in found.note
+
+
+def test_results_can_be_compared_and_sent() -> None:
+    import pickle
+
+    system = cw.load_system("paper:1")
+    run = cw.simulate(system, cw.Equi(), departures=300, rng=1)
+    found = cw.estimate(run.statistics, system)
+    assert found == dict(found)
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert pickle.loads(pickle.dumps(run)).classes == run.classes
+    with pytest.raises(ValueError, match="read-only"):
+        run.times[0] = 1.0

@@ -137,7 +137,7 @@ class Estimate:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimates(Mapping[str, Estimate]):
     """The estimates of all classes, by name."""
 

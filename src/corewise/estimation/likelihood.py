@@ -78,15 +78,16 @@ class Likelihood:
         weights m = μ W s, Σ m r r' becomes Σ m (r − r̄)(r − r̄)', where r = ∂log s/∂θ.
         """
         told, speed, gradient = self._above(parameters)
-        ratio = gradient / speed[:, None]
         rate = self.best_size_rate(parameters)
         weight = rate * self.table.job_time[told] * speed
-        information = np.einsum("k,ki,kj->ij", weight, ratio, ratio)
-        if self.size_rate is None:
-            whole = rate * float(self.table.job_time @ self.curve(parameters).rate(self.table.widths))
-            total = weight @ ratio
-            information -= np.outer(total, total) / whole
-        return np.asarray(information)
+        ratio = gradient / speed[:, None]
+        if self.size_rate is not None:
+            return np.asarray(np.einsum("k,ki,kj->ij", weight, ratio, ratio))
+        slow = ~told
+        rest = rate * float(self.table.job_time[slow] @ self.table.widths[slow])  # s(z) = z: there r = 0
+        mean = weight @ ratio / (weight.sum() + rest)
+        information = np.einsum("k,ki,kj->ij", weight, ratio - mean, ratio - mean)
+        return np.asarray(information + rest * np.outer(mean, mean))
 
     def observed_information(self, parameters: Array) -> Array:
         """Return −d²ℓ/dθ² by differences of the score, one-sided where a bound is near."""

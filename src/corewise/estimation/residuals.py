@@ -200,7 +200,7 @@ def _shape_test(table: ClassStatistics, job_class: JobClass, fitted: int) -> flo
             last = float(upto[k])
     if len(edges) < 2:
         return math.nan
-    edges[-1] = expected.size  # what is left over joins the last group
+    # What is left over joins the last group.
     observed, hoped = (np.add.reduceat(column, edges[:-1]) for column in (table.departures, expected))
     freedom = observed.size - fitted
     if freedom < 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from operator import itemgetter
 
@@ -155,13 +155,17 @@ class GeneralFit(Fit):
         from scipy.optimize import brentq
 
         best, last = float(self.parameters[i]), self.parameters
+        grid = _grid(self.likelihood)
+        grid[:, i] = best
+        grid = np.unique(grid, axis=0)
 
         @cache  # a root finder asks for the ends of its bracket again, and wants the same answer
         def excess(at: float) -> float:
             nonlocal last
-            starts = (self.parameters.copy(), last.copy())  # the profile may follow a ridge that bends
-            for start in starts:
-                start[i] = at
+            # The profile may follow a ridge that bends, or leave it for another.
+            points = np.vstack([self.parameters, last, grid])
+            points[:, i] = at
+            starts = (points[0], points[1], max(points[2:], key=self.likelihood.value))
             value, last = max((_climbed(self.likelihood, start, (i,)) for start in starts), key=itemgetter(0))
             return value - self.value + drop
 
@@ -212,9 +216,12 @@ def _climbed(likelihood: Likelihood, start: Array, held: tuple[int, ...]) -> tup
         ahead = here.copy()
         ahead[free] += np.linalg.solve(damped[np.ix_(free, free)], score[free])
         ahead = np.clip(ahead, low, high)
-        reached = likelihood.value(ahead)
+        step, reached = ahead - here, likelihood.value(ahead)
+        hoped = float(score @ step - 0.5 * step @ information @ step)
         if reached > value:
-            here, value, damping = ahead, reached, max(damping / 10.0, 1e-12)
+            # A step that gains far less than its model says has overshot: go on, but not as boldly.
+            damping = max(damping / 10.0, 1e-12) if reached - value > 0.25 * hoped else 10.0 * damping
+            here, value = ahead, reached
         elif damping > 1e12 or np.array_equal(ahead, here):
             break
         else:
@@ -230,8 +237,11 @@ def _blocked(parameters: Array, score: Array, low: Array, high: Array) -> NDArra
 def _rise(likelihood: Likelihood, parameters: Array) -> float:
     """Return how steeply ℓ still rises along a parameter that is free, in units of its standard error."""
     score, spread = likelihood.score(parameters), np.sqrt(np.diag(likelihood.information(parameters)))
+    known = replace(likelihood, size_rate=likelihood.best_size_rate(parameters))
+    # What a size rate makes up for is flat but for rounding.
+    noise = 1e-6 * np.sqrt(np.diag(known.information(parameters)))
     low, high = np.array(list(likelihood.family.bounds.values())).T
-    free = ~_blocked(parameters, score, low, high) & (spread > 0.0)
+    free = ~_blocked(parameters, score, low, high) & (spread > noise)
     return float(np.max(np.abs(score[free]) / spread[free], initial=0.0))
 
 

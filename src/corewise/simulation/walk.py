@@ -48,7 +48,7 @@ class State:
     def __post_init__(self) -> None:
         counts = tuple(checks.count(n, "jobs of a state", least=0) for n in self.counts)
         object.__setattr__(self, "counts", counts)
-        checks.finite(self.time, "time of a state")
+        object.__setattr__(self, "time", checks.finite(self.time, "time of a state"))
         if self.jobs and tuple(len(row) for row in self.jobs) != counts:
             raise InvalidInput(f"a state with {list(counts)} jobs cannot have the job numbers {self.jobs!r}")
 
