@@ -57,7 +57,7 @@ def test_the_clock_must_tell_events_apart() -> None:
 def test_a_regime_that_is_over_before_the_batch_is(window: dict[str, Any]) -> None:
     """No speed-up, perfect speed-up from 10 to 11, none again: the job-time in between is what it should be.
 
-    Jobs leave one by one at rate 1 each, or together at rate 20. The departures less the integral of their rate
+    Jobs leave one by one at rate 1 each, or together at rate 20. Departures less the integral of their rate
     are a martingale: 5 standard deviations have a false alarm of 6e-7. Control: no change at all.
     """
     changes = [cw.Change(10.0, "a", cw.Amdahl(1.0)), cw.Change(11.0, "a", cw.Amdahl(0.0))]
