@@ -327,3 +327,15 @@ def test_an_unstable_system_is_simulated_all_the_same() -> None:
     busy = cw.System(1.0, [replace(job, arrival_rate=3.0) for job in SYSTEM.classes])
     done = cw.replicate(busy, cw.Equi(), n=3, time=30.0, rng=1)
     assert all(sum(run.state.counts) > 50 for run in done.runs)
+
+
+def test_a_replication_without_a_job_of_a_class_does_not_spoil_its_percentiles() -> None:
+    """The rare class comes in about a third of the windows."""
+    jobs = [cw.JobClass("often", 1.0, 1.0, cw.Amdahl(0.5)), cw.JobClass("rarely", 0.01, 1.0, cw.Amdahl(0.5))]
+    found = cw.replicate(cw.System(4, jobs), cw.Equi(), n=60, departures=40, percentiles=[50], rng=3)
+    came = [run.classes["rarely"].departures for run in found.runs]
+    assert 0 in came
+    assert max(came) > 0
+    assert found.classes["rarely"].percentiles[0].value > 0.0
+    nobody = cw.replicate(cw.System(4, jobs), cw.Equi(), n=2, departures=1, percentiles=[50], rng=3)
+    assert math.isnan(nobody.classes["rarely"].percentiles[0].value)

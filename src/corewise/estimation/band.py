@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corewise.estimation.likelihood import Likelihood
+from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.rates import poisson_rate
 from corewise.model.speedup import Array
 from corewise.model.statistics import ClassStatistics
@@ -109,9 +109,7 @@ def speed_band(
     level : float
         The level of the band at each width.
     """
-    from scipy.special import chdtri
-
-    floor = likelihood.value(best) - 0.5 * float(chdtri(1, 1.0 - level))
+    floor = likelihood.value(best) - likely_drop(level)
     likely = [best, *(_farthest(likelihood, best, step, floor) for step in _steps(likelihood, best, lengths))]
     if best.size > 1:
         for width in np.geomspace(1.0, max(float(z.max()), 2.0), _PUSHED + 1)[1:]:
@@ -136,7 +134,7 @@ def _steps(likelihood: Likelihood, best: Array, lengths: Array) -> Array:
 
 def _farthest(likelihood: Likelihood, best: Array, step: Array, floor: float) -> Array:
     """Return how far one can go from the best parameters, within their bounds, while ℓ is above a floor."""
-    low, high = np.array(list(likelihood.family.bounds.values())).T
+    low, high = likelihood.bounds
 
     def at(distance: float) -> Array:
         return np.clip(best + distance * step, low, high)
@@ -158,7 +156,7 @@ def _pushed(
     """Return the parameters with ℓ above a floor that make s largest, or least, at a width."""
     from scipy.optimize import NonlinearConstraint, minimize
 
-    low, high = np.array(list(likelihood.family.bounds.values())).T
+    low, high = likelihood.bounds
     sign = -1.0 if up else 1.0
 
     def within(scaled: Array) -> Array:

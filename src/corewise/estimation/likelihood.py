@@ -17,6 +17,7 @@ Paper: equation (3.5) and section 3.2, grouped by width and with the censored ta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,15 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array, SpeedUp
 from corewise.model.statistics import ClassStatistics
 
-__all__ = ["Likelihood"]
+__all__ = ["Likelihood", "likely_drop"]
+
+
+@cache
+def likely_drop(level: float) -> float:
+    """Return how far below its maximum ℓ may be inside an interval: half a quantile of χ² with one degree."""
+    from scipy.special import chdtri
+
+    return 0.5 * float(chdtri(1, 1.0 - level))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +53,12 @@ class Likelihood:
     table: ClassStatistics
     family: SpeedUp
     size_rate: float | None
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and the largest value of each parameter."""
+        low, high = np.array(list(self.family.bounds.values())).T
+        return low, high
 
     def curve(self, parameters: Array) -> SpeedUp:
         """Return the curve with these parameters."""

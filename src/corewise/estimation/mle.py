@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TypeVar
 
 import numpy as np
 
 from corewise.errors import InvalidInput, nearest
 from corewise.estimation.estimates import Candidate, Estimate, Estimates
-from corewise.estimation.likelihood import Likelihood
+from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.rates import Quantity, poisson_rate, share_of
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.model import checks
@@ -155,7 +154,7 @@ def _estimate_class(
         return _nothing(name, seen, tried[0], reason)
     fits.sort(key=lambda fit: _bic(fit, seen.table))
     best = fits[0]
-    drop = _drop(level)
+    drop = likely_drop(level)
     names = list(best.likelihood.family.bounds)
     left_out = [curve.family for curve, reason in zip(tried, reasons, strict=True) if reason]
     return Estimate(
@@ -269,14 +268,6 @@ def _candidates(fits: Sequence[Fit], table: ClassStatistics) -> tuple[Candidate,
         )
         for fit, bic, weight in zip(fits, criteria, weights, strict=True)
     )
-
-
-@cache
-def _drop(level: float) -> float:
-    """Return how far below its maximum ℓ may be inside an interval: half a quantile of χ² with one degree."""
-    from scipy.special import chdtri
-
-    return 0.5 * float(chdtri(1, 1.0 - level))
 
 
 def _frozen(names: Sequence[str], values: Sequence[T]) -> Mapping[str, T]:

@@ -11,6 +11,7 @@ log-likelihood within χ²/2 of the best: profile likelihood.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -34,8 +35,7 @@ _ABSCISSAE: dict[int, Callable[[Array], Array]] = {
 }
 _Columns = tuple[int, Array, Array, Array]
 _STATIONARY = 1e-4
-"""The largest slope of ℓ at a maximum, in units of its standard error: far below what any interval can
-show."""
+"""The largest slope of ℓ at a maximum, in units of its standard error: far below what an interval shows."""
 _STILL = 1e-9
 """The slope, in the same units, at which the search rests."""
 _MOST_STEPS = 500
@@ -44,7 +44,7 @@ _FARTHEST = 1e6  # no parameter of a speed-up curve that is bounded below only m
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(ABC):
     """A maximum of the likelihood.
 
     Attributes
@@ -83,9 +83,9 @@ class Fit:
         ends = self.likelihood.family.bounds.values()
         return any(value in end for value, end in zip(self.parameters.tolist(), ends, strict=True))
 
+    @abstractmethod
     def interval(self, i: int, drop: float) -> tuple[float, float]:
         """Return the values of parameter i at which the profile of ℓ is at most `drop` below the maximum."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ def _climbed(likelihood: Likelihood, start: Array, held: tuple[int, ...]) -> tup
     Fisher scoring, θ ← θ + I⁻¹ ℓ', damped as by Levenberg and Marquardt until ℓ rises, within the bounds.
     Parameters at a bound that ℓ pushes against stay there for the step.
     """
-    low, high = np.array(list(likelihood.family.bounds.values())).T
+    low, high = likelihood.bounds
     here, value, damping = start, likelihood.value(start), 1e-3
     for _ in range(_MOST_STEPS):
         score, information = likelihood.score(here), likelihood.information(here)
@@ -240,7 +240,7 @@ def _rise(likelihood: Likelihood, parameters: Array) -> float:
     known = replace(likelihood, size_rate=likelihood.best_size_rate(parameters))
     # What a size rate makes up for is flat but for rounding.
     noise = 1e-6 * np.sqrt(np.diag(known.information(parameters)))
-    low, high = np.array(list(likelihood.family.bounds.values())).T
+    low, high = likelihood.bounds
     free = ~_blocked(parameters, score, low, high) & (spread > noise)
     return float(np.max(np.abs(score[free]) / spread[free], initial=0.0))
 

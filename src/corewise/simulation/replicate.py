@@ -50,7 +50,7 @@ class Percentile:
     percent : float
         Which, from 0 to 100.
     value : float
-        The mean of the replications' percentiles.
+        The mean of the replications' percentiles, over those in which a job of the class came and left.
     interval : tuple of float
         A 95 % confidence interval for it.
     """
@@ -248,6 +248,12 @@ def _collect(
     return [outcome for i in range(len(parts)) for outcome in done[i]]
 
 
+def _percentile(percent: float, found: Array) -> Percentile:
+    """Return the mean over the replications that saw a job of the class come and leave."""
+    seen = found[~np.isnan(found)]
+    return Percentile(percent, float(seen.mean()) if seen.size else math.nan, mean_interval(seen))
+
+
 def _summary(outcomes: Sequence[_Outcome], percents: Sequence[float]) -> Replications:
     runs = [run for run, _ in outcomes]
     within = np.array([found for _, found in outcomes])
@@ -263,10 +269,7 @@ def _summary(outcomes: Sequence[_Outcome], percents: Sequence[float]) -> Replica
             area / float(spans.sum()),
             ratio_interval(means * spans, spans),
             area / left if left else math.nan,
-            tuple(
-                Percentile(percent, float(within[:, i, q].mean()), mean_interval(within[:, i, q]))
-                for q, percent in enumerate(percents)
-            ),
+            tuple(_percentile(percent, within[:, i, q]) for q, percent in enumerate(percents)),
         )
     return Replications(
         policy=runs[0].policy,

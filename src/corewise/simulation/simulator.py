@@ -3,12 +3,10 @@ r"""Simulation: a random path of the system under a policy.
 Two engines, both exact, behind one function.
 
 - A window that ends on a *count* of departures needs no clock while it runs: the sequence of states is a
-  Markov
-  chain of its own (the jump chain), and given how often each state was left, the time spent in it is one
-  Gamma variable. No exponential variable is drawn per event.
+  Markov chain of its own (the jump chain), and given how often each state was left, the time spent in it is
+  one Gamma variable. No exponential variable is drawn per event.
 - A window that ends at a *time*, a recorded path, and curves that change need the clock: one exponential and
-  one
-  uniform variable an event.
+  one uniform variable an event.
 
 Nobody is ever blocked: tables grow with the path, and the path does not depend on them.
 """
