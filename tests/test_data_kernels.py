@@ -11,7 +11,7 @@ import pytest
 import corewise as cw
 from corewise.estimation import _kernels as likelihood_kernels
 from corewise.model import _kernels as row_kernels
-from corewise.model.statistics import _new_tables
+from corewise.model.tally import _new_tables
 from corewise.simulation import _kernels as walk_kernels
 from corewise.simulation.tables import Tables, Visits
 from tests.twins import not_compared, same

@@ -19,25 +19,21 @@ Paper: the sums of equation (3.5), grouped by z.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corewise.errors import InvalidInput, nearest
-from corewise.model import _kernels, checks
+from corewise.model import checks
 from corewise.model.path import Event, Path
-from corewise.model.rows import dense
 from corewise.model.speedup import Array
+from corewise.model.tally import MOST_WIDTHS, Tally
 
 __all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics"]
 
-MOST_WIDTHS = 4096
-"""How many different widths a class may have before they are condensed."""
-
 _FINEST = 128  # nodes of the grid per factor of two; twice as many stands for no grid
-_SLOTS = 4 * MOST_WIDTHS
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,42 +126,6 @@ def _condensed(
     return _seen(np.concatenate([widths[idle], nodes]), shared(departures), shared(job_time))
 
 
-def _entries_by_class(path: Path) -> Iterator[tuple[int, Array]]:
-    """Yield classes with entries of a path of class totals: rows are widths, departures, job-time."""
-    jobs, row = np.zeros(len(path.names), dtype=np.int64), 0
-    columns = (path.time, path.event, path.job_class, path.cores)
-    while row < path.time.size:
-        tables, used = _new_tables(len(path.names))
-        row = _kernels.tally_totals(*columns, row, jobs, tables, used, MOST_WIDTHS)
-        yield from _filled(tables)
-
-
-def _entries_by_job(path: Path) -> Iterator[tuple[int, Array]]:
-    """Yield classes with entries of a per-job path, and last those of the jobs that are still there."""
-    _, job = dense(path.job)
-    holding, row = np.full((3, int(job.max()) + 1), -1.0), 0
-    columns = (path.time, path.event, path.job_class, job, path.cores)
-    while row < path.time.size:
-        tables, used = _new_tables(len(path.names))
-        row = _kernels.tally_jobs(*columns, row, holding, tables, used, MOST_WIDTHS)
-        yield from _filled(tables)
-    for i in range(len(path.names)):
-        _, widths, since = holding[:, holding[0] == i]
-        yield i, np.stack([widths, np.zeros(widths.size), path.end - since])
-
-
-def _new_tables(classes: int) -> tuple[Array, NDArray[np.int64]]:
-    """Return an open hash table for each class, widths (NaN where free) first, and how full they are."""
-    tables = np.zeros((classes, 3, _SLOTS))
-    tables[:, 0] = np.nan
-    return tables, np.zeros(classes, dtype=np.int64)
-
-
-def _filled(tables: Array) -> Iterator[tuple[int, Array]]:
-    for i, table in enumerate(tables):
-        yield i, table[:, ~np.isnan(table[0])]
-
-
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """What was seen of every class in a stretch of observation; stretches add.
@@ -207,12 +167,22 @@ class Statistics:
     @classmethod
     def of(cls, path: Path) -> Statistics:
         """Return the statistics of a path; the open intervals at its end are included."""
-        arrived = path.job_class[path.event == Event.ARRIVAL]
+        return cls.of_rows(Tally(path), path.time.size)
+
+    @classmethod
+    def of_rows(cls, tally: Tally, end: int) -> Statistics:
+        """Return the statistics of the rows of a path from where its tally stands to before `end`.
+
+        The tally moves there. Windows of a path cut in this way add up to the whole.
+        """
+        path, began = tally.path, tally.time
+        rows = slice(tally.row, end)
+        arrived = path.job_class[rows][path.event[rows] == Event.ARRIVAL]
         arrivals = np.bincount(arrived, minlength=len(path.names)).tolist()
         classes = [ClassStatistics(count, np.empty(0), np.empty(0), np.empty(0)) for count in arrivals]
-        for i, entries in _entries_by_job(path) if path.per_job else _entries_by_class(path):
+        for i, entries in tally.count(end):
             classes[i] = ClassStatistics.total([classes[i], ClassStatistics.gathered(0, *entries)])
-        return cls(path.names, path.duration, tuple(classes))
+        return cls(path.names, tally.time - began, tuple(classes))
 
     @classmethod
     def of_states(

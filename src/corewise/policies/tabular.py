@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import struct
-import zipfile
-import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.errors import CorewiseError, InvalidFile, InvalidPolicy
-from corewise.model.files import read_bytes, system_from_mapping, system_to_mapping, write_bytes
+from corewise.errors import InvalidPolicy
+from corewise.model.archive import read_archive, usable, write_archive
+from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
@@ -26,23 +22,7 @@ from corewise.policies.whole import WholeCores
 __all__ = ["Tabular"]
 
 _FORMAT = "corewise policy 1"
-
-# What reading an archive can raise when its bytes are changed at will.
-_DAMAGE = (
-    CorewiseError,
-    ArithmeticError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_WHAT = "saved policy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,31 +106,21 @@ class Tabular:
     def save(self, path: str | Path) -> None:
         """Write the policy and the system it was made for to a file."""
         about = {
-            "format": _FORMAT,
             "label": self.label,
             "whole_cores": self.whole_cores,
             "system": system_to_mapping(self.system),
         }
-        stream = io.BytesIO()
-        np.savez_compressed(stream, about=np.array(json.dumps(about)), cores=self.cores)
-        write_bytes(path, stream.getvalue())
+        write_archive(path, _FORMAT, about, {"cores": self.cores})
 
     @classmethod
     def load(cls, path: str | Path) -> Tabular:
         """Read a policy written by `save`."""
-        content = read_bytes(path)
-        if not zipfile.is_zipfile(io.BytesIO(content)):
-            raise InvalidFile(f"{path} is not a saved policy")
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                cores = file["cores"].astype(np.float64, casting="safe")
-            if about["format"] != _FORMAT:
-                raise InvalidFile(f"{path} has the format {about['format']!r}, not {_FORMAT!r}")
+        about, arrays = read_archive(path, _FORMAT, _WHAT)
+        with usable(path, _WHAT):
+            system, cores = system_from_mapping(about["system"]), arrays["cores"]
             return cls(
-                system_from_mapping(about["system"]), cores, bool(about["whole_cores"]), str(about["label"])
+                system,
+                cores.astype(np.float64, casting="safe"),
+                bool(about["whole_cores"]),
+                str(about["label"]),
             )
-        except InvalidFile:
-            raise
-        except _DAMAGE as error:
-            raise InvalidFile(f"{path} is not a usable policy: {error}") from None

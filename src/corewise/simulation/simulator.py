@@ -217,14 +217,16 @@ class Window:
         walk.run_departures([high - low for low, high in pairwise(edges)], progress)
 
 
-def first_tables(system: System, policy: BoundPolicy, start: State) -> Tables:
-    """Return the tables to start a walk with."""
+def first_tables(
+    system: System, policy: BoundPolicy, start: State, least: tuple[int, ...] | None = None
+) -> Tables:
+    """Return the tables to start a walk with, over a box of at least a given capacity."""
     system.require_scale()
     if np.spacing(abs(start.time)) * uniformisation_constant(system) > 1e-4:
         raise InvalidInput(
             f"the clock cannot start at {start.time!r}: events would be too close to tell apart"
         )
-    return Tables.of(system.at(start.time), policy, start.counts)
+    return Tables.of(system.at(start.time), policy, start.counts, least)
 
 
 def run_of(walk: Walk) -> Run:

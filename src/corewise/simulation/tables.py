@@ -56,11 +56,18 @@ class Tables:
     holding: Array
 
     @classmethod
-    def of(cls, system: System, policy: BoundPolicy, start: tuple[int, ...]) -> Tables:
-        """Return tables over a first box around a state."""
-        least = _FIRST_CAPACITY[min(len(start), len(_FIRST_CAPACITY)) - 1]
+    def of(
+        cls,
+        system: System,
+        policy: BoundPolicy,
+        start: tuple[int, ...],
+        least: tuple[int, ...] | None = None,
+    ) -> Tables:
+        """Return tables over a first box around a state, of at least the capacity given or a usual one."""
+        usual = least or (_FIRST_CAPACITY[min(len(start), len(_FIRST_CAPACITY)) - 1],) * len(start)
         try:
-            return cls.over(system, policy, tuple(max(least, n + n // 2 + 2) for n in start))
+            around = zip(usual, start, strict=True)
+            return cls.over(system, policy, tuple(max(most, n + n // 2 + 2) for most, n in around))
         except BoxTooLarge:
             raise BoxTooLarge(
                 f"{list(start)} jobs at the start need larger tables than there is room for"

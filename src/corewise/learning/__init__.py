@@ -1,0 +1,1 @@
+"""The loop: run, estimate, solve, adopt, again.  Paper: section 5."""

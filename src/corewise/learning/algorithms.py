@@ -1,0 +1,167 @@
+"""The paper's algorithms: a schedule, a memory, and what to do with the estimates.
+
+Paper: Algorithms 1, 1a and 1b.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from corewise.control.solution import solve
+from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.learning.memories import Everything, Latest, Memory
+from corewise.learning.schedules import Constant, Growing, Schedule
+from corewise.model import checks
+from corewise.model.speedup import SpeedUp
+from corewise.model.system import System, require_system
+from corewise.policies.base import Policy, bind
+from corewise.policies.equi import Equi
+
+__all__ = ["Algorithm", "algorithm_1a", "algorithm_1b", "first_guess"]
+
+
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """How to learn: what is known, how long to watch, what to remember, how to decide.
+
+    Parameters
+    ----------
+    name : str
+        What to call it.
+    system : System
+        What is known: cores, classes, arrival and size rates, weights, and the *family* of each curve. The
+        parameters of the curves and their changes are not kept, so they cannot leak.
+    schedule : Schedule
+        The departures of each window.
+    memory : Memory
+        What the estimates are made from.
+    steps : int or None
+        How many windows; None for as many as the plant yields.
+    policy : Policy, optional
+        The rule that is bound to the estimates, such as ``Whittle()``. By default the exact optimum.
+    first : Policy or mapping, optional
+        The first policy; by default EQUI. Curves by class name, such as ``{"one": Amdahl(0.2)}``, are a first
+        guess instead: the first policy is then the one that the algorithm would adopt for them.
+    """
+
+    name: str
+    system: System
+    schedule: Schedule
+    memory: Memory
+    steps: int | None = None
+    policy: Policy | None = None
+    first: Policy | Mapping[str, SpeedUp] | None = None
+
+    def __post_init__(self) -> None:
+        require_system(self.system)
+        self.system.require_stable()
+        self.system.require_scale()
+        guessed = [replace(known, speedup=first_guess(known.speedup)) for known in self.system.classes]
+        object.__setattr__(self, "system", System(self.system.cores, guessed))
+        if isinstance(self.schedule, type) or not isinstance(self.schedule, Schedule):
+            raise InvalidInput(f"schedule must be one such as Constant(100), got {self.schedule!r}")
+        if isinstance(self.memory, type) or not isinstance(self.memory, Memory):
+            raise InvalidInput(f"memory must be one such as Latest(), got {self.memory!r}")
+        if self.steps is not None:
+            object.__setattr__(self, "steps", checks.count(self.steps, "steps"))
+        if self.policy is not None:
+            bind(self.policy, self.system)
+        self.schedule.window(1 if self.steps is None else self.steps)  # the longest must be possible
+        if self.first is not None and not isinstance(self.first, Mapping):
+            bind(self.first, self.system)
+        elif self.first is not None:
+            self._require_families(self.first)
+
+    def _require_families(self, curves: Mapping[str, SpeedUp]) -> None:
+        self.system.with_curves(curves)
+        for name, curve in curves.items():
+            known = self.system[name].speedup
+            if type(curve) is not type(known):
+                raise InvalidInput(
+                    f"first: class {name!r} has a curve of the family {known.family}, not {curve!r}"
+                )
+
+    def __str__(self) -> str:
+        """Return the algorithm in a line."""
+        rule = "the optimum" if self.policy is None else self.policy.name
+        steps = "" if self.steps is None else f", {self.steps} windows"
+        return f"Algorithm {self.name}: {self.schedule}{steps}, then {rule} at the estimates"
+
+    def beginning(self) -> tuple[System, Policy]:
+        """Return the system as it is first guessed, and the first policy."""
+        if isinstance(self.first, Mapping):
+            guess = self.system.with_curves(self.first)
+            return guess, self.best_policy(guess)
+        return self.system, Equi() if self.first is None else self.first
+
+    def best_policy(self, system: System) -> Policy:
+        """Return the policy to adopt if `system` is believed to be the truth.
+
+        It depends on nothing else, such as an earlier solution to begin from: what the loop does from here on
+        follows from the data alone, and a run that was stopped goes on as if it had not been.
+        """
+        return solve(system).policy if self.policy is None else bind(self.policy, system)
+
+
+def algorithm_1a(
+    system: System,
+    *,
+    departures: int,
+    steps: int | None,
+    power: float = 0.75,
+    growth: Callable[[int], float] | None = None,
+    policy: Policy | None = None,
+    first: Policy | Mapping[str, SpeedUp] | None = None,
+) -> Algorithm:
+    """Return Algorithm 1a: growing windows, estimates from the latest of them.
+
+    Parameters
+    ----------
+    system : System
+        What is known; see `Algorithm`.
+    departures : int
+        The departures in the first window.
+    steps : int or None
+        How many windows.
+    power, growth : float, callable
+        Window k has ⌈departures · k^power⌉ departures, or ⌈departures · growth(k)⌉.
+    policy, first
+        See `Algorithm`.
+    """
+    if policy is not None and not isinstance(policy, Policy):
+        raise InvalidPolicy(f"expected a policy such as Whittle(), got {policy!r}")
+    return Algorithm("1a", system, Growing(departures, power, growth), Latest(), steps, policy, first)
+
+
+def algorithm_1b(
+    system: System,
+    *,
+    departures: int,
+    steps: int | None,
+    power: float = 0.0,
+    policy: Policy | None = None,
+    first: Policy | Mapping[str, SpeedUp] | None = None,
+) -> Algorithm:
+    """Return Algorithm 1b: windows of `departures` each, estimates from all of them.
+
+    Parameters are those of `algorithm_1a`; with a `power` above zero the windows grow.
+    """
+    schedule: Schedule = Growing(departures, power) if power else Constant(departures)
+    return Algorithm("1b", system, schedule, Everything(), steps, policy, first)
+
+
+def first_guess(curve: SpeedUp) -> SpeedUp:
+    """Return the curve of the same family that is assumed before anything is known: p = 0.5.
+
+    In general every parameter is in the middle of its range, or at its end if there is but one: the Universal
+    Scalability Law begins as Amdahl's with p = 0.5. A curve without parameters is known as it is.
+    """
+    return curve.with_parameters(**{name: _middle(*ends) for name, ends in curve.bounds.items()})
+
+
+def _middle(low: float, high: float) -> float:
+    if math.isfinite(low) and math.isfinite(high):
+        return 0.5 * (low + high)
+    return next((end for end in (low, high) if math.isfinite(end)), 0.0)

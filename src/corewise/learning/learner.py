@@ -1,0 +1,308 @@
+r"""The ring, closed: run, estimate, solve, adopt, again.
+
+The `Learner` decides, and has neither clock nor randomness nor plant: windows go in, requests come out, and
+somebody else carries them out.
+
+    observe(window)  ->  SolveRequest or None       after N_k departures: the estimates, and what to solve
+    adopt(answer)                                   the policy of the next window
+
+`learn` is the loop around it. Policy π_{k+1} uses the data that the memory holds after window k.
+
+Two rules keep the loop from freezing. An estimate at the end of its range is reported as it is, but the
+policy is made for the middle of its interval: with p̂ = 0 and cores that could be withheld, a class might
+never again hold more than one core a job, and the likelihood would stay flat for ever. And where the data say
+nothing about a class, its last estimate stays.
+
+Paper: Algorithms 1, 1a and 1b.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from corewise.analysis.performance import evaluate
+from corewise.control.solution import Solution, solve
+from corewise.errors import InvalidInput, UnstablePolicy
+from corewise.estimation.estimates import Estimate, Estimates
+from corewise.estimation.mle import estimate
+from corewise.learning.algorithms import Algorithm
+from corewise.learning.epochs import Epoch, Seconds
+from corewise.learning.plant import Plant
+from corewise.learning.saved import Row, Saved, Standing, plant_snapshot
+from corewise.model.frozen import FrozenMapping
+from corewise.model.speedup import SpeedUp
+from corewise.model.statistics import Statistics
+from corewise.model.system import System
+from corewise.policies.base import Policy, bind
+
+__all__ = ["Learner", "Learning", "SolveRequest", "learn"]
+
+
+@dataclass(frozen=True, eq=False)
+class SolveRequest:
+    """What a learner wants solved.
+
+    Attributes
+    ----------
+    k : int
+        The window that led to it.
+    estimates : Estimates
+        What the memory says.
+    system : System
+        What to solve for: the system as it is believed to be.
+    algorithm : Algorithm
+        How.
+    """
+
+    k: int
+    estimates: Estimates
+    system: System
+    algorithm: Algorithm
+
+    def carry_out(self) -> Policy:
+        """Return the policy to adopt."""
+        return self.algorithm.best_policy(self.system)
+
+
+class Learner:
+    """What has been learned so far, and what to do next.
+
+    Attributes
+    ----------
+    algorithm : Algorithm
+        How to learn.
+    policy : Policy
+        The policy to run now.
+    standing : Standing
+        What has been learned from the windows closed so far.
+    """
+
+    def __init__(self, algorithm: Algorithm, standing: Standing | None = None) -> None:
+        if not isinstance(algorithm, Algorithm):
+            raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
+        self.algorithm = algorithm
+        if standing is None:
+            guess, self.policy = algorithm.beginning()
+            self.standing = Standing(0, 0, 0.0, guess, guess, algorithm.memory)
+        else:
+            self.standing, self.policy = standing, algorithm.best_policy(standing.believed)
+        self._window = Statistics.empty(algorithm.system.names)
+
+    @property
+    def done(self) -> bool:
+        """Whether all windows are closed."""
+        return self.algorithm.steps is not None and self.standing.k >= self.algorithm.steps
+
+    @property
+    def wanted(self) -> int:
+        """How many departures the current window still lacks."""
+        return self.algorithm.schedule.window(self.standing.k + 1) - self._window.departures
+
+    def observe(self, seen: Statistics) -> SolveRequest | None:
+        """Take in what was seen; return what to solve once the window is full.
+
+        Parts of a window may come one by one. What comes after a request belongs to the next window, whether
+        or not an answer has been adopted by then.
+        """
+        names = self.algorithm.system.names
+        if not isinstance(seen, Statistics):
+            raise InvalidInput(f"expected Statistics, such as those of a run, got {seen!r}")
+        if list(seen.names) != names:
+            raise InvalidInput(
+                f"the plant has classes {', '.join(seen.names)}, the algorithm is for {', '.join(names)}"
+            )
+        self._window = self._window + seen if self._window.time > 0.0 else seen
+        if self.wanted > 0:
+            return None
+        window, self._window = self._window, Statistics.empty(names)
+        before = self.standing
+        memory = before.memory.remember(window)
+        found = estimate(memory.recall(), self.algorithm.system)
+        self.standing = now = Standing(
+            before.k + 1,
+            before.departures + window.departures,
+            before.time + window.time,
+            before.estimated.with_curves(found.curves),
+            before.believed.with_curves(_tempered(found)),
+            memory,
+        )
+        estimates = {name: _kept(row, now.estimated[name].speedup) for name, row in found.items()}
+        return SolveRequest(now.k, Estimates(FrozenMapping(estimates)), now.believed, self.algorithm)
+
+    def adopt(self, answer: Solution | Policy) -> None:
+        """Run what was asked for from now on."""
+        policy = answer.policy if isinstance(answer, Solution) else answer
+        bind(policy, self.algorithm.system)
+        self.policy = policy
+
+
+def _tempered(found: Estimates) -> dict[str, SpeedUp]:
+    """Return the curves to make a policy for: parameters at an end of their range are moved inside."""
+    curves = {}
+    for name, curve in found.curves.items():
+        row = found[name]
+        inside = {
+            parameter: 0.5 * sum(row.intervals[parameter])
+            for parameter, ends in curve.bounds.items()
+            if row.parameters[parameter] in ends
+        }
+        curves[name] = curve.with_parameters(**inside)
+    return curves
+
+
+def _kept(row: Estimate, last: SpeedUp) -> Estimate:
+    """Return an estimate, or the last one where the data say nothing."""
+    if row.informative or not last.bounds:
+        return row
+    note = f"{row.note}; the last estimate stays"
+    return replace(row, curve=last, parameters=FrozenMapping(last.parameters), note=note)
+
+
+class Learning(Iterator[Epoch]):
+    """The loop in progress: an iterator over its epochs.
+
+    Attributes
+    ----------
+    plant : Plant
+        What is learned about.
+    learner : Learner
+        What decides.
+    past : list of mapping
+        The epochs that are over, as `Epoch.as_mapping` gives them; those before a resumption as well.
+    """
+
+    def __init__(
+        self,
+        plant: Plant,
+        learner: Learner,
+        *,
+        diagnose: bool | Container[int] = True,
+        past: list[Row] | None = None,
+    ) -> None:
+        self.plant = plant
+        self.learner = learner
+        self.past = past or []
+        self._diagnose = diagnose
+        self._judge = _Judge()
+        self._saved: Saved | None = None
+
+    def __next__(self) -> Epoch:
+        """Return the next epoch, once it is over."""
+        if self.learner.done:
+            raise StopIteration
+        request, running, estimating = self._watch()
+        began = perf_counter()
+        self.learner.adopt(request.carry_out())
+        solved = perf_counter()
+        mean_jobs, gap = None, None
+        if self._is_judged(request.k) and (truth := self.plant.truth) is not None:
+            mean_jobs, gap = self._judge.verdict(truth, self.learner.policy)
+        judged = perf_counter()
+        standing = self.learner.standing
+        epoch = Epoch(
+            k=standing.k,
+            departures=standing.departures,
+            window=standing.departures - (self.past[-1]["departures"] if self.past else 0),
+            time=standing.time,
+            estimates=request.estimates,
+            policy=self.learner.policy,
+            mean_jobs=mean_jobs,
+            gap=gap,
+            seconds=Seconds(running, estimating, solved - began, judged - solved),
+        )
+        self.past.append(epoch.as_mapping())
+        # Taken now, when all parts are at the same point: an interrupt may come in the middle of a window.
+        self._saved = Saved(
+            self.learner.algorithm, standing, self.plant, plant_snapshot(self.plant), self.past
+        )
+        return epoch
+
+    def _is_judged(self, k: int) -> bool:
+        return self._diagnose if isinstance(self._diagnose, bool) else k in self._diagnose
+
+    def _watch(self) -> tuple[SolveRequest, float, float]:
+        """Run the plant until a window is full; return what to solve, and how long both parts took."""
+        running = estimating = 0.0
+        while True:
+            began = perf_counter()
+            seen = self.plant.run(self.learner.policy, self.learner.wanted)
+            ran = perf_counter()
+            request = self.learner.observe(seen)
+            running, estimating = running + ran - began, estimating + perf_counter() - ran
+            if request is not None:
+                return request, running, estimating
+            if seen.departures == 0:
+                self._require_some()
+                raise StopIteration
+
+    def _require_some(self) -> None:
+        """Raise `InvalidInput` if the plant came to its end before anything could be learned."""
+        if self.learner.standing.k == 0:
+            window = self.learner.algorithm.schedule.window(1)
+            raise InvalidInput(
+                f"nothing to learn from: the plant came to its end after {window - self.learner.wanted} "
+                f"departures, and the first window has {window}"
+            )
+
+    def save(self, file: str | Path) -> None:
+        """Write where the loop stands after its last epoch; ``learn(…, resume=file)`` goes on from there."""
+        if self._saved is None:
+            raise InvalidInput("there is nothing to save before the first epoch is over")
+        self._saved.write(file)
+
+
+class _Judge:
+    """Exact verdicts on policies: diagnostics of experiments, which the learner does not see."""
+
+    def __init__(self) -> None:
+        self._truth: System | None = None
+        self._least = math.nan
+
+    def verdict(self, truth: System, policy: Policy) -> tuple[float, float]:
+        """Return the mean number of jobs under the policy and its gap; infinite if it cannot keep up."""
+        if truth != self._truth:
+            self._truth, self._least = truth, solve(truth).mean_cost
+        try:
+            found = evaluate(truth, policy)
+        except UnstablePolicy:
+            return math.inf, math.inf
+        # No policy is better than the best: what lies below zero is rounding.
+        return found.mean_jobs, max(found.mean_cost / self._least - 1.0, 0.0)
+
+
+def learn(
+    plant: Plant,
+    algorithm: Algorithm,
+    *,
+    resume: str | Path | None = None,
+    diagnose: bool | Container[int] = True,
+) -> Learning:
+    """Let an algorithm learn from a plant, and yield a record of every epoch.
+
+    Parameters
+    ----------
+    plant : Plant
+        What to learn about, such as ``SimulatedPlant(system, rng=7)``.
+    algorithm : Algorithm
+        How, such as ``algorithm_1b(system, departures=100, steps=100)``.
+    resume : path, optional
+        A file that `Learning.save` has written: the plant and the algorithm go on where those were, with the
+        same result as if they had never stopped.
+    diagnose : bool or container of int, optional
+        Whether epochs say how good their policy is, by exact evaluation under ``plant.truth``; or which do.
+
+    Returns
+    -------
+    Learning
+        An iterator over `Epoch`.
+    """
+    if isinstance(plant, type) or not isinstance(plant, Plant):
+        raise InvalidInput(f"expected a plant such as SimulatedPlant(system, rng=7), got {plant!r}")
+    if resume is None:
+        return Learning(plant, Learner(algorithm), diagnose=diagnose)
+    standing, past = Saved.resumed(resume, algorithm, plant)
+    return Learning(plant, Learner(algorithm, standing), diagnose=diagnose, past=past)

@@ -1,0 +1,197 @@
+"""What is being learned about: something that runs a policy for a while and says what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.model import checks
+from corewise.model.path import Event, Path
+from corewise.model.statistics import Statistics
+from corewise.model.system import System, require_system
+from corewise.model.tally import Tally
+from corewise.policies.base import Policy, bind
+from corewise.simulation.simulator import Window, first_tables, random_generator, run_of, start_state
+from corewise.simulation.walk import State, Walk
+
+__all__ = ["DriftingPlant", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
+
+
+@runtime_checkable
+class Plant(Protocol):
+    """Something that can be run under a policy."""
+
+    @property
+    def truth(self) -> System | None:
+        """The system as it is now, if anybody knows it; learning never looks."""
+        ...
+
+    def run(self, policy: Policy, departures: int) -> Statistics:
+        """Run under `policy` until so many jobs have left, and return what was seen.
+
+        Fewer departures mean that the plant has come to its end, and none that it is over.
+        """
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A plant that can say where it is, and go on from there in another process."""
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return where the plant is, as plain values."""
+        ...
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go where a plant like this one was."""
+        ...
+
+
+class SimulatedPlant:
+    """A simulated system whose curves stay as they are.
+
+    Parameters
+    ----------
+    system : System
+        The truth.
+    rng : Generator or int, optional
+        The source of randomness, or a seed for one.
+    start : State or sequence of int, optional
+        Where to begin; empty if not given.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        *,
+        rng: np.random.Generator | int | None = None,
+        start: State | Sequence[int] | None = None,
+    ) -> None:
+        require_system(system)
+        system.require_scale()
+        self._require_changes(system)
+        self.system = system
+        self.rng = random_generator(rng)
+        self.state = start_state(start, system)
+        self._capacity: tuple[int, ...] | None = None
+
+    def _require_changes(self, system: System) -> None:
+        if system.changes:
+            raise InvalidInput(
+                f"the curves of this system change at time {system.changes[0].time:g}: use DriftingPlant, or "
+                f"system.at(0) for the first regime alone"
+            )
+
+    @property
+    def truth(self) -> System:
+        """The system as it is now."""
+        return System(self.system.cores, self.system.at(self.state.time).classes)
+
+    def run(self, policy: Policy, departures: int) -> Statistics:
+        """Run under `policy` until so many jobs have left, and return what was seen."""
+        window = Window.of(departures, None)
+        tables = first_tables(self.system, bind(policy, self.system), self.state, self._capacity)
+        walk = Walk(tables, self.state, self.rng)
+        window.walk(walk, 1, None)
+        run = run_of(walk)
+        self.state, self._capacity = run.state, walk.tables.space.capacity
+        return run.statistics
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the jobs present, the time, and the state of the generator."""
+        return {
+            "counts": list(self.state.counts),
+            "time": self.state.time,
+            "rng": _plain(self.rng.bit_generator.state),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go where another plant of the same system was."""
+        state = start_state(State(tuple(snapshot["counts"]), snapshot["time"]), self.system)
+        kind, own = snapshot["rng"]["bit_generator"], self.rng.bit_generator
+        if kind != type(own).__name__:
+            raise InvalidInput(f"the saved plant drew from {kind}, this one from {type(own).__name__}")
+        self.rng = np.random.Generator(type(own)())
+        self.rng.bit_generator.state = _arrays(snapshot["rng"])
+        self.state = state
+
+
+class DriftingPlant(SimulatedPlant):
+    """A simulated system whose curves change at the times of ``system.changes``, unknown to the learner."""
+
+    def _require_changes(self, system: System) -> None:
+        if not system.changes:
+            raise InvalidInput("the curves of this system never change: use SimulatedPlant")
+
+
+class ReplayPlant:
+    """A log that was recorded earlier, window by window.
+
+    What policy was in force is in the log; the policies that are to be run are not. So the loop says what
+    would have been learned and adopted, not what would have come of it.
+
+    Parameters
+    ----------
+    path : Path
+        The log; see `load_events`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not isinstance(path, Path):
+            raise InvalidInput(f"expected a Path, such as load_events(file, system).path, got {path!r}")
+        self.path = path
+        self._leaves = np.flatnonzero(path.event == Event.DEPARTURE)
+        self._done = 0
+        self._tally = Tally(path)
+
+    @property
+    def truth(self) -> None:
+        """Nobody knows."""
+        return
+
+    @property
+    def left(self) -> int:
+        """How many departures the log has left."""
+        return self._leaves.size - self._done
+
+    def run(self, policy: Policy, departures: int) -> Statistics:  # noqa: ARG002  # the log has its own
+        """Return what the log says until so many more jobs have left, or to its end."""
+        return self._read(checks.count(departures, "departures"))
+
+    def _read(self, departures: int) -> Statistics:
+        done = self._done + departures
+        end = int(self._leaves[done - 1]) + 1 if done <= self._leaves.size else self.path.time.size
+        self._done = min(done, self._leaves.size)
+        return Statistics.of_rows(self._tally, end)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return how far the log has been read, and enough of it to know it again."""
+        return {"departures": self._done, "rows": self.path.time.size, "end": self.path.end}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go where another replay of the same log was."""
+        if (snapshot["rows"], snapshot["end"]) != (self.path.time.size, self.path.end):
+            raise InvalidFile(
+                f"the saved run is of a log of {snapshot['rows']} rows that ends at {snapshot['end']:g}; "
+                f"this one has {self.path.time.size} and ends at {self.path.end:g}"
+            )
+        self._done, self._tally = 0, Tally(self.path)
+        if snapshot["departures"]:
+            self._read(snapshot["departures"])
+
+
+def _plain(value: Any) -> Any:
+    """Return the state of a generator with its arrays as lists, which JSON can hold."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _arrays(value: Any) -> Any:
+    """Return the state of a generator with its lists as arrays again."""
+    if isinstance(value, Mapping):
+        return {key: _arrays(item) for key, item in value.items()}
+    return np.array(value, dtype=np.uint64) if isinstance(value, list) else value

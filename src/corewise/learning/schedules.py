@@ -1,0 +1,106 @@
+"""How many departures each window has: the N_k.
+
+Paper: section 5.1. Algorithm 1a needs windows that grow without bound, Algorithm 1b is content with equal
+ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from corewise.errors import InvalidInput
+from corewise.model import checks
+
+__all__ = ["Constant", "Growing", "Schedule"]
+
+_MOST = 10**18  # what 64 bits can count
+_ROUNDING = 1e-12
+"""Relative: ⌈100 · 81^0.75⌉ is 2700, also where a computer makes 81^0.75 a little more than 27."""
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """The lengths of the windows."""
+
+    def window(self, k: int) -> int:
+        """Return N_k, the number of departures in window k, counted from 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Windows of the same number of departures each."""
+
+    departures: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "departures", _size(self.departures, "departures of a window"))
+
+    def window(self, k: int) -> int:  # noqa: ARG002  # every window is the same
+        """Return the number of departures in window k."""
+        return self.departures
+
+    def __str__(self) -> str:
+        """Return the formula."""
+        return f"N_k = {self.departures}"
+
+
+@dataclass(frozen=True)
+class Growing:
+    """Windows that grow: N_k = ⌈first · k^power⌉, or ⌈first · g(k)⌉ with a function of your own.
+
+    Parameters
+    ----------
+    first : int
+        The departures in the first window, if g(1) = 1.
+    power : float, optional
+        The exponent, not negative.
+    growth : callable, optional
+        g, nondecreasing and positive, in place of the power: ``lambda k: math.ceil(math.sqrt(k))`` gives the
+        paper's N_1 ⌈√k⌉.
+    """
+
+    first: int
+    power: float = 0.75
+    growth: Callable[[int], float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", _size(self.first, "departures of the first window"))
+        power = checks.finite(self.power, "power")
+        if power < 0.0:
+            raise InvalidInput(f"power must not be negative: windows would shrink to nothing, got {power:g}")
+        object.__setattr__(self, "power", power)
+        if self.growth is not None and not callable(self.growth):
+            raise InvalidInput(f"growth must be a function of k, got {self.growth!r}")
+
+    def window(self, k: int) -> int:
+        """Return the number of departures in window k."""
+        if self.growth is None:
+            factor = self._power_of(k)
+        else:
+            factor = checks.positive(self.growth(k), f"growth({k})")
+            if k > 1 and factor < checks.positive(self.growth(k - 1), f"growth({k - 1})"):
+                raise InvalidInput(f"growth must not fall, but growth({k}) = {factor:g} is less than before")
+        size = self.first * factor
+        if not size <= _MOST:
+            raise InvalidInput(f"window {k} would need {size:g} departures, more than {_MOST:g}")
+        return math.ceil(size * (1.0 - _ROUNDING))
+
+    def _power_of(self, k: int) -> float:
+        try:
+            return math.pow(k, self.power)
+        except OverflowError:
+            return math.inf
+
+    def __str__(self) -> str:
+        """Return the formula."""
+        return f"N_k = ⌈{self.first} g(k)⌉" if self.growth else f"N_k = ⌈{self.first} k^{self.power:g}⌉"
+
+
+def _size(value: object, what: str) -> int:
+    size = checks.count(value, what)
+    checks.within(size, 1, _MOST, what)
+    return size

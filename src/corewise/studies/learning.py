@@ -1,0 +1,221 @@
+"""An algorithm learned many times over: errors beside the Cramér-Rao bound, and exact gaps.
+
+Every run has a random stream of its own, spawned from one seed in order; so the answer depends on the seed
+and the number of runs, not on who computed which of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from corewise.analysis.information import fisher_information
+from corewise.errors import InvalidInput
+from corewise.learning.algorithms import Algorithm
+from corewise.learning.learner import learn
+from corewise.learning.memories import Latest
+from corewise.learning.plant import DriftingPlant, SimulatedPlant
+from corewise.model import checks
+from corewise.model.speedup import Array, SpeedUp
+from corewise.model.system import System, require_system
+from corewise.simulation.simulator import Progress, random_generator
+
+__all__ = ["LearningStudy", "cramer_rao", "learning_study"]
+
+
+@dataclass(frozen=True, eq=False)
+class LearningStudy:
+    """Independent runs of one algorithm on one system, whose curves have one parameter each.
+
+    Attributes
+    ----------
+    algorithm : str
+        Which.
+    names : tuple of str
+        The classes.
+    windows, departures : ndarray
+        The departures of each window, and in all up to its end, shape (epochs,).
+    times : ndarray
+        The end of each window, shape (runs, epochs).
+    estimates, truths : ndarray
+        Estimates of the parameters, and what was in force when the window ended, shape (runs, K, epochs).
+    bounds : ndarray
+        The Cramér-Rao bound on the standard deviation of the estimates, shape (K, epochs); NaN where curves
+        change.
+    mean_jobs, gaps : ndarray
+        Of the policy adopted after each window, exactly, shape (runs, epochs); NaN where not computed.
+    """
+
+    algorithm: str
+    names: tuple[str, ...]
+    windows: Array
+    departures: Array
+    times: Array
+    estimates: Array
+    truths: Array
+    bounds: Array
+    mean_jobs: Array
+    gaps: Array
+
+    @property
+    def errors(self) -> Array:
+        """The root mean square error of the estimates over runs, shape (K, epochs)."""
+        return np.asarray(np.sqrt(np.mean((self.estimates - self.truths) ** 2, axis=0)))
+
+    @property
+    def scores(self) -> Array:
+        """How many Cramér-Rao standard deviations the last estimates are off, shape (runs, K)."""
+        return (self.estimates - self.truths)[:, :, -1] / self.bounds[:, -1]
+
+    def __str__(self) -> str:
+        """Return the end of the story, class by class."""
+        runs = self.times.shape[0]
+        lines = [f"Algorithm {self.algorithm}: {runs} runs of {self.departures[-1]:g} departures"]
+        for i, name in enumerate(self.names):
+            lines.append(
+                f"  {name}: error {self.errors[i, -1]:.4g} (Cramér-Rao bound {self.bounds[i, -1]:.4g})"
+            )
+        return "\n".join(lines)
+
+
+def learning_study(
+    system: System,
+    algorithm: Algorithm,
+    *,
+    n: int,
+    rng: np.random.Generator | int | None = None,
+    diagnose: bool | Container[int] = False,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> LearningStudy:
+    """Learn `n` times, independently.
+
+    Parameters
+    ----------
+    system : System
+        The truth; where its curves change, a `DriftingPlant` has them change.
+    algorithm : Algorithm
+        How to learn, with a number of steps.
+    n : int
+        How many runs.
+    rng : Generator or int, optional
+        Where the streams of the runs are spawned from, or a seed for it.
+    diagnose : bool or container of int, optional
+        After which epochs the policy is judged exactly; the last is always among them.
+    executor : concurrent.futures.Executor, optional
+        Who does the work; this process alone if not given.
+    progress : callable, optional
+        Called after every run with the share of them that are done.
+    """
+    count = checks.count(n, "n")
+    require_system(system)
+    if algorithm.steps is None:
+        raise InvalidInput("a study needs an algorithm with a number of steps")
+    for known in system.classes:
+        if len(known.speedup.bounds) != 1:
+            raise InvalidInput(
+                f"class {known.name!r}: a study is for curves with one parameter, not {known.speedup.family}"
+            )
+    epochs = range(1, algorithm.steps + 1)
+    chosen = epochs if diagnose is True else diagnose or ()
+    judged = {k for k in epochs if k in chosen} | {algorithm.steps}
+    work = partial(_run, system, algorithm, judged)
+    records = _carried_out(work, random_generator(rng).spawn(count), executor, progress)
+    windows = np.array([algorithm.schedule.window(k) for k in epochs])
+    times = np.array([record[0] for record in records])
+    return LearningStudy(
+        algorithm=algorithm.name,
+        names=tuple(system.names),
+        windows=windows,
+        departures=np.cumsum(windows),
+        times=times,
+        estimates=np.array([record[3:].tolist() for record in records]),
+        truths=_truths(system, times),
+        bounds=cramer_rao(system, algorithm),
+        mean_jobs=np.array([record[1] for record in records]),
+        gaps=np.array([record[2] for record in records]),
+    )
+
+
+def cramer_rao(system: System, algorithm: Algorithm) -> Array:
+    """Return the bound on the standard deviation of every class's parameter after each window, (K, epochs).
+
+    The first window is under the algorithm's first policy; all later ones are taken to be under the one that
+    it would adopt if it knew the truth. NaN where curves change.
+    """
+    steps = checks.count(algorithm.steps, "steps")
+    if system.changes:
+        return np.full((len(system.classes), steps), np.nan)
+    _, first = algorithm.beginning()
+    windows = np.array([algorithm.schedule.window(k) for k in range(1, steps + 1)], dtype=np.float64)
+    lengths = windows / float(system.arrival_rates.sum())
+    rows = []
+    early, late = (fisher_information(system, policy) for policy in (first, algorithm.best_policy(system)))
+    for name in system.names:
+        seen = lengths * float(late[name].per_time[0, 0])
+        seen[0] = lengths[0] * float(early[name].per_time[0, 0])
+        rows.append(seen if isinstance(algorithm.memory, Latest) else np.cumsum(seen))
+    return 1.0 / np.sqrt(np.array(rows))
+
+
+def _run(system: System, algorithm: Algorithm, judged: Container[int], stream: np.random.Generator) -> Array:
+    """Return the record of one run: rows are times, mean jobs, gaps and the estimates of every class."""
+    plant = (DriftingPlant if system.changes else SimulatedPlant)(system, rng=stream)
+    rows = [
+        [
+            epoch.time,
+            np.nan if epoch.mean_jobs is None else epoch.mean_jobs,
+            np.nan if epoch.gap is None else epoch.gap,
+            *(estimate.value for estimate in epoch.estimates.values()),
+        ]
+        for epoch in learn(plant, algorithm, diagnose=judged)
+    ]
+    return np.array(rows).T
+
+
+def _carried_out(
+    work: partial[Array],
+    streams: Sequence[np.random.Generator],
+    executor: Executor | None,
+    progress: Progress | None,
+) -> list[Array]:
+    """Return the record of every run, in order."""
+    done: dict[int, Array] = {}
+
+    def keep(i: int, record: Array) -> None:
+        done[i] = record
+        if progress:
+            progress(len(done) / len(streams))
+
+    if executor is None:
+        for i, stream in enumerate(streams):
+            keep(i, work(stream))
+    else:
+        pending = {executor.submit(work, stream): i for i, stream in enumerate(streams)}
+        try:
+            for future in as_completed(pending):
+                keep(pending[future], future.result())
+        finally:
+            for future in pending:
+                future.cancel()
+    return [done[i] for i in range(len(streams))]
+
+
+def _truths(system: System, times: Array) -> Array:
+    """Return the parameters in force at times of shape (runs, epochs), class by class."""
+    columns = []
+    for known in system.classes:
+        changes = [change for change in system.changes if change.name == known.name]
+        values = [_value(known.speedup), *(_value(change.speedup) for change in changes)]
+        regime = np.searchsorted([change.time for change in changes], times, side="right")
+        columns.append(np.array(values)[regime])
+    return np.stack(columns, axis=1)
+
+
+def _value(curve: SpeedUp) -> float:
+    (value,) = curve.parameters.values()
+    return value
