@@ -18,7 +18,7 @@ COMPILE := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP)  ## solve and compare a small system, and print what it means
+demo: $(STAMP)  ## learn how the jobs of a small system scale, and write a report about it
 	@$(RUN) examples/demo.py
 
 test: lint  ## every check: style, types, layers, tests
@@ -34,10 +34,11 @@ format: $(STAMP)  ## rewrite the code in the house style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-bench: $(BENCH_STAMP)  ## compare the speed with other solvers, simulators and fits
+bench: $(BENCH_STAMP)  ## compare the speed with other solvers, simulators, fits and loops
 	$(RUN) benchmarks/solve.py
 	$(RUN) benchmarks/simulate.py
 	$(RUN) benchmarks/estimate.py
+	$(RUN) benchmarks/learn.py
 
 lock: $(STAMP)  ## renew both lock files (LOCK_FLAGS=--upgrade takes the newest versions)
 	$(COMPILE) pyproject.toml --extra plot --group dev --output-file requirements.lock

@@ -7,6 +7,7 @@ Where to find what, by section of the paper:
 - section 3, the curves from what is observed: `corewise.estimation`; how much data can tell:
   `corewise.analysis` (exact performance, information, bounds)
 - section 4, the best policy: `corewise.control`
+- section 5, the loop: `corewise.learning`; the experiments: `corewise.experiments`
 
 The public names are listed in ``__init__.pyi``; each is imported when it is first used.
 """

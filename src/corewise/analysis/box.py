@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
 
-__all__ = ["edge_is_remote", "edge_probabilities", "first_guess", "fitted_box"]
+__all__ = ["edge_is_remote", "edge_probabilities", "first_guess", "fitted_box", "snug_box"]
+
+Number = TypeVar("Number", float, Array)
 
 _TOLERATED = 1e-11
 _ROUNDS = 24
@@ -101,7 +104,19 @@ def edge_is_remote(system: System, space: StateSpace, edges: list[float]) -> boo
     )
 
 
-def _edge_effect(system: System, size: int, edge: float) -> float:
+def snug_box(system: System, space: StateSpace, distribution: Array) -> tuple[int, ...]:
+    """Return the least box, within this one, that would still have its edge remote, and a little more."""
+    grid, sizes = distribution.reshape(space.shape), []
+    for i, most in enumerate(space.capacity):
+        law = grid.sum(axis=tuple(j for j in range(grid.ndim) if j != i))
+        beyond = np.cumsum(law[::-1])[::-1]
+        effects = _edge_effect(system, np.arange(1.0, law.size), beyond[1:])
+        ample = np.flatnonzero(effects <= 0.1 * _TOLERATED)
+        sizes.append(int(ample[0]) + 1 if ample.size else most)
+    return tuple(sizes)
+
+
+def _edge_effect(system: System, size: Number, edge: Number) -> Number:
     """Return an estimate from above of what being at capacity that often does to mean jobs."""
     return edge * size / (1.0 - system.load)
 

@@ -9,7 +9,7 @@ and zero across classes: their estimates are asymptotically independent. No unbi
 covariance than the inverse of the information (Cramér-Rao), and maximum likelihood attains it as T grows.
 Jobs at one core or less tell nothing. This is what the paper calls quasi-identifiability.
 
-Paper: section 3, equation (3.5); the last paragraphs of section 5.1.
+Paper: equation (3.5); section 5.1, below Algorithm 1a.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from corewise.cli.estimate import estimate
 from corewise.cli.evaluate import evaluate
 from corewise.cli.fit import fit
 from corewise.cli.init import init
+from corewise.cli.learn import learn
+from corewise.cli.reproduce import reproduce
 from corewise.cli.simulate import simulate
 from corewise.cli.solve import solve
 
@@ -29,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
 )
-for verb in (init, solve, evaluate, compare, simulate, estimate, fit):
+for verb in (init, solve, evaluate, compare, simulate, estimate, fit, learn, reproduce):
     app.command()(verb)
 
 

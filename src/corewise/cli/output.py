@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import functools
-import json
-import math
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 import typer
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
+from corewise.model.plain import to_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -208,21 +206,7 @@ def require_figure(path: Path | None, names: Sequence[str], *inputs: str | Path)
 
 def print_json(result: Mapping[str, object]) -> None:
     """Print one JSON object; what is not a finite number becomes null."""
-    print(json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False), flush=True)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool | str) or value is None:
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value) if math.isfinite(value) else None
-    raise TypeError(f"{value!r} has no place in JSON")
+    print(to_json(result), flush=True)
 
 
 def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:

@@ -13,7 +13,7 @@ where gap bounds what the split falls short of the maximum: zero but for curves 
 are the certified bounds; they are widened by the rounding of r, which grows with |V|.
 
 The paper iterates (4.6)-(4.7) as printed, with rates in place of probabilities and V(0) held at zero; that
-neither converges nor minimises the mean. See `docs/design.md`.
+neither converges nor minimises the mean. See `docs/paper.md`.
 
 Paper: section 4.3, equations (4.6) and (4.7).
 """

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from corewise.analysis.box import edge_is_remote, fitted_box
+from corewise.analysis.box import edge_is_remote, edge_probabilities, fitted_box, snug_box
 from corewise.analysis.chain import Chain
 from corewise.analysis.performance import Performance, performance_of, stationary_chain
 from corewise.control.bellman import Bellman
@@ -23,8 +23,9 @@ from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole
 
-__all__ = ["Solution", "solve"]
+__all__ = ["Solution", "solve", "solve_near"]
 
+_TOLERANCE = 1e-9
 _HIGH_LOAD = 0.7
 _ROUNDS = 8
 
@@ -62,15 +63,22 @@ class Solution:
     _cost: Array = field(repr=False)
 
     @cached_property
-    def performance(self) -> Performance:
-        """Exact performance of the policy, from its own stationary distribution; computed on first use."""
-        mean = float(self._chain.distribution @ self._cost)
+    def distribution(self) -> Array:
+        """The stationary distribution of the policy over the box, flat; computed on first use."""
+        distribution = self._chain.distribution
+        mean = float(distribution @ self._cost)
         low, high = self.bounds
         slack = 1e-9 * max(1.0, abs(high)) + (high - low)
         if not low - slack <= mean <= high + slack:
             raise NotConverged(
                 f"the policy found costs {mean:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
             )
+        return distribution
+
+    @cached_property
+    def performance(self) -> Performance:
+        """Exact performance of the policy, from its stationary distribution; computed on first use."""
+        assert self.distribution.size == self._chain.space.size
         held = self.policy.cores.sum(axis=0).ravel() / self.system.cores
         return performance_of(self._chain, "optimal", held, blocking=self.blocking)
 
@@ -99,6 +107,11 @@ class Solution:
         """The probability of being at the edge of the box."""
         return self.performance.beyond
 
+    @property
+    def snug(self) -> tuple[int, ...]:
+        """The least box that would have done."""
+        return snug_box(self.system, self._chain.space, self.distribution)
+
     def __str__(self) -> str:
         """Return the result and its certificate."""
         low, high = self.bounds
@@ -113,7 +126,7 @@ def solve(
     system: System,
     *,
     capacity: int | Iterable[int] | None = None,
-    tolerance: float = 1e-9,
+    tolerance: float = _TOLERANCE,
     whole_cores: bool = False,
     start: Solution | None = None,
     solver: Solver | None = None,
@@ -157,10 +170,30 @@ def solve(
         space = StateSpace.of(capacity, len(system.classes))
         return _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=True)
     space = stationary_chain(system, Whittle().on(system), None).space
+    return _solve_from(space, system, tolerance, whole_cores, start, solver)
+
+
+def solve_near(system: System, box: Iterable[int]) -> Solution:
+    """Return what `solve` finds, sought first in a box that is thought to be ample; if it is not, it grows.
+
+    `Solution.snug` of a like system is such a box.
+    """
+    system.require_stable()
+    return _solve_from(StateSpace.of(box, len(system.classes)), system, _TOLERANCE, False, None, None)
+
+
+def _solve_from(
+    space: StateSpace,
+    system: System,
+    tolerance: float,
+    whole_cores: bool,
+    start: Solution | None,
+    solver: Solver | None,
+) -> Solution:
+    """Return the solution on a box, from `space` upwards, whose edge does not matter."""
     for _ in range(_ROUNDS):
         found = _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=False)
-        edges = [row.beyond for row in found.performance.classes.values()]
-        if edge_is_remote(system, space, edges):
+        if edge_is_remote(system, space, edge_probabilities(space, found.distribution)):
             return found
         policy = found.policy.on(system)
 

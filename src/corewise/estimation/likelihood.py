@@ -11,7 +11,7 @@ Up to one core s(z) = z whatever θ is: such widths tell about μ, not about the
 end of a window are in W: dropping them would bias θ upwards. If the size rate is not known, the best μ for
 given θ is ΣD / ΣW s, and with it ℓ is a function of θ alone (the profile).
 
-Paper: equation (3.5) and section 3.2, grouped by width and with the censored tail.
+Paper: equations (3.2)-(3.5), grouped by width and with the censored tail.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ r"""Maximum likelihood estimates of the speed-up curves, class by class.
 Classes share no parameters and leave independently given the path, so each has a likelihood of its own. Where
 the data say nothing, the answer is "no information", never a number.
 
-Paper: section 3; Theorem 3.1 is why it works, and `corewise.fisher_information` how well it can work.
+Paper: section 3, equation (3.6); Theorem 3.1 is why it works. How well it can work: `fisher_information`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from corewise.control.solution import solve
-from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.control.solution import Solution, solve, solve_near
+from corewise.errors import InvalidInput
 from corewise.learning.memories import Everything, Latest, Memory
 from corewise.learning.schedules import Constant, Growing, Schedule
 from corewise.model import checks
@@ -96,13 +96,20 @@ class Algorithm:
             return guess, self.best_policy(guess)
         return self.system, Equi() if self.first is None else self.first
 
-    def best_policy(self, system: System) -> Policy:
-        """Return the policy to adopt if `system` is believed to be the truth.
+    def answer(self, system: System, box: tuple[int, ...] | None = None) -> Solution | Policy:
+        """Return what to adopt if `system` is believed to be the truth.
 
-        It depends on nothing else, such as an earlier solution to begin from: what the loop does from here on
-        follows from the data alone, and a run that was stopped goes on as if it had not been.
+        It depends on nothing else but the box to look in first: there is no earlier solution to begin from.
+        So a run that was stopped goes on as if it had not been.
         """
-        return solve(system).policy if self.policy is None else bind(self.policy, system)
+        if self.policy is not None:
+            return bind(self.policy, system)
+        return solve(system) if box is None else solve_near(system, box)
+
+    def best_policy(self, system: System) -> Policy:
+        """Return the policy to adopt if `system` is believed to be the truth."""
+        answer = self.answer(system)
+        return answer.policy if isinstance(answer, Solution) else answer
 
 
 def algorithm_1a(
@@ -130,8 +137,6 @@ def algorithm_1a(
     policy, first
         See `Algorithm`.
     """
-    if policy is not None and not isinstance(policy, Policy):
-        raise InvalidPolicy(f"expected a policy such as Whittle(), got {policy!r}")
     return Algorithm("1a", system, Growing(departures, power, growth), Latest(), steps, policy, first)
 
 
@@ -148,7 +153,7 @@ def algorithm_1b(
 
     Parameters are those of `algorithm_1a`; with a `power` above zero the windows grow.
     """
-    schedule: Schedule = Growing(departures, power) if power else Constant(departures)
+    schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
     return Algorithm("1b", system, schedule, Everything(), steps, policy, first)
 
 

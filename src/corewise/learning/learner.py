@@ -39,7 +39,7 @@ from corewise.model.statistics import Statistics
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 
-__all__ = ["Learner", "Learning", "SolveRequest", "learn"]
+__all__ = ["Learner", "Learning", "SolveRequest", "learn", "require_choice"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +56,19 @@ class SolveRequest:
         What to solve for: the system as it is believed to be.
     algorithm : Algorithm
         How.
+    box : tuple of int or None
+        Where to look first: a box that did for the last solution.
     """
 
     k: int
     estimates: Estimates
     system: System
     algorithm: Algorithm
+    box: tuple[int, ...] | None
 
-    def carry_out(self) -> Policy:
-        """Return the policy to adopt."""
-        return self.algorithm.best_policy(self.system)
+    def carry_out(self) -> Solution | Policy:
+        """Return what to adopt."""
+        return self.algorithm.answer(self.system, self.box)
 
 
 class Learner:
@@ -85,12 +88,14 @@ class Learner:
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         self.algorithm = algorithm
+        self._box: tuple[int, ...] | None = None
         if standing is None:
             guess, self.policy = algorithm.beginning()
-            self.standing = Standing(0, 0, 0.0, guess, guess, algorithm.memory)
+            self.standing = Standing(0, 0, 0.0, guess, guess, None, algorithm.memory)
         else:
-            self.standing, self.policy = standing, algorithm.best_policy(standing.believed)
-        self._window = Statistics.empty(algorithm.system.names)
+            self.standing = standing
+            self.adopt(algorithm.answer(standing.believed, standing.box))
+        self._window: Statistics | None = None
 
     @property
     def done(self) -> bool:
@@ -100,7 +105,8 @@ class Learner:
     @property
     def wanted(self) -> int:
         """How many departures the current window still lacks."""
-        return self.algorithm.schedule.window(self.standing.k + 1) - self._window.departures
+        seen = 0 if self._window is None else self._window.departures
+        return self.algorithm.schedule.window(self.standing.k + 1) - seen
 
     def observe(self, seen: Statistics) -> SolveRequest | None:
         """Take in what was seen; return what to solve once the window is full.
@@ -115,40 +121,50 @@ class Learner:
             raise InvalidInput(
                 f"the plant has classes {', '.join(seen.names)}, the algorithm is for {', '.join(names)}"
             )
-        self._window = self._window + seen if self._window.time > 0.0 else seen
+        self._window = window = seen if self._window is None else self._window + seen
         if self.wanted > 0:
             return None
-        window, self._window = self._window, Statistics.empty(names)
+        self._window = None
         before = self.standing
         memory = before.memory.remember(window)
         found = estimate(memory.recall(), self.algorithm.system)
+        estimated = before.estimated.with_curves(found.curves)
+        alike = before.believed == before.estimated and not any(row.at_boundary for row in found.values())
         self.standing = now = Standing(
             before.k + 1,
             before.departures + window.departures,
             before.time + window.time,
-            before.estimated.with_curves(found.curves),
-            before.believed.with_curves(_tempered(found)),
+            estimated,
+            estimated if alike else before.believed.with_curves(_tempered(found)),
+            self._box,
             memory,
         )
         estimates = {name: _kept(row, now.estimated[name].speedup) for name, row in found.items()}
-        return SolveRequest(now.k, Estimates(FrozenMapping(estimates)), now.believed, self.algorithm)
+        kept = Estimates(FrozenMapping(estimates))
+        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.box)
 
     def adopt(self, answer: Solution | Policy) -> None:
         """Run what was asked for from now on."""
         policy = answer.policy if isinstance(answer, Solution) else answer
         bind(policy, self.algorithm.system)
         self.policy = policy
+        self._box = answer.snug if isinstance(answer, Solution) else None
 
 
 def _tempered(found: Estimates) -> dict[str, SpeedUp]:
-    """Return the curves to make a policy for: parameters at an end of their range are moved inside."""
+    """Return the curves to make a policy for: parameters at an end of their range are moved inside.
+
+    Not so where the interval has no middle, as that of κ in the Universal Scalability Law after a few
+    departures: it is [0, ∞), and κ = 0 withholds no cores.
+    """
     curves = {}
     for name, curve in found.curves.items():
         row = found[name]
+        middles = {parameter: 0.5 * sum(interval) for parameter, interval in row.intervals.items()}
         inside = {
-            parameter: 0.5 * sum(row.intervals[parameter])
+            parameter: middles[parameter]
             for parameter, ends in curve.bounds.items()
-            if row.parameters[parameter] in ends
+            if row.parameters[parameter] in ends and math.isfinite(middles[parameter])
         }
         curves[name] = curve.with_parameters(**inside)
     return curves
@@ -188,12 +204,13 @@ class Learning(Iterator[Epoch]):
         self.past = past or []
         self._diagnose = diagnose
         self._judge = _Judge()
-        self._saved: Saved | None = None
+        self._saved = self._here() if learner.standing.k else None
 
     def __next__(self) -> Epoch:
         """Return the next epoch, once it is over."""
         if self.learner.done:
             raise StopIteration
+        before = self.learner.standing.departures
         request, running, estimating = self._watch()
         began = perf_counter()
         self.learner.adopt(request.carry_out())
@@ -206,7 +223,7 @@ class Learning(Iterator[Epoch]):
         epoch = Epoch(
             k=standing.k,
             departures=standing.departures,
-            window=standing.departures - (self.past[-1]["departures"] if self.past else 0),
+            window=standing.departures - before,
             time=standing.time,
             estimates=request.estimates,
             policy=self.learner.policy,
@@ -216,10 +233,12 @@ class Learning(Iterator[Epoch]):
         )
         self.past.append(epoch.as_mapping())
         # Taken now, when all parts are at the same point: an interrupt may come in the middle of a window.
-        self._saved = Saved(
-            self.learner.algorithm, standing, self.plant, plant_snapshot(self.plant), self.past
-        )
+        self._saved = self._here()
         return epoch
+
+    def _here(self) -> Saved:
+        learner, plant = self.learner, self.plant
+        return Saved(learner.algorithm, learner.standing, plant, plant_snapshot(plant), self.past)
 
     def _is_judged(self, k: int) -> bool:
         return self._diagnose if isinstance(self._diagnose, bool) else k in self._diagnose
@@ -274,6 +293,12 @@ class _Judge:
         return found.mean_jobs, max(found.mean_cost / self._least - 1.0, 0.0)
 
 
+def require_choice(diagnose: object) -> None:
+    """Raise `InvalidInput` unless that says which epochs to judge."""
+    if isinstance(diagnose, str) or not isinstance(diagnose, bool | Container):
+        raise InvalidInput(f"diagnose must be True, False or numbers of epochs, got {diagnose!r}")
+
+
 def learn(
     plant: Plant,
     algorithm: Algorithm,
@@ -302,6 +327,7 @@ def learn(
     """
     if isinstance(plant, type) or not isinstance(plant, Plant):
         raise InvalidInput(f"expected a plant such as SimulatedPlant(system, rng=7), got {plant!r}")
+    require_choice(diagnose)
     if resume is None:
         return Learning(plant, Learner(algorithm), diagnose=diagnose)
     standing, past = Saved.resumed(resume, algorithm, plant)

@@ -43,6 +43,10 @@ class _Whole:
 
     kept: Statistics | None = None
 
+    def __post_init__(self) -> None:
+        if self.kept is not None:
+            _require_statistics(self.kept)
+
     def recall(self) -> Statistics:
         """Return everything that is remembered."""
         if self.kept is None:
@@ -72,4 +76,10 @@ class Everything(_Whole):
 
     def remember(self, window: Statistics) -> Self:
         """Return the memory with that window added."""
+        _require_statistics(window)
         return type(self)(window if self.kept is None else self.kept + window)
+
+
+def _require_statistics(window: object) -> None:
+    if not isinstance(window, Statistics):
+        raise InvalidInput(f"a memory is of Statistics, such as those of a run, got {window!r}")

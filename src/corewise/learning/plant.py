@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,7 +16,8 @@ from corewise.model.statistics import Statistics
 from corewise.model.system import System, require_system
 from corewise.model.tally import Tally
 from corewise.policies.base import Policy, bind
-from corewise.simulation.simulator import Window, first_tables, random_generator, run_of, start_state
+from corewise.policies.tabular import Tabular
+from corewise.simulation.simulator import Window, first_tables, random_generator, start_state
 from corewise.simulation.walk import State, Walk
 
 __all__ = ["DriftingPlant", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
@@ -93,12 +96,13 @@ class SimulatedPlant:
     def run(self, policy: Policy, departures: int) -> Statistics:
         """Run under `policy` until so many jobs have left, and return what was seen."""
         window = Window.of(departures, None)
-        tables = first_tables(self.system, bind(policy, self.system), self.state, self._capacity)
+        ample = policy.capacity if isinstance(policy, Tabular) else self._capacity
+        tables = first_tables(self.system, bind(policy, self.system), self.state, ample)
         walk = Walk(tables, self.state, self.rng)
         window.walk(walk, 1, None)
-        run = run_of(walk)
-        self.state, self._capacity = run.state, walk.tables.space.capacity
-        return run.statistics
+        self._capacity = walk.tables.space.capacity
+        self.state, _ = walk.finish()
+        return walk.statistics()
 
     def snapshot(self) -> dict[str, Any]:
         """Return the jobs present, the time, and the state of the generator."""
@@ -114,9 +118,9 @@ class SimulatedPlant:
         kind, own = snapshot["rng"]["bit_generator"], self.rng.bit_generator
         if kind != type(own).__name__:
             raise InvalidInput(f"the saved plant drew from {kind}, this one from {type(own).__name__}")
-        self.rng = np.random.Generator(type(own)())
-        self.rng.bit_generator.state = _arrays(snapshot["rng"])
-        self.state = state
+        source = type(own)()
+        source.state = _arrays(snapshot["rng"])
+        self.rng, self.state = np.random.Generator(source), state
 
 
 class DriftingPlant(SimulatedPlant):
@@ -147,6 +151,14 @@ class ReplayPlant:
         self._done = 0
         self._tally = Tally(path)
 
+    @cached_property
+    def _about(self) -> str:
+        """What to know the log by."""
+        path, content = self.path, sha256()
+        for column in (path.time, path.event, path.job_class, path.job, path.cores):
+            content.update(column.data)
+        return f"{path}; SHA-256 {content.hexdigest()[:16]}"
+
     @property
     def truth(self) -> None:
         """Nobody knows."""
@@ -169,14 +181,13 @@ class ReplayPlant:
 
     def snapshot(self) -> dict[str, Any]:
         """Return how far the log has been read, and enough of it to know it again."""
-        return {"departures": self._done, "rows": self.path.time.size, "end": self.path.end}
+        return {"departures": self._done, "log": self._about}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Go where another replay of the same log was."""
-        if (snapshot["rows"], snapshot["end"]) != (self.path.time.size, self.path.end):
+        if snapshot["log"] != self._about:
             raise InvalidFile(
-                f"the saved run is of a log of {snapshot['rows']} rows that ends at {snapshot['end']:g}; "
-                f"this one has {self.path.time.size} and ends at {self.path.end:g}"
+                f"the saved run is of another log: {snapshot['log']}; this one is {self._about}"
             )
         self._done, self._tally = 0, Tally(self.path)
         if snapshot["departures"]:

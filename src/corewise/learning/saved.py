@@ -1,14 +1,14 @@
 """Where a loop stands, kept in a file so that it can go on later as if it had never stopped.
 
 A file has the algorithm's description and the plant's, by which they are known again; what was learned; where
-the plant is, its random generator included; and the record of all epochs so far.
+the plant is, its random generator included; the record of all epochs so far; and a note, if one was left.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.statistics import ClassStatistics, Statistics
 from corewise.model.system import System
 
-__all__ = ["Row", "Saved", "Standing", "plant_snapshot"]
+__all__ = ["Row", "Saved", "Standing", "plant_snapshot", "saved_note"]
 
 _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
@@ -46,6 +46,8 @@ class Standing:
         The system with the latest estimate of every curve.
     believed : System
         The system for which the policy is made: the same, but away from the ends of the ranges.
+    box : tuple of int or None
+        Where the policy was sought first.
     memory : Memory
         What is remembered.
     """
@@ -55,18 +57,20 @@ class Standing:
     time: float
     estimated: System
     believed: System
+    box: tuple[int, ...] | None
     memory: Memory
 
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """A loop between two epochs."""
+    """A loop between two epochs; `note` is whatever else to keep as plain values, see `saved_note`."""
 
     algorithm: Algorithm
     standing: Standing
     plant: Plant
     snapshot: Mapping[str, Any] | None
     past: list[Row]
+    note: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, file: str | Path) -> None:
         """Write all that is needed to go on."""
@@ -76,16 +80,20 @@ class Saved:
             )
         standing = self.standing
         parts, arrays = _packed(standing.memory.parts)
+        # The next window tells schedules apart that have begun alike; after the last there is none.
+        windows = standing.k + (standing.k != self.algorithm.steps)
         about = {
-            "identity": _identity(self.algorithm, self.plant, standing.k),
+            "identity": _identity(self.algorithm, self.plant, windows),
             "k": standing.k,
             "departures": standing.departures,
             "time": standing.time,
             "estimated": system_to_mapping(standing.estimated),
             "believed": system_to_mapping(standing.believed),
+            "box": standing.box,
             "memory": parts,
             "plant": self.snapshot,
             "past": self.past[: standing.k],
+            "note": dict(self.note),
         }
         write_archive(file, _FORMAT, about, arrays)
 
@@ -104,10 +112,12 @@ class Saved:
                 float(about["time"]),
                 system_from_mapping(about["estimated"]),
                 system_from_mapping(about["believed"]),
+                None if about["box"] is None else tuple(map(int, about["box"])),
                 algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
             )
             identity, past, snapshot = about["identity"], list(about["past"]), about["plant"]
-        here = json.loads(json.dumps(_identity(algorithm, plant, standing.k)))
+            windows = len(identity["windows"])
+        here = json.loads(json.dumps(_identity(algorithm, plant, windows)))
         other = _difference(identity, here)
         if other:
             raise InvalidFile(f"{file}: the saved run is another one: {other}")
@@ -116,20 +126,27 @@ class Saved:
         return standing, past
 
 
+def saved_note(file: str | Path) -> dict[str, Any]:
+    """Return the note that was left in a saved run, empty if there is none."""
+    about, _ = read_archive(file, _FORMAT, _WHAT)
+    with usable(file, _WHAT):
+        return dict(about.get("note", {}))
+
+
 def plant_snapshot(plant: Plant) -> Mapping[str, Any] | None:
     """Return where a plant is, if it can say so."""
     return plant.snapshot() if isinstance(plant, Resumable) else None
 
 
-def _identity(algorithm: Algorithm, plant: Plant, k: int) -> dict[str, Any]:
+def _identity(algorithm: Algorithm, plant: Plant, windows: int) -> dict[str, Any]:
     """Return what must be the same for a run to go on; how many windows there are to be may differ."""
     system = getattr(plant, "system", None)
     return {
         "algorithm": algorithm.name,
         "known system": system_to_mapping(algorithm.system),
-        "policy": "optimal" if algorithm.policy is None else algorithm.policy.name,
+        "policy": None if algorithm.policy is None else algorithm.policy.name,
         "memory": type(algorithm.memory).__name__,
-        "windows": [algorithm.schedule.window(j) for j in range(1, k + 2)],
+        "windows": [algorithm.schedule.window(j) for j in range(1, windows + 1)],
         "plant": type(plant).__name__,
         "system": system_to_mapping(system) if isinstance(system, System) else None,
     }

@@ -1,7 +1,7 @@
 """How many departures each window has: the N_k.
 
-Paper: section 5.1. Algorithm 1a needs windows that grow without bound, Algorithm 1b is content with equal
-ones.
+Paper: sections 5.1 and 5.2. Algorithm 1a needs windows that grow without bound, Algorithm 1b is content with
+equal ones.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class Constant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "departures", _size(self.departures, "departures of a window"))
 
-    def window(self, k: int) -> int:  # noqa: ARG002  # every window is the same
+    def window(self, k: int) -> int:
         """Return the number of departures in window k."""
+        checks.count(k, "k")
         return self.departures
 
     def __str__(self) -> str:
@@ -78,6 +79,7 @@ class Growing:
 
     def window(self, k: int) -> int:
         """Return the number of departures in window k."""
+        checks.count(k, "k")
         if self.growth is None:
             factor = self._power_of(k)
         else:
@@ -87,7 +89,8 @@ class Growing:
         size = self.first * factor
         if not size <= _MOST:
             raise InvalidInput(f"window {k} would need {size:g} departures, more than {_MOST:g}")
-        return math.ceil(size * (1.0 - _ROUNDING))
+        nearest = round(size)
+        return nearest if abs(size - nearest) <= _ROUNDING * size else math.ceil(size)
 
     def _power_of(self, k: int) -> float:
         try:

@@ -9,7 +9,7 @@ job, and which cores are held from then until the next row, in one of two forms:
 The observation opens with the first row and closes with the last. Jobs that are there when it opens follow a
 `START` row as `PRESENT`; without a `START` row the system is empty at first.
 
-Paper: section 3.1, what the controller sees.
+Paper: section 3, the departures and the events between them; figures 2 and 3.
 """
 
 from __future__ import annotations

@@ -219,6 +219,8 @@ class System:
 
     def at(self, time: float) -> System:
         """Return the system from a time on: the curves then in force, and the changes still to come."""
+        if not self.changes:
+            return self
         curves = {change.name: change.speedup for change in self.changes if change.time <= time}
         later = [change for change in self.changes if change.time > time]
         return System(self.cores, self.with_curves(curves).classes, later)
@@ -239,6 +241,8 @@ class System:
             raise InvalidSystem(f"curves must be a mapping from class names to curves, got {curves!r}")
         for name in curves:
             self.index(name)
+        if not curves:
+            return self
         classes = [
             replace(job_class, speedup=curves.get(job_class.name, job_class.speedup))
             for job_class in self.classes

@@ -1,18 +1,18 @@
-"""A two-class policy as a heat map."""
+"""Two-class policies as heat maps."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.model.space import StateSpace
 from corewise.model.system import System
-from corewise.plots.style import COLOUR_MAP, plain, shortened, styled
+from corewise.plots.style import COLOUR_MAP, panel_grid, plain, shortened, styled
 from corewise.policies.base import Policy, bind, tabulate
 from corewise.policies.tabular import Tabular
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MOST_JOBS", "policy_heatmap", "require_two_classes", "usual_range"]
+__all__ = ["MOST_JOBS", "policy_heatmap", "policy_heatmaps", "require_two_classes", "usual_range"]
 
 MOST_JOBS = 50  # beyond it single states can no longer be told apart in print
 _FEWEST_JOBS = 10
@@ -62,40 +62,128 @@ def policy_heatmap(
         Free of pyplot; ``figure.savefig(path)`` writes it.
     """
     require_two_classes(system)
-    bound = bind(policy, system)
     space = StateSpace.of(usual_range(policy, system) if capacity is None else capacity, 2)
-    share = (tabulate(bound, space)[0] / system.cores).reshape(space.shape)
-    shown = np.ma.masked_array(share, mask=space.counts.sum(axis=0).reshape(space.shape) == 0)
+    shares = _shares(policy, system, space)
     with styled():
-        from matplotlib import colormaps
         from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
 
         figure = Figure(figsize=(4.2, 3.5 if title is None else 3.8), layout="constrained")
         axes = figure.add_subplot()
-        right, top = (n + 0.5 for n in space.capacity)
-        square = 0.5 <= right / top <= 2.0
-        image = axes.imshow(
-            shown.T,
-            origin="lower",
-            extent=(-0.5, right, -0.5, top),
-            cmap=colormaps[COLOUR_MAP].with_extremes(bad="white"),
-            vmin=0.0,
-            vmax=1.0,
-            interpolation="none",
-            aspect="equal" if square else "auto",
-        )
-        _mark_full(axes, system.cores, right, top)
-        first, second = (plain(shortened(name)) for name in system.names)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel(f"jobs of class {first}, $n_1$")
-        axes.set_ylabel(f"jobs of class {second}, $n_2$")
-        bar = figure.colorbar(image, ax=axes, ticks=[0.0, 0.25, 0.5, 0.75, 1.0], pad=0.02)
-        bar.set_label(textwrap.fill(f"fraction of cores held by class {first}", 40))
+        across, up = _axis_labels(system)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+        _draw_shares(axes, shares, system.cores)
+        if axes.lines:
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False)
+        _add_colour_bar(figure, system)
         if title is not None:
             figure.suptitle(plain(title))
     return figure
+
+
+def policy_heatmaps(
+    policies: Mapping[str, Policy],
+    system: System,
+    *,
+    capacity: int | Iterable[int] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Draw several policies side by side: the same states, the same colours, one colour bar.
+
+    Parameters
+    ----------
+    policies : mapping
+        What to draw, by what to write above each panel; bound to `system` unless bound already.
+    system : System
+        A system of two classes.
+    capacity : int or two ints, optional
+        The largest counts shown. By default what `policy_heatmap` would show of all of them.
+    title : str, optional
+        Printed above the panels; none by default, as a caption says more.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Free of pyplot; ``figure.savefig(path)`` writes it.
+
+    Notes
+    -----
+    Paper: figures 4, 5, 7 and 8, part (b), the policies at the start and at the end of learning.
+    """
+    require_two_classes(system)
+    if not isinstance(policies, Mapping) or not policies:
+        raise InvalidInput(f"expected policies by their names, at least one, got {policies!r}")
+    ranges = [usual_range(policy, system) for policy in policies.values()]
+    space = StateSpace.of(np.min(ranges, axis=0).tolist() if capacity is None else capacity, 2)
+    shares = [_shares(policy, system, space) for policy in policies.values()]
+    with styled():
+        figure, panels = panel_grid(
+            len(policies), *(textwrap.fill(text, 30) for text in _axis_labels(system))
+        )
+        for axes, name, share in zip(panels, policies, shares, strict=True):
+            _draw_shares(axes, share, system.cores)
+            axes.set_title(plain(textwrap.fill(shortened(name, 60), 24)), fontsize=9)
+        _fit_page(figure, title is not None)
+        _add_colour_bar(figure, system)
+        if panels[0].lines:
+            figure.legend(handles=panels[0].lines, loc="outside lower center", frameon=False)
+        if title is not None:
+            figure.suptitle(plain(title))
+        figure.draw_without_rendering()  # panels of a fixed aspect take the layout more than one round
+    return figure
+
+
+def _shares(policy: Policy, system: System, space: StateSpace) -> np.ma.MaskedArray[Any, Any]:
+    """Return the fraction of the cores that the first class holds, masked where there are no jobs."""
+    share = tabulate(bind(policy, system), space)[0] / system.cores
+    return np.ma.masked_array(share, mask=space.counts.sum(axis=0) == 0).reshape(space.shape)
+
+
+def _axis_labels(system: System) -> tuple[str, str]:
+    first, second = (plain(shortened(name)) for name in system.names)
+    return f"jobs of class {first}, $n_1$", f"jobs of class {second}, $n_2$"
+
+
+def _draw_shares(axes: Axes, shares: np.ma.MaskedArray[Any, Any], cores: float) -> None:
+    """Draw one heat map on the scale that all share."""
+    from matplotlib import colormaps
+    from matplotlib.ticker import MaxNLocator
+
+    right, top = (n - 0.5 for n in shares.shape)
+    square = 0.5 <= right / top <= 2.0
+    axes.imshow(
+        shares.T,
+        origin="lower",
+        extent=(-0.5, right, -0.5, top),
+        cmap=colormaps[COLOUR_MAP].with_extremes(bad="white"),
+        vmin=0.0,
+        vmax=1.0,
+        interpolation="none",
+        aspect="equal" if square else "auto",
+    )
+    _mark_full(axes, cores, right, top)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _fit_page(figure: Figure, titled: bool) -> None:
+    """Choose a page so low that panels of a fixed aspect fill their rows, and lie close to one another."""
+    axes = figure.axes[0]
+    grid = axes.get_gridspec()
+    assert grid is not None
+    height = 2.1 if axes.get_aspect() == "auto" else 2.1 * axes.get_data_ratio()
+    lines = max(panel.get_title().count("\n") for panel in figure.axes)
+    page = grid.nrows * (height + 0.35 + 0.15 * lines) + (0.8 if titled else 0.6)
+    figure.set_size_inches(2.5 * grid.ncols + 1.0, page)
+
+
+def _add_colour_bar(figure: Figure, system: System) -> None:
+    """Say beside all panels what their colours stand for."""
+    panels = figure.axes
+    bar = figure.colorbar(panels[0].images[0], ax=panels, ticks=[0.0, 0.25, 0.5, 0.75, 1.0], pad=0.02)
+    first = plain(shortened(system.names[0]))
+    wide = 40 if figure.get_figheight() > 3.2 else 24  # letters that fit beside the bar
+    bar.set_label(textwrap.fill(f"fraction of cores held by class {first}", wide))
 
 
 def usual_range(policy: Policy, system: System) -> tuple[int, int]:
@@ -122,4 +210,3 @@ def _mark_full(axes: Axes, cores: float, right: float, top: float) -> None:
         scalex=False,
         scaley=False,
     )
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False)

@@ -21,6 +21,7 @@ __all__ = [
     "FORMATS",
     "class_colour",
     "curve_shown",
+    "figure_bytes",
     "panel_grid",
     "plain",
     "require_few_classes",
@@ -142,9 +143,14 @@ def require_format(path: str | Path) -> str:
     return ending
 
 
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure whole or not at all, in the format that the ending of `path` names."""
+def figure_bytes(figure: Figure, kind: str = "png") -> bytes:
+    """Return a figure as the content of a file of that format."""
     content = io.BytesIO()
     with styled():
-        figure.savefig(content, format=require_format(path))
-    write_bytes(path, content.getvalue())
+        figure.savefig(content, format=kind)
+    return content.getvalue()
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure whole or not at all, in the format that the ending of `path` names."""
+    write_bytes(path, figure_bytes(figure, require_format(path)))

@@ -94,6 +94,8 @@ def require_fit(made_for: System, system: System) -> None:
 def bind(policy: Policy, system: System) -> BoundPolicy:
     """Return `policy` on `system`, refusing what is not a policy."""
     require_system(system)
+    if isinstance(policy, BoundPolicy):  # quicker to see than that something is a policy
+        return policy.on(system)
     if isinstance(policy, type) or not isinstance(policy, Policy):
         raise InvalidPolicy(f"expected a policy such as Equi(), got {policy!r}")
     return policy.on(system)

@@ -232,10 +232,9 @@ def first_tables(
 def run_of(walk: Walk) -> Run:
     """Return what a walk saw."""
     names, tables = tuple(walk.tables.system.names), walk.tables
-    counts, cores, moves, times = walk.seen()
+    counts, _, moves, times = walk.seen()
     counts.setflags(write=False)
     times.setflags(write=False)
-    statistics = Statistics.of_states(names, counts, cores, times, moves[: len(names)], moves[len(names) :])
     departures = int(moves[len(names) :].sum())
     areas, spans = np.array(walk.areas), np.array(walk.spans)
     if departures < _LEAST_DEPARTURES:
@@ -257,7 +256,7 @@ def run_of(walk: Walk) -> Run:
         )
     return Run(
         policy=tables.policy.name,
-        statistics=statistics,
+        statistics=walk.statistics(),
         path=path,
         mean_jobs=float(areas.sum()) / duration,
         interval=ratio_interval(areas.sum(axis=1), spans),

@@ -14,6 +14,7 @@ from corewise.errors import InvalidInput
 from corewise.model import checks
 from corewise.model.path import NOBODY, Event, Path
 from corewise.model.speedup import Array
+from corewise.model.statistics import Statistics
 from corewise.simulation import _kernels
 from corewise.simulation.tables import Tables, Visits
 
@@ -181,6 +182,12 @@ class Walk:
             np.ascontiguousarray(moves[seen].T),
             self._total.times[seen],
         )
+
+    def statistics(self) -> Statistics:
+        """Return what was seen, for `estimate`."""
+        names = tuple(self.tables.system.names)
+        counts, cores, moves, times = self.seen()
+        return Statistics.of_states(names, counts, cores, times, moves[: len(names)], moves[len(names) :])
 
     def finish(self) -> tuple[State, Path | None]:
         """Return the state at the end, and the path if it was recorded; their jobs are named here."""

@@ -16,7 +16,7 @@ import numpy as np
 from corewise.analysis.information import fisher_information
 from corewise.errors import InvalidInput
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.learner import learn
+from corewise.learning.learner import learn, require_choice
 from corewise.learning.memories import Latest
 from corewise.learning.plant import DriftingPlant, SimulatedPlant
 from corewise.model import checks
@@ -24,7 +24,7 @@ from corewise.model.speedup import Array, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.simulation.simulator import Progress, random_generator
 
-__all__ = ["LearningStudy", "cramer_rao", "learning_study"]
+__all__ = ["LearningStudy", "cramer_rao", "learning_study", "tracking_errors"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,17 +112,12 @@ def learning_study(
         Called after every run with the share of them that are done.
     """
     count = checks.count(n, "n")
-    require_system(system)
-    if algorithm.steps is None:
-        raise InvalidInput("a study needs an algorithm with a number of steps")
-    for known in system.classes:
-        if len(known.speedup.bounds) != 1:
-            raise InvalidInput(
-                f"class {known.name!r}: a study is for curves with one parameter, not {known.speedup.family}"
-            )
-    epochs = range(1, algorithm.steps + 1)
-    chosen = epochs if diagnose is True else diagnose or ()
-    judged = {k for k in epochs if k in chosen} | {algorithm.steps}
+    steps = _steps(system, algorithm)
+    bounds = cramer_rao(system, algorithm)
+    epochs = range(1, steps + 1)
+    require_choice(diagnose)
+    chosen = (epochs if diagnose else ()) if isinstance(diagnose, bool) else diagnose
+    judged = {k for k in epochs if k in chosen} | {steps}
     work = partial(_run, system, algorithm, judged)
     records = _carried_out(work, random_generator(rng).spawn(count), executor, progress)
     windows = np.array([algorithm.schedule.window(k) for k in epochs])
@@ -135,7 +130,7 @@ def learning_study(
         times=times,
         estimates=np.array([record[3:].tolist() for record in records]),
         truths=_truths(system, times),
-        bounds=cramer_rao(system, algorithm),
+        bounds=bounds,
         mean_jobs=np.array([record[1] for record in records]),
         gaps=np.array([record[2] for record in records]),
     )
@@ -145,9 +140,9 @@ def cramer_rao(system: System, algorithm: Algorithm) -> Array:
     """Return the bound on the standard deviation of every class's parameter after each window, (K, epochs).
 
     The first window is under the algorithm's first policy; all later ones are taken to be under the one that
-    it would adopt if it knew the truth. NaN where curves change.
+    it would adopt if it knew the truth. NaN where curves change, infinite where nothing can be told.
     """
-    steps = checks.count(algorithm.steps, "steps")
+    steps = _steps(system, algorithm)
     if system.changes:
         return np.full((len(system.classes), steps), np.nan)
     _, first = algorithm.beginning()
@@ -159,7 +154,39 @@ def cramer_rao(system: System, algorithm: Algorithm) -> Array:
         seen = lengths * float(late[name].per_time[0, 0])
         seen[0] = lengths[0] * float(early[name].per_time[0, 0])
         rows.append(seen if isinstance(algorithm.memory, Latest) else np.cumsum(seen))
-    return 1.0 / np.sqrt(np.array(rows))
+    with np.errstate(divide="ignore"):
+        return 1.0 / np.sqrt(np.array(rows))
+
+
+def _steps(system: System, algorithm: Algorithm) -> int:
+    """Return the number of windows, refusing what no study can be made of."""
+    require_system(system)
+    if not isinstance(algorithm, Algorithm):
+        raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
+    for known in system.classes:
+        if len(known.speedup.bounds) != 1:
+            raise InvalidInput(
+                f"class {known.name!r}: a study is for curves with one parameter, not {known.speedup.family}"
+            )
+    if algorithm.steps is None:
+        raise InvalidInput("a study needs an algorithm with a number of steps")
+    return algorithm.steps
+
+
+def tracking_errors(study: LearningStudy, system: System) -> Array:
+    """Return the time-averaged squared error of the estimates in force, shape (runs, K).
+
+    An estimate is in force from the end of its window to the end of the next; the average begins with the
+    first estimate.
+    """
+    found = []
+    changes = [change.time for change in system.changes]
+    for times, estimates in zip(study.times, study.estimates, strict=True):
+        edges = np.unique(np.concatenate([times, [t for t in changes if times[0] < t < times[-1]]]))
+        truth = _truths(system, edges[None, :-1])[0]
+        in_force = estimates[:, np.searchsorted(times, edges[:-1], side="right") - 1]
+        found.append(((in_force - truth) ** 2 * np.diff(edges)).sum(axis=1) / (edges[-1] - edges[0]))
+    return np.array(found)
 
 
 def _run(system: System, algorithm: Algorithm, judged: Container[int], stream: np.random.Generator) -> Array:

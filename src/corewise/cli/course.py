@@ -1,0 +1,265 @@
+"""What `corewise learn` has to do, and the loop on its way: saved now and then, and when it ends."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from corewise.cli import policies
+from corewise.cli.options import number, whole_number
+from corewise.errors import BoxTooLarge, InvalidFile, InvalidInput, InvalidPolicy
+
+if TYPE_CHECKING:
+    from corewise.analysis.performance import Performance
+    from corewise.control.solution import Solution
+    from corewise.learning.algorithms import Algorithm
+    from corewise.learning.learner import Learning
+    from corewise.learning.plant import ReplayPlant, SimulatedPlant
+    from corewise.learning.saved import Row, Saved
+    from corewise.model.system import System
+    from corewise.policies.base import Policy
+
+__all__ = ["Course", "Plan", "Yardstick"]
+
+Options = Mapping[str, str | None]
+"""Options as text, by their names; None where they are not given."""
+
+_POWERS = {"1a": 0.75, "1b": 0.0}
+"""The algorithms, and how their windows grow if nothing is said."""
+
+_MOST_STEPS = 1_000_000  # the record of every window stays in memory
+_BETWEEN = 1.0  # seconds, from one time of saving to the next
+_SHARE = 0.1  # of the time, for saving
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to learn from and how, as the options say."""
+
+    algorithm: str
+    departures: int
+    power: float
+    policy: str
+    steps: int | None
+    seed: int | None
+    events: str | None
+
+    @classmethod
+    def new(cls, given: Options) -> Plan:
+        """Return the plan of a new run, with a new seed if none is given."""
+        plan = cls._of(given)
+        random = plan.seed is None and plan.events is None
+        return replace(plan, seed=secrets.randbits(32)) if random else plan
+
+    @classmethod
+    def resumed(cls, given: Options, file: Path, system: System) -> Plan:
+        """Return the plan of a saved run; what is given must agree with it, but for the number of windows."""
+        from corewise.learning.saved import saved_note
+
+        note: Options = {key: str(value) for key, value in saved_note(file).items()}
+        if not note:
+            if given["seed"] is not None:
+                raise InvalidInput(f"{file}: goes on with its own random numbers, got --seed {given['seed']}")
+            return cls._of(given)
+        try:
+            before = cls._of(note)
+        except InvalidInput as error:
+            raise InvalidFile(f"{file} is not a usable run: {error}") from None
+        if given["events"] is not None and before.events is None:
+            raise InvalidInput(f"{file}: is a run of a simulation, not of a log, got --events")
+        plan = cls._of({**note, **{key: text for key, text in given.items() if text is not None}})
+        for option in ("algorithm", "departures", "power", "seed"):
+            there, here = getattr(before, option), getattr(plan, option)
+            if there != here:
+                raise InvalidInput(f"{file}: is a run with --{option} {there}, got {here}")
+        if _rule(plan.policy, system) != _rule(before.policy, system):
+            raise InvalidInput(f"{file}: is a run with --policy {before.policy}, got {plan.policy}")
+        return replace(plan, policy=before.policy)  # as it was first spelled
+
+    @classmethod
+    def _of(cls, given: Options) -> Plan:
+        algorithm, departures, steps = (given.get(key) for key in ("algorithm", "departures", "steps"))
+        power, seed, events = (given.get(key) for key in ("power", "seed", "events"))
+        if algorithm not in _POWERS:
+            got = "" if algorithm is None else f", got {algorithm!r}"
+            raise InvalidInput(f"--algorithm must be {' or '.join(_POWERS)}{got}")
+        if departures is None:
+            raise InvalidInput("--departures is needed: how many there are in the first window")
+        if steps is None and events is None:
+            raise InvalidInput("--steps is needed: how many windows")
+        if seed is not None and events is not None:
+            raise InvalidInput(f"--seed is for a simulation, nothing in --events is random, got {seed!r}")
+        count = None if steps is None else whole_number(steps, "--steps", least=1)
+        if count is not None and count > _MOST_STEPS:
+            raise InvalidInput(f"--steps must be at most {_MOST_STEPS}, got {steps!r}")
+        return cls(
+            algorithm=algorithm,
+            departures=whole_number(departures, "--departures", least=1),
+            power=_POWERS[algorithm] if power is None else number(power, "--power"),
+            policy=given.get("policy") or "optimal",
+            steps=count,
+            seed=None if seed is None else whole_number(seed, "--seed"),
+            events=events,
+        )
+
+    @property
+    def note(self) -> dict[str, str]:
+        """The options of this plan, to be kept with a saved run."""
+        return {option: str(value) for option, value in vars(self).items() if value is not None}
+
+    def method(self, system: System) -> Algorithm:
+        """Return the algorithm for what is known of a system."""
+        from corewise.learning.algorithms import algorithm_1a, algorithm_1b
+
+        make = algorithm_1a if self.algorithm == "1a" else algorithm_1b
+        rule = _rule(self.policy, system)
+        return make(system, departures=self.departures, power=self.power, steps=self.steps, policy=rule)
+
+    def plant(self, system: System) -> SimulatedPlant | ReplayPlant:
+        """Return what to learn from."""
+        from corewise.learning.plant import DriftingPlant, ReplayPlant, SimulatedPlant
+
+        if self.events is not None:
+            from corewise.model.events import load_events
+
+            return ReplayPlant(load_events(self.events, system).path)
+        return (DriftingPlant if system.changes else SimulatedPlant)(system, rng=self.seed)
+
+
+def _rule(text: str, system: System) -> Policy | None:
+    """Return the rule to bind to the estimates; None for the exact optimum."""
+    from corewise.policies.tabular import Tabular
+
+    if text == "optimal":
+        return None
+    rule = policies.parse_policy(text, system)
+    if isinstance(rule, Tabular):
+        raise InvalidPolicy(f"policy {text!r} is a saved one, made once and for all: name a rule instead")
+    return rule
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What EQUI and the best policy do under the truth, exactly."""
+
+    truth: System
+    equi: Performance
+    best: Solution
+
+    @classmethod
+    def of(cls, truth: System) -> Yardstick:
+        """Return the exact numbers for a truth."""
+        from corewise.analysis.performance import evaluate
+        from corewise.control.solution import solve
+        from corewise.policies.equi import Equi
+
+        try:
+            return cls(truth, evaluate(truth, Equi()), solve(truth))
+        except BoxTooLarge as error:
+            raise BoxTooLarge(f"{error}; try --policy whittle --no-gap") from None
+
+    def moved(self, truth: System) -> Yardstick:
+        """Return the exact numbers for what may be another truth."""
+        return self if truth == self.truth else Yardstick.of(truth)
+
+
+class Course:
+    """The loop on its way.
+
+    Parameters
+    ----------
+    loop : Learning
+        The loop.
+    target : Path or None
+        Where to save it.
+    note : mapping
+        What to save with it.
+
+    Attributes
+    ----------
+    before : int
+        How many windows were closed in an earlier run that is resumed.
+    logged : int or None
+        How many departures the log has, if one is replayed.
+    parts : dict
+        Seconds spent in each part of the loop since then.
+    seconds : float
+        And in all.
+    interrupted : bool
+        Whether it was stopped before its end.
+    """
+
+    def __init__(self, loop: Learning, target: Path | None, note: Mapping[str, Any]) -> None:
+        from corewise.learning.plant import ReplayPlant
+
+        standing, plant = loop.learner.standing, loop.plant
+        self.algorithm = loop.learner.algorithm
+        self.target = target
+        self.before = standing.k
+        self.logged = standing.departures + plant.left if isinstance(plant, ReplayPlant) else None
+        self.parts = dict.fromkeys(("run", "estimate", "solve", "evaluate"), 0.0)
+        self.seconds = 0.0
+        self.interrupted = False
+        self._loop = loop
+        self._note = note
+        self._kept = self._standing() if self.before else None
+
+    @property
+    def rows(self) -> list[Row]:
+        """The epochs that are over, those before a resumption included."""
+        return self._kept.past[: self._kept.standing.k] if self._kept else []
+
+    @property
+    def time(self) -> float:
+        """When the last of them was over."""
+        return float(self.rows[-1]["time"]) if self.rows else 0.0
+
+    @property
+    def total(self) -> float:
+        """How many departures there will be in all, at most."""
+        schedule, steps = self.algorithm.schedule, self.algorithm.steps
+        total = math.inf if steps is None else float(sum(map(schedule.window, range(1, steps + 1))))
+        return total if self.logged is None else min(total, self.logged)
+
+    def run(self, progress: Callable[[float], None] | None) -> None:
+        """Go on to the end or until Ctrl-C, and save the run if it is to be saved."""
+        total = self.total
+        began = saved = perf_counter()
+        pause = _BETWEEN
+        try:
+            if progress and self._kept:
+                progress(self._kept.standing.departures / total)
+            for epoch in self._loop:
+                self._kept = self._standing()
+                for part in self.parts:
+                    self.parts[part] += getattr(epoch.seconds, part)
+                if progress:
+                    progress(epoch.departures / total)
+                now = perf_counter()
+                if now - saved > pause:
+                    self._save()
+                    saved = perf_counter()
+                    pause = max(_BETWEEN, (saved - now) / _SHARE)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self.seconds = perf_counter() - began
+            self._save()
+
+    def _standing(self) -> Saved:
+        """Return where the loop is between two epochs; an interrupt may come in the middle of the next."""
+        from corewise.learning.saved import Saved, plant_snapshot
+
+        learner, plant = self._loop.learner, self._loop.plant
+        return Saved(
+            learner.algorithm, learner.standing, plant, plant_snapshot(plant), self._loop.past, self._note
+        )
+
+    def _save(self) -> None:
+        if self.target and self._kept:
+            self._kept.write(self.target)

@@ -1,0 +1,163 @@
+"""``corewise learn``: run, estimate, solve, adopt, again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corewise.cli.course import Course, Plan, Yardstick
+from corewise.cli.learned import Learned, print_learned
+from corewise.cli.options import AsJson, SystemName
+from corewise.cli.output import (
+    INTERRUPTED,
+    print_json,
+    progress_bar,
+    reporting,
+    require_figure,
+    require_target,
+    waiting,
+)
+from corewise.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from corewise.model.system import System
+
+__all__ = ["learn"]
+
+
+@reporting
+def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
+    system: SystemName,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(metavar="1a|1b", help="1a: only the latest window counts. 1b: all of them do."),
+    ] = None,
+    departures: Annotated[
+        str | None, typer.Option(metavar="N", help="Departures in the first window, such as 200.")
+    ] = None,
+    power: Annotated[
+        str | None,
+        typer.Option(
+            metavar="G", help="Window k has N k^G departures. Default: 0.75 for 1a, 0 (equal windows) for 1b."
+        ),
+    ] = None,
+    steps: Annotated[
+        str | None, typer.Option(metavar="K", help="How many windows. Default for a log: all it has.")
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="S", help="Repeats a run. Default: a new one, which is reported.")
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P",
+            help="What to adopt for the estimates: optimal (the default), whittle, greedy, equi, "
+            "fixed:0.5,0.5, or priority:two,one.",
+        ),
+    ] = None,
+    events: Annotated[
+        Path | None,
+        typer.Option(metavar="LOG", help="Learn from this event log rather than from a simulation."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Save the run to this file as it goes on, for --resume."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Go on with a saved run as if it had never stopped. The options are those in FILE; --steps "
+            "may ask for more windows in all. Saves to FILE again, unless --save names another.",
+        ),
+    ] = None,
+    no_gap: Annotated[
+        bool,
+        typer.Option(
+            "--no-gap",
+            help="Leave out the exact comparisons with the optimum, which take long for many classes.",
+        ),
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="Draw the estimates and the gap to the optimum.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the curves and adopt the best policy for them, in turn.
+
+    SYSTEM is simulated. Of its curves the learner knows the families only, and not when they change. The
+    first policy is EQUI. Ctrl-C ends a run early: what was learned by then is printed, and saved.
+    """
+    from corewise.learning.learner import learn as learn_system
+    from corewise.model.files import load_system
+
+    problem = load_system(system)
+    given = {
+        "algorithm": algorithm,
+        "departures": departures,
+        "power": power,
+        "policy": policy,
+        "steps": steps,
+        "seed": seed,
+        "events": None if events is None else str(events.resolve()),
+    }
+    plan = Plan.new(given) if resume is None else Plan.resumed(given, resume, problem)
+    method = plan.method(problem)
+    target = resume if save is None else save
+    inputs = [system] if plan.events is None else [system, plan.events]
+    require_target(target, *inputs)
+    _require_plot(plot, problem, *inputs, *([] if target is None else [target]))
+    exact = plan.events is None and not no_gap
+    with waiting("Preparing ..."):
+        loop = learn_system(plan.plant(problem), method, resume=resume, diagnose=exact)
+        course = Course(loop, target, plan.note)
+        if method.steps is not None and method.steps < course.before:
+            raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
+        yardstick = Yardstick.of(_truth(problem, 0.0)) if exact else None
+    with progress_bar(f"Learning, algorithm {method.name}", course.total, "departures") as progress:
+        course.run(progress)
+    truth = None if plan.events else _truth(problem, course.time)
+    if plot and course.rows:
+        from corewise.plots.epochs import learn_figure
+        from corewise.plots.style import save_figure
+
+        with waiting(f"Drawing {plot} ..."):
+            save_figure(learn_figure(course.rows, problem, truth=problem if truth else None), plot)
+    if yardstick and truth:
+        with waiting("Comparing ..."):
+            yardstick = yardstick.moved(truth)
+    learned = Learned(problem, plan, course, truth, yardstick)
+    if as_json:
+        print_json(learned.as_mapping())
+    else:
+        print_learned(learned)
+        _print_files(system, course, plot)
+    if course.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _truth(system: System, time: float) -> System:
+    """Return the system as it is at a time, without the changes to come."""
+    from corewise.model.system import System
+
+    return System(system.cores, system.at(time).classes)
+
+
+def _require_plot(plot: Path | None, system: System, *inputs: str | Path) -> None:
+    require_figure(plot, system.names, *inputs)
+    if plot and not any(known.speedup.bounds for known in system.classes):
+        raise InvalidInput(f"{plot}: there is nothing to draw, as no curve has a parameter")
+
+
+def _print_files(system: str, course: Course, plot: Path | None) -> None:
+    if not course.rows:
+        return
+    if plot:
+        print(f"Wrote the plot to {plot}.")
+    if course.target:
+        print(f"Wrote the run to {course.target}.")
+        command = f"corewise learn {shlex.quote(system)} --resume {shlex.quote(str(course.target))}"
+        print(f"To go on:  {command}{'' if course.interrupted else ' --steps MORE'}")

@@ -1,0 +1,1 @@
+"""The numbers and figures printed in the paper, computed again (paper section 5)."""

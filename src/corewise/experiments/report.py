@@ -1,0 +1,127 @@
+"""The report: one HTML file with everything in it, to be read in any browser, now or in ten years."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Sequence
+from html import escape
+
+from corewise.experiments.results import Block, Heading, Picture, Result, Table
+
+__all__ = ["html_report"]
+
+_STYLE = """
+:root { --ink: #1d2329; --soft: #5c6670; --line: #d9dee3; --shade: #f5f7f9; --accent: #0072b2; }
+* { box-sizing: border-box; }
+body { margin: 0; color: var(--ink); background: #fff;
+  font: 17px/1.6 Georgia, "Times New Roman", serif; }
+main { max-width: 46rem; margin: 0 auto; padding: 3rem 1.25rem 5rem; }
+h1, h2, h3, nav, table, figcaption, footer {
+  font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
+h1 { font-size: 2.1rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { font-size: 1.5rem; line-height: 1.25; margin: 4rem 0 .5rem; padding-top: 1rem;
+  border-top: 3px solid var(--accent); }
+h3 { font-size: 1.05rem; margin: 2.2rem 0 .4rem; }
+p { margin: 0 0 1rem; }
+.lead { font-size: 1.1rem; color: var(--soft); }
+nav { font-size: .95rem; margin: 2rem 0; padding: 1rem 1.25rem; background: var(--shade);
+  border-radius: 6px; }
+nav ol { margin: 0; padding-left: 1.3rem; }
+a { color: var(--accent); }
+figure { margin: 1.5rem 0 2rem; }
+img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
+figcaption, caption { font-size: .86rem; line-height: 1.45; color: var(--soft); }
+figcaption { margin-top: .6rem; }
+.wide { overflow-x: auto; margin: 1.5rem 0 2rem; }
+table { border-collapse: collapse; width: 100%; font-size: .84rem; line-height: 1.4;
+  font-variant-numeric: tabular-nums; }
+caption { caption-side: bottom; text-align: left; padding-top: .6rem; }
+th { text-align: right; font-weight: 600; vertical-align: bottom; border-bottom: 1.5px solid var(--ink);
+  padding: .3rem .5rem; }
+td { text-align: right; padding: .3rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .86rem;
+  color: var(--soft); }
+@media print { h2 { break-before: page; } figure, table { break-inside: avoid; } }
+"""
+
+
+def html_report(results: Sequence[Result], *, seed: int, version: str) -> str:
+    """Return the stories of experiments as one page, with figures and style within it."""
+    sections = "\n".join(_section(result) for result in results)
+    contents = "\n".join(
+        f'<li><a href="#{escape(result.name)}">{escape(result.title)}</a></li>' for result in results
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Learning how jobs scale: the experiments, repeated</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>Learning how jobs scale</h1>
+<p class="lead">The experiments of Bodas, Dorsman, Mandjes and Ravner, <em>Dynamic Core Allocation for
+Malleable Jobs with Unknown Speed-up Parameters</em> (2026), run again by corewise, with what the paper does
+not show: how far every policy is from the best one, exactly, and what learning is worth.</p>
+<p>A pool of cores serves two classes of jobs. How much a class gains from more cores is unknown. The loop
+watches arrivals and departures for a window, estimates the speed-up curves by maximum likelihood, solves for
+the split of the cores that keeps the fewest jobs in the system, adopts it, and begins the next window.</p>
+<nav><ol>
+{contents}
+</ol></nav>
+{sections}
+<footer>corewise {escape(version)}, seed {seed}. The same seed gives the same numbers, whatever the number of
+workers. Tables are beside this file as CSV, figures as PNG, and all results as JSON.</footer>
+</main>
+</body>
+</html>
+"""
+
+
+def _section(result: Result) -> str:
+    blocks = "\n".join(filter(None, (_shown(block) for block in result.story)))
+    return f'<section id="{escape(result.name)}">\n<h2>{escape(result.title)}</h2>\n{blocks}\n</section>'
+
+
+def _shown(block: Block) -> str:
+    match block:
+        case Heading(text):
+            return f"<h3>{escape(text)}</h3>"
+        case Picture():
+            data = base64.b64encode(block.png).decode("ascii")
+            caption = escape(_line(block.caption))
+            return (
+                f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
+                f"<figcaption>{caption}</figcaption></figure>"
+            )
+        case Table():
+            return _table(block) if block.caption else ""
+    return f"<p>{escape(_line(block))}</p>"
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{escape(_cell(cell))}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    caption = escape(_line(table.caption))
+    return (
+        f'<div class="wide"><table><caption>{caption}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    if math.isinf(value):
+        return "unstable"
+    return f"{value:.4g}".replace("-", "−")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

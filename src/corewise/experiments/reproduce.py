@@ -1,0 +1,150 @@
+"""The paper's experiments by name, and the files that come of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from corewise.errors import InvalidFile, InvalidInput, nearest
+from corewise.experiments.curves import run_figure_1
+from corewise.experiments.example_story import tell_example
+from corewise.experiments.examples import run_example
+from corewise.experiments.paper import EXAMPLES, Example
+from corewise.experiments.report import html_report
+from corewise.experiments.results import Picture, Result, Setting, Table
+from corewise.experiments.tracking import run_table_2
+from corewise.model import checks
+from corewise.model.files import reason_of, write_bytes
+from corewise.model.plain import to_json
+from corewise.simulation.simulator import Progress
+
+__all__ = ["ALL", "EXPERIMENTS", "REPORT", "reproduce"]
+
+ALL = "all"
+REPORT = "report.html"
+
+
+def _example(example: Example, setting: Setting) -> Result:
+    return tell_example(run_example(example, setting))
+
+
+EXPERIMENTS: dict[str, Callable[[Setting], Result]] = {
+    "figure-1": run_figure_1,
+    **{f"example-{example.number}": partial(_example, example) for example in EXAMPLES},
+    "table-2": run_table_2,
+}
+"""The experiments, in the order of the report."""
+
+_EFFORT = {"figure-1": 1, "example-1": 30, "example-2": 25, "example-3": 20, "example-4": 20, "table-2": 30}
+"""Roughly how long each takes, for the progress of all."""
+
+
+def reproduce(
+    what: str,
+    out: str | os.PathLike[str],
+    *,
+    seed: int,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Result]:
+    """Run an experiment, or all, and write what came out to a directory; yield each result when it is there.
+
+    Parameters
+    ----------
+    what : str
+        One of `EXPERIMENTS`, or ``all``.
+    out : path
+        The directory: made if need be. Every experiment has one of its own in it, with figures as PNG, tables
+        as CSV and ``results.json``; ``report.html`` tells about all of this call that are done.
+    seed : int
+        An experiment's results depend on it alone: not on the workers, nor on what else is run.
+    workers : int, optional
+        How many processes do the work; as many as there are cores if not given.
+    progress : callable, optional
+        Called now and then with the share of the work that is done.
+    """
+    if what != ALL and what not in EXPERIMENTS:
+        raise InvalidInput(f"unknown experiment {what!r}{nearest(str(what), [*EXPERIMENTS, ALL])}")
+    start = checks.count(seed, "seed", least=0)
+    count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
+    target = _directory(out)
+    names = list(EXPERIMENTS) if what == ALL else [what]
+    return _carried_out(names, target, start, count, progress)
+
+
+def _carried_out(
+    names: list[str], target: Path, seed: int, workers: int, progress: Progress | None
+) -> Iterator[Result]:
+    whole, done = sum(_EFFORT[name] for name in names), 0
+    results = []
+    with _executor(workers) as executor:
+        for name in names:
+            everything = Setting((seed, list(EXPERIMENTS).index(name)), executor, progress)
+            share = everything.part(done / whole, (done + _EFFORT[name]) / whole)
+            done += _EFFORT[name]
+            result = EXPERIMENTS[name](Setting(everything.seed, executor, share))
+            results.append(result)
+            _write(result, target)
+            page = html_report(results, seed=seed, version=_version())
+            write_bytes(target / REPORT, page.encode())
+            if share:
+                share(1.0)
+            yield result
+
+
+def _directory(out: str | os.PathLike[str]) -> Path:
+    """Return a directory that can be written to."""
+    if not isinstance(out, str | os.PathLike):
+        raise InvalidFile(f"expected the path of a directory, got {out!r}")
+    target = Path(out)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InvalidFile(f"{target}: cannot be made a directory: {reason_of(error)}") from None
+    if not os.access(target, os.W_OK | os.X_OK):
+        raise InvalidFile(f"{target}: cannot be written to: permission denied")
+    return target
+
+
+def _write(result: Result, target: Path) -> None:
+    """Write figures, tables and numbers of an experiment to its own directory."""
+    folder = _directory(target / result.name)
+    for block in result.story:
+        match block:
+            case Picture():
+                write_bytes(folder / f"{block.name}.png", block.png)
+            case Table():
+                write_bytes(folder / f"{block.name}.csv", block.as_csv().encode())
+    write_bytes(folder / "results.json", (to_json(result.numbers) + "\n").encode())
+
+
+@contextmanager
+def _executor(workers: int) -> Iterator[Executor | None]:
+    """Give processes to work with, or none for this one alone; an interrupt reaches this one only."""
+    if workers == 1:
+        yield None
+        return
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(workers, context, initializer=_ignore_interrupts)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _version() -> str:
+    try:
+        return version("corewise")
+    except PackageNotFoundError:
+        return "(not installed)"

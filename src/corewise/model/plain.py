@@ -1,0 +1,29 @@
+"""Results as JSON: plain values only, and nothing that is not a finite number."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+
+__all__ = ["to_json"]
+
+
+def to_json(result: Mapping[str, object]) -> str:
+    """Return one JSON object; what is not a finite number becomes null."""
+    return json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    raise TypeError(f"{value!r} has no place in JSON")

@@ -1,0 +1,313 @@
+"""Learning as it goes on: estimates, their errors, the gap to the optimum, and changes that are tracked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corewise.errors import InvalidInput
+from corewise.model import checks
+from corewise.model.speedup import Array, SpeedUp
+from corewise.model.system import System, require_system
+from corewise.plots.lines import (
+    BAND,
+    DASHES,
+    TRUE,
+    Gaps,
+    Marks,
+    add_legend,
+    class_line,
+    class_marks,
+    dots,
+    draw_band,
+    draw_gaps,
+    draw_truth,
+    limits,
+    patch,
+    stroke,
+    thinned,
+    write_title,
+)
+from corewise.plots.style import class_colour, panel_grid, plain, require_few_classes, shortened, styled
+from corewise.studies.learning import LearningStudy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["error_figure", "gap_figure", "tracking_figure", "trajectory_figure"]
+
+_DEPARTURES = "departures so far, all classes"
+_GAP = "gap to the optimum (%)"
+_TRUTH = "true value"
+
+
+def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None = None) -> Figure:
+    """Draw the estimates of one run against the epoch, with the truth and a band of two standard deviations.
+
+    Parameters
+    ----------
+    study : LearningStudy
+        Runs of one algorithm.
+    run : int, optional
+        Which of them, from 0.
+    title : str, optional
+        Printed above the axes; none by default, as a caption says more.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Free of pyplot; ``figure.savefig(path)`` writes it.
+
+    Notes
+    -----
+    The band is the true value ± 2 Cramér-Rao standard deviations of the data that the epoch's estimate rests
+    on, as far as it lies in [0, 1]: about 95 % of the estimates are inside. Without bounds there is none.
+    Paper: figures 4, 5, 7 and 8, part (a).
+    """
+    at = _run_of(study, run)
+    k = np.arange(1.0, study.departures.size + 1.0)
+    estimates, truths = study.estimates[at], study.truths[at]
+    least, most = min(0.0, float(truths.min())), max(1.0, float(truths.max()))
+    low, high = (np.clip(truths + side * study.bounds, least, most) for side in (-2.0, 2.0))
+    with styled():
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        figure = Figure(figsize=(6.0, 3.4 if title is None else 3.7), layout="constrained")
+        axes = figure.add_subplot()
+        for i in range(len(study.names)):
+            draw_band(axes, k, low[i], high[i], class_colour(i))
+            axes.plot(k, estimates[i], linewidth=0.9, zorder=3, **class_line(i), **dots(k.size))
+            draw_truth(axes, k, truths[i], "steps-mid")
+        axes.set_xlim(*limits([k]))
+        later = slice(k.size // 2, None)  # early on, the band may be as wide as the whole range
+        axes.set_ylim(*limits([estimates, truths, low[:, later], high[:, later]]))
+        axes.xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True))
+        axes.set_xlabel("epoch, $k$")
+        axes.set_ylabel(r"estimated parameter, $\hat{p}_{i,k}$")
+        marks = class_marks(enumerate(study.names))
+        marks.append((_TRUTH, stroke(**TRUE)))
+        if np.isfinite(study.bounds).any():
+            marks.append(("true value ± 2 Cramér–Rao standard deviations", patch()))
+        add_legend(figure, marks)
+        write_title(figure, title)
+    return figure
+
+
+def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = None) -> Figure:
+    """Draw the error of the estimates over all runs against departures, and the Cramér-Rao bound on it.
+
+    Parameters
+    ----------
+    studies : mapping
+        Studies of the same classes, by what to call each; every one has its own dashes.
+    title : str, optional
+        Printed above the panels; none by default, as a caption says more.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Free of pyplot; ``figure.savefig(path)`` writes it.
+
+    Notes
+    -----
+    The band is two standard errors of the logarithm of a root mean square, 1/√(2n) each for n normal errors.
+    Of many epochs those are drawn that lie evenly on the log scale.
+    """
+    names = _names_of(studies)
+    with styled():
+        figure, panels = panel_grid(len(names), _DEPARTURES, "root mean square error")
+        for i, (axes, name) in enumerate(zip(panels, names, strict=True)):
+            for study, dashes in zip(studies.values(), DASHES, strict=False):
+                kept = thinned(study.departures)
+                at, error, bound = study.departures[kept], study.errors[i, kept], study.bounds[i, kept]
+                spread = math.exp(2.0 / math.sqrt(2.0 * study.times.shape[0]))
+                look: dict[str, Any] = {"color": class_colour(i), "linestyle": dashes}
+                band = error / spread, error * spread
+                axes.fill_between(at, *band, color=class_colour(i), **BAND)
+                axes.plot(at, error, linewidth=1.2, **look, **dots(at.size))
+                axes.plot(at, bound, linewidth=0.6, **{**look, "color": "black"})
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_title(f"class {plain(shortened(name))}", fontsize=9, color=class_colour(i))
+        marks: Marks = [
+            (plain(shortened(name, 40)), stroke(color="0.35", linestyle=dashes, linewidth=1.2))
+            for name, dashes in zip(studies, DASHES, strict=False)
+        ]
+        marks.append(("± 2 standard errors", patch()))
+        if any(np.isfinite(study.bounds).any() for study in studies.values()):
+            marks.append(("Cramér–Rao bound, in the same dashes", stroke(color="black", linewidth=0.6)))
+        add_legend(figure, marks)
+        write_title(figure, title)
+    return figure
+
+
+def gap_figure(
+    studies: Mapping[str, LearningStudy],
+    *,
+    baseline: Mapping[str, float] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Draw how much more the policy that was learned costs than the best one, against departures.
+
+    Parameters
+    ----------
+    studies : mapping
+        Studies with gaps, by what to call each.
+    baseline : mapping, optional
+        Gaps J/J* − 1 of other policies, such as EQUI, as horizontal lines.
+    title : str, optional
+        Printed above the axes; none by default, as a caption says more.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Free of pyplot; ``figure.savefig(path)`` writes it.
+
+    Notes
+    -----
+    Lines are medians over the runs, bands go from the 10 % to the 90 % point. Gaps below 1e-8 %, which are
+    rounding, are drawn there; those of policies that cannot keep up are infinite, and lie at the upper edge.
+    Of many epochs those are drawn that lie evenly on the log scale.
+    """
+    _names_of(studies)
+    if baseline is not None and not isinstance(baseline, Mapping):
+        raise InvalidInput(f"expected the gaps of other policies by their names, got {baseline!r}")
+    series = {}
+    for name, study in studies.items():
+        known = np.flatnonzero(~np.isnan(study.gaps).all(axis=0))
+        kept = known[thinned(study.departures[known])]
+        series[name] = Gaps(study.departures[kept], study.gaps[:, kept])
+    with styled():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(5.0, 3.6 if title is None else 3.9), layout="constrained")
+        axes = figure.add_subplot()
+        marks = draw_gaps(axes, series, baseline)
+        axes.set_xscale("log")
+        axes.set_xlabel(_DEPARTURES)
+        axes.set_ylabel(_GAP)
+        if any(study.times.shape[0] > 1 for study in studies.values()):
+            middle = stroke(color="0.35", linewidth=1.2)
+            marks.append(("median over runs; band: 10 % to 90 %", (patch(), middle)))
+        add_legend(figure, marks)
+        write_title(figure, title)
+    return figure
+
+
+def tracking_figure(
+    studies: Mapping[str, LearningStudy], system: System, *, run: int = 0, title: str | None = None
+) -> Figure:
+    """Draw estimates against time while the true parameters change.
+
+    Parameters
+    ----------
+    studies : mapping
+        Studies of the same system, by what to call each; every one has a panel.
+    system : System
+        The true curves, and their changes.
+    run : int, optional
+        Which run of each, from 0.
+    title : str, optional
+        Printed above the panels; none by default, as a caption says more.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Free of pyplot; ``figure.savefig(path)`` writes it.
+
+    Notes
+    -----
+    An estimate is drawn from the end of its window, when it is first known, to the end of the next.
+    Paper: figure 6, with the changes of Table 2.
+    """
+    names = _names_of(studies)
+    require_system(system)
+    if system.names != list(names):
+        raise InvalidInput(
+            f"the studies are of classes {', '.join(names)}; the system has {', '.join(system.names)}"
+        )
+    at = min(_run_of(study, run) for study in studies.values())
+    end = max(float(study.times[at, -1]) for study in studies.values())
+    power = max(0, math.floor(math.log10(end)) - 1) if end >= 1e4 else 0
+    unit = 10.0**power
+    steps = [_true_steps(system, name, end) for name in names]
+    changes = sorted({change.time for change in system.changes if change.time < end})
+    with styled():
+        from matplotlib.figure import Figure
+
+        size = 1.9 * len(studies) + (0.9 if title is None else 1.2)
+        figure = Figure(figsize=(6.6, size), layout="constrained")
+        panels = figure.subplots(len(studies), sharex=True, sharey=True, squeeze=False)[:, 0]
+        for axes, (name, study) in zip(panels, studies.items(), strict=True):
+            for time in changes:
+                axes.axvline(time / unit, color="0.6", linewidth=0.6, zorder=1)
+            known, found = study.times[at] / unit, study.estimates[at]
+            for i, (since, true) in enumerate(steps):
+                axes.plot(known, found[i], drawstyle="steps-post", linewidth=0.9, zorder=3, **class_line(i))
+                draw_truth(axes, since / unit, true, "steps-post")
+            axes.set_title(plain(shortened(name, 60)), loc="left", fontsize=9)
+            axes.set_ylabel(r"estimate, $\hat{p}_i$")
+        shown = [study.estimates[at] for study in studies.values()]
+        panels[0].set_ylim(*limits([*shown, *(true for _, true in steps)]))
+        panels[-1].set_xlim(0.0, end / unit)
+        panels[-1].set_xlabel(
+            f"time ($\\times 10^{{{power}}}$, unit of the rates)" if power else "time (unit of the rates)"
+        )
+        marks = class_marks(enumerate(names))
+        marks.append((_TRUTH, stroke(**TRUE)))
+        if changes:
+            marks.append(("a curve changes", stroke(color="0.6", linewidth=0.6)))
+        add_legend(figure, marks)
+        write_title(figure, title)
+    return figure
+
+
+def _run_of(study: LearningStudy, run: int) -> int:
+    """Return which run, if the study has it."""
+    _require_study(study)
+    at, runs = checks.count(run, "run", least=0), study.times.shape[0]
+    if at >= runs:
+        raise InvalidInput(f"there is no run {at}: the study has {runs}, and the first is 0")
+    return at
+
+
+def _require_study(study: LearningStudy) -> None:
+    """Raise `InvalidInput` unless it is a study, of classes that a figure can hold."""
+    if not isinstance(study, LearningStudy):
+        raise InvalidInput(f"expected what learning_study returns, got {study!r}")
+    require_few_classes(study.names)
+
+
+def _names_of(studies: Mapping[str, LearningStudy]) -> tuple[str, ...]:
+    """Return the classes of the studies, which must be the same for all of them."""
+    if not isinstance(studies, Mapping) or not studies:
+        raise InvalidInput(f"expected studies by their names, at least one, got {studies!r}")
+    if len(studies) > len(DASHES):
+        raise InvalidInput(f"a figure shows at most {len(DASHES)} studies, got {len(studies)}")
+    first, one = next(iter(studies.items()))
+    for name, study in studies.items():
+        _require_study(study)
+        if study.names != one.names:
+            raise InvalidInput(
+                f"{name!r} is of classes {', '.join(study.names)}; {first!r} of {', '.join(one.names)}"
+            )
+    return one.names
+
+
+def _true_steps(system: System, name: str, end: float) -> tuple[Array, Array]:
+    """Return when the parameter of a class changes, to what, and that it stays so until the end."""
+    own = [change for change in system.changes if change.name == name and change.time < end]
+    values = [_only_parameter(name, curve) for curve in (system[name].speedup, *(c.speedup for c in own))]
+    return np.array([0.0, *(change.time for change in own), end]), np.array([*values, values[-1]])
+
+
+def _only_parameter(name: str, curve: SpeedUp) -> float:
+    if len(curve.parameters) != 1:
+        raise InvalidInput(
+            f"class {name!r}: {curve.family} has not one parameter, which a figure could track"
+        )
+    return next(iter(curve.parameters.values()))
