@@ -16,7 +16,7 @@ def main() -> None:
     """Learn, say what it is worth, and write the report."""
     system = cw.load_system("paper:3")
     print(
-        f"A pool of {system.cores:g} cores serves two classes of jobs; a job's cores may change while it runs."
+        f"A pool of {system.cores:g} cores serves two classes of jobs. A job's cores may change as it runs."
     )
     print(
         "How much faster a job runs on more cores is unknown: p, the part of it that can run in parallel.\n"
@@ -66,12 +66,8 @@ def conclude(system: cw.System, learned: cw.Epoch, busy: tuple[float, float], he
     for name, row in learned.estimates.items():
         low, high = row.interval
         truth = system[name].speedup.parameters["p"]
-        print(
-            f"- Of a job of class {name}, {row.value:.0%} runs in parallel: p is between {low:.3f} and {high:.3f}"
-        )
-        print(
-            f"  (95 %), learned from {row.departures:,} departures. The truth, which the loop was not told, is {truth}."
-        )
+        print(f"- Of a job of class {name}, {row.value:.0%} runs in parallel: p is between {low:.3f} and")
+        print(f"  {high:.3f} (95 %), learned from {row.departures:,} departures. The truth is {truth}.")
     print(
         f"- At a load of {system.load:g} cores are plenty and equal shares cost little. At 0.8 they keep jobs"
     )

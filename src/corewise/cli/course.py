@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -219,7 +220,7 @@ class Course:
         """When the last of them was over."""
         return float(self.rows[-1]["time"]) if self.rows else 0.0
 
-    @property
+    @cached_property
     def total(self) -> float:
         """How many departures there will be in all, at most."""
         schedule, steps = self.algorithm.schedule, self.algorithm.steps
@@ -228,8 +229,8 @@ class Course:
 
     def run(self, progress: Callable[[float], None] | None) -> None:
         """Go on to the end or until Ctrl-C, and save the run if it is to be saved."""
-        total = self.total
-        began = saved = perf_counter()
+        total, began = self.total, perf_counter()
+        saved = began
         pause = _BETWEEN
         try:
             if progress and self._kept:

@@ -215,7 +215,7 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")
     for name, value in facts:
         grid.add_row(f"  {name}", value)
     _print(title, grid)

@@ -62,9 +62,9 @@ def reproduce(
         )
     else:
         facts = [(result.name, result.headline) for result in done]
-        if done:
-            facts.append(("report", str(out / REPORT)))
         state = "interrupted" if interrupted else "done"
         print_facts(f"Reproducing {what}, seed {start}: {state} after {seconds:.0f} s", facts)
+        if done:
+            print(f"The report: {out / REPORT}")
     if interrupted:
         raise typer.Exit(INTERRUPTED)

@@ -141,7 +141,7 @@ def run_example(example: Example, setting: Setting) -> Outcome:
             progress=setting.part(0.5 * part, 0.5 + 0.25 * part),
         )
     own = studies[example.algorithm]
-    variants = [_variant(system, 1.0, own)]
+    variants = [_variant(system, system.load, 1.0, own)]
     for i, (load, ratio) in enumerate(_VARIANTS):
         one, two = system.classes
         busy = System(system.cores, [one, replace(two, size_rate=ratio * two.size_rate)]).at_load(load)
@@ -153,11 +153,11 @@ def run_example(example: Example, setting: Setting) -> Outcome:
             executor=setting.executor,
             progress=setting.part(0.75 + 0.0625 * i, 0.8125 + 0.0625 * i),
         )
-        variants.append(_variant(busy, ratio, study))
+        variants.append(_variant(busy, load, ratio, study))
     return Outcome(example, studies, tuple(variants))
 
 
-def _variant(system: System, ratio: float, study: LearningStudy) -> Variant:
+def _variant(system: System, load: float, ratio: float, study: LearningStudy) -> Variant:
     best = solve(system)
     policies: dict[str, Policy] = {
         "EQUI": Equi(),
@@ -172,7 +172,7 @@ def _variant(system: System, ratio: float, study: LearningStudy) -> Variant:
         except UnstablePolicy:
             gaps[name] = math.inf
     return Variant(
-        load=system.load,
+        load=load,
         ratio=ratio,
         mean_jobs=best.mean_jobs,
         gaps=gaps,

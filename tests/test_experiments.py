@@ -1,0 +1,304 @@
+"""The paper's experiments: settings as printed, results as files, one report with everything in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import corewise as cw
+from corewise.experiments import examples
+from corewise.experiments import reproduce as module
+from corewise.experiments.example_story import tell_example
+from corewise.experiments.examples import AS_PRINTED, run_example
+from corewise.experiments.paper import DRIFT, EXAMPLES, Example
+from corewise.experiments.report import html_report
+from corewise.experiments.reproduce import EXPERIMENTS, reproduce
+from corewise.experiments.results import Heading, Picture, Result, Setting, Table
+from corewise.experiments.tracking import positions, spread
+from corewise.studies.learning import learning_study, tracking_errors
+
+SMALL = Example(9, "1b", 4, 1.0, 1.5, 0.5, 0.3, 0.8, first=40, power=0.0, steps=3)
+"""An example that takes no time."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_runs() -> Iterator[None]:
+    """Run everything less often."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, count in {"_RUNS": 4, "_OTHER_RUNS": 3, "_VARIANT_RUNS": 2, "_VARIANT_STEPS": 2}.items():
+            patch.setattr(examples, name, count)
+        yield
+
+
+def _small(setting: Setting) -> Result:
+    return tell_example(run_example(SMALL, setting))
+
+
+# --- what is printed ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_packaged_systems_are_those_of_table_1(example: Example) -> None:
+    assert example.system == cw.load_system(f"paper:{example.number}")
+
+
+def test_windows_of_table_1() -> None:
+    sizes = [example.learning().schedule.window(16) for example in EXAMPLES]
+    assert sizes == [800, 1600, 100, 100]  # 16^0.75 = 8
+    assert [example.learning().steps for example in EXAMPLES] == [400, 400, 100, 100]
+    assert [example.learning().name for example in EXAMPLES] == ["1a", "1a", "1b", "1b"]
+
+
+def test_the_packaged_drift_is_that_of_table_2() -> None:
+    system = DRIFT.system
+    assert (system.cores, system.arrival_rates.sum(), system.classes[0].size_rate) == (10, 2.0, 1.5)
+    assert system.classes[0].arrival_rate == pytest.approx(0.7 * 2.0)
+    for switch in DRIFT.switches:
+        now = system.at(switch.time)
+        assert [known.speedup for known in now.classes] == [cw.Amdahl(switch.p1), cw.Amdahl(switch.p2)]
+        before = system.at(math.nextafter(switch.time, 0.0))
+        assert now.classes != before.classes
+
+
+def test_printed_positions_are_likely_under_the_poisson_law() -> None:
+    """Each printed position is a draw with the spread claimed; |z| > 4 has probability 6e-5 in each."""
+    windows = np.array([math.ceil(200 * k**0.75 - 1e-9) for k in range(1, 600)])
+    upto = np.concatenate([[0], np.cumsum(windows)])
+    for switch in DRIFT.switches:
+        departures = upto[switch.iteration - 1] + switch.fraction * windows[switch.iteration - 1]
+        z = (departures - 2.0 * switch.time) / math.sqrt(2.0 * switch.time)
+        assert abs(z) < 4.0
+        assert spread(switch) == pytest.approx(
+            math.sqrt(2.0 * switch.time) / windows[switch.iteration - 1], rel=1e-12
+        )
+
+
+# --- tracking -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def drifting() -> cw.System:
+    classes = [cw.JobClass(name, 1.0, 1.5, cw.Amdahl(p)) for name, p in (("one", 0.3), ("two", 0.8))]
+    return cw.System(6, classes, [cw.Change(100.0, "two", cw.Amdahl(0.5))])
+
+
+def test_positions_and_tracking_errors_by_hand(drifting: cw.System) -> None:
+    algorithm = cw.algorithm_1a(drifting, departures=60, steps=6)
+    study = learning_study(drifting, algorithm, n=2, rng=3)
+    for run, (ends, at) in enumerate(zip(study.times, positions(study, 100.0), strict=True)):
+        k = int(at)
+        assert ends[k - 1] <= 100.0 < ends[k]
+        assert at - k == pytest.approx((100.0 - ends[k - 1]) / (ends[k] - ends[k - 1]))
+        # A sum over very short steps in place of the exact integral.
+        grid = np.linspace(ends[0], ends[-1], 200_001)[:-1]
+        in_force = np.array([study.estimates[run, 1, np.flatnonzero(ends <= t)[-1]] for t in grid[::50]])
+        truth = np.where(grid[::50] < 100.0, 0.8, 0.5)
+        assert tracking_errors(study, drifting)[run, 1] == pytest.approx(
+            np.mean((in_force - truth) ** 2), rel=5e-3
+        )
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return _small(Setting((5, 0)))
+
+
+def test_numbers_of_an_example_are_what_they_say(result: Result) -> None:
+    numbers = result.numbers
+    best = cw.solve(SMALL.system)
+    assert numbers["mean_jobs"] == pytest.approx(best.mean_jobs, rel=1e-12)
+    equi = cw.evaluate(SMALL.system, cw.Equi()).mean_jobs
+    assert numbers["gap"]["EQUI"] == pytest.approx(equi / best.mean_jobs - 1.0, rel=1e-6)
+    assert 0.0 <= numbers["gap"]["Whittle"] <= numbers["gap"]["EQUI"]
+    assert [row["truth"] for row in numbers["classes"]] == [0.3, 0.8]
+    assert {row["load"] for row in numbers["variants"]} == {0.5, 0.8}
+    for variant in numbers["variants"]:
+        assert variant["gap"]["learned"] < variant["gap"]["EQUI"]
+        assert variant["departures"] == 3_000
+        assert variant["gap"][AS_PRINTED] >= 0.0
+
+
+def test_epochs_table_has_every_epoch_of_every_run(result: Result) -> None:
+    table = next(block for block in result.story if isinstance(block, Table) and block.name == "epochs")
+    rows = list(csv.DictReader(table.as_csv().splitlines()))
+    assert len(rows) == (4 + 3) * SMALL.steps
+    first = rows[0]
+    assert (first["algorithm"], first["k"], first["departures"], first["window"]) == ("1b", "1", "40", "40")
+    plant = cw.SimulatedPlant(SMALL.system, rng=np.random.default_rng([5, 0, 0]).spawn(4)[0])
+    epoch = next(cw.learn(plant, SMALL.learning()))
+    assert float(first["p:two"]) == epoch.estimates["two"].value
+    assert float(first["gap"]) == epoch.gap
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def only_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXPERIMENTS", {"small": _small})
+    monkeypatch.setattr(module, "_EFFORT", {"small": 1})
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+@pytest.mark.usefixtures("only_small")
+def test_same_seed_same_files_whatever_the_workers(tmp_path: Path) -> None:
+    shares: list[float] = []
+    for workers in (1, 2):
+        folder = tmp_path / str(workers)
+        (found,) = reproduce("all", folder, seed=5, workers=workers, progress=shares.append)
+        assert found.name == "example-9"
+    one, two = (_contents(tmp_path / str(workers)) for workers in (1, 2))
+    assert set(one) == {
+        "report.html",
+        *(f"example-9/{name}.png" for name in ("estimates", "policies", "errors", "gap")),
+        *(f"example-9/{name}.csv" for name in ("classes", "worth", "epochs")),
+        "example-9/results.json",
+    }
+    assert one == two
+    json.loads(one["example-9/results.json"])
+    assert max(shares) == 1.0
+    assert min(shares) > 0.0
+    (tmp_path / "other").mkdir()
+    list(reproduce("small", tmp_path / "other", seed=6, workers=1))
+    assert _contents(tmp_path / "other")["example-9/results.json"] != one["example-9/results.json"]
+
+
+def test_figure_1_is_written(tmp_path: Path) -> None:
+    (found,) = reproduce("figure-1", tmp_path / "made" / "here", seed=1, workers=1)
+    rows = list(csv.DictReader((tmp_path / "made/here/figure-1/curves.csv").read_text().splitlines()))
+    for row in rows:
+        z, p = float(row["cores per job"]), float(row["p"])
+        expected = z if z < 1.0 else 1.0 / (1.0 - p + p / z) if row["family"] == "amdahl" else z**p
+        assert float(row["speed-up"]) == pytest.approx(expected, rel=1e-12)
+    assert found.name == "figure-1"
+
+
+def test_experiments_of_the_design() -> None:
+    assert set(EXPERIMENTS) == {"figure-1", "table-2", *(f"example-{i}" for i in range(1, 5))}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda out: reproduce("example-7", out, seed=1), "unknown experiment 'example-7'"),
+        (lambda out: reproduce("figure-1", out, seed=-1), "seed must be at least 0, got -1"),
+        (lambda out: reproduce("figure-1", out, seed=1, workers=0), "workers must be at least 1, got 0"),
+        (
+            lambda _: reproduce("figure-1", 3, seed=1),  # type: ignore[arg-type]
+            "expected the path of a directory, got 3",
+        ),
+        (lambda out: reproduce("figure-1", out / "file" / "x", seed=1), "cannot be made a directory"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(
+    call: Callable[[Path], object], words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(cw.InvalidInput, match=re.escape(words)):
+        call(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_experiment_that_fails_leaves_those_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Setting) -> Result:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "EXPERIMENTS", {"figure-1": EXPERIMENTS["figure-1"], "other": interrupted})
+    monkeypatch.setattr(module, "_EFFORT", {"figure-1": 1, "other": 1})
+    with pytest.raises(KeyboardInterrupt):
+        list(reproduce("all", tmp_path, seed=1, workers=1))
+    assert {path.name for path in tmp_path.iterdir()} == {"figure-1", "report.html"}
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+class _Page(HTMLParser):
+    """Checks that tags nest, and keeps what is referred to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.links += [found[key] or "" for key in ("href", "src") if key in found]
+        self.ids += [found["id"] or ""] if "id" in found else []
+        if tag == "img":
+            assert found["alt"]
+        if tag not in {"meta", "img"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_report_has_everything_in_it(result: Result) -> None:
+    odd = Result(
+        "odd",
+        'a < b & "c"',
+        "",
+        {},
+        [
+            Heading("<i>"),
+            "x < y\n   & z",
+            Table("t", ("<b>",), [[math.inf], [-0.5], ["a&b"]], "caption & all"),
+            Table("hidden", ("secret",), [[1]]),
+            Picture("p", 'shows "it"', b"\x89PNG"),
+        ],
+    )
+    page = _Page()
+    page.feed(html_report([result, odd], seed=11, version="1.2.3"))
+    assert not page.open
+    assert page.ids == ["example-9", "odd"]
+    for link in page.links:
+        assert link.startswith(("data:image/png;base64,", "#")), link
+        assert not link.startswith("#") or link[1:] in page.ids
+    text = " ".join(page.text)
+    for words in ("x < y & z", 'a < b & "c"', "unstable", "−0.5", "a&b", "caption & all", "seed 11", "1.2.3"):
+        assert words in text, words
+    assert "secret" not in text
+    assert "nan" not in text.lower().replace("dynamic", "")
+
+
+def test_a_table_as_csv_leaves_out_what_is_not_known() -> None:
+    table = Table("t", ("a", "b"), [[1, math.nan], [0.1 + 0.2, None], ["x,y", math.inf]])
+    assert table.as_csv() == 'a,b\n1,\n0.30000000000000004,\n"x,y",inf\n'
+
+
+def test_parts_of_the_progress() -> None:
+    told: list[float] = []
+    part = Setting((1,), None, told.append).part(0.5, 0.75)
+    assert part is not None
+    part(0.0)
+    part(1.0)
+    assert told == [0.5, 0.75]
+    assert Setting((1,)).part(0.0, 1.0) is None
+    assert partial(Setting((1, 2)).stream, 3)().random() == np.random.default_rng([1, 2, 3]).random()
