@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from corewise.learning.algorithms import Algorithm
     from corewise.learning.learner import Learning
     from corewise.learning.plant import ReplayPlant, SimulatedPlant
-    from corewise.learning.saved import Row, Saved
+    from corewise.learning.saved import Row
     from corewise.model.system import System
     from corewise.policies.base import Policy
 
@@ -208,12 +208,11 @@ class Course:
         self.interrupted = False
         self._loop = loop
         self._note = note
-        self._kept = self._standing() if self.before else None
 
     @property
     def rows(self) -> list[Row]:
         """The epochs that are over, those before a resumption included."""
-        return self._kept.past[: self._kept.standing.k] if self._kept else []
+        return self._loop.past
 
     @property
     def time(self) -> float:
@@ -233,10 +232,9 @@ class Course:
         saved = began
         pause = _BETWEEN
         try:
-            if progress and self._kept:
-                progress(self._kept.standing.departures / total)
+            if progress and self.rows:
+                progress(self.rows[-1]["departures"] / total)
             for epoch in self._loop:
-                self._kept = self._standing()
                 for part in self.parts:
                     self.parts[part] += getattr(epoch.seconds, part)
                 if progress:
@@ -252,15 +250,6 @@ class Course:
             self.seconds = perf_counter() - began
             self._save()
 
-    def _standing(self) -> Saved:
-        """Return where the loop is between two epochs; an interrupt may come in the middle of the next."""
-        from corewise.learning.saved import Saved, plant_snapshot
-
-        learner, plant = self._loop.learner, self._loop.plant
-        return Saved(
-            learner.algorithm, learner.standing, plant, plant_snapshot(plant), self._loop.past, self._note
-        )
-
     def _save(self) -> None:
-        if self.target and self._kept:
-            self._kept.write(self.target)
+        if self.target and self.rows:
+            self._loop.save(self.target, note=self._note)

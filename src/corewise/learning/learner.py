@@ -19,10 +19,11 @@ Paper: Algorithms 1, 1a and 1b.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from corewise.analysis.performance import evaluate
 from corewise.control.solution import Solution, solve
@@ -231,9 +232,10 @@ class Learning(Iterator[Epoch]):
             gap=gap,
             seconds=Seconds(running, estimating, solved - began, judged - solved),
         )
-        self.past.append(epoch.as_mapping())
         # Taken now, when all parts are at the same point: an interrupt may come in the middle of a window.
-        self._saved = self._here()
+        here = self._here()
+        self.past.append(epoch.as_mapping())
+        self._saved = here
         return epoch
 
     def _here(self) -> Saved:
@@ -267,11 +269,14 @@ class Learning(Iterator[Epoch]):
                 f"departures, and the first window has {window}"
             )
 
-    def save(self, file: str | Path) -> None:
-        """Write where the loop stands after its last epoch; ``learn(…, resume=file)`` goes on from there."""
+    def save(self, file: str | Path, *, note: Mapping[str, Any] | None = None) -> None:
+        """Write where the loop stands after its last epoch; ``learn(…, resume=file)`` goes on from there.
+
+        `note` is kept with it: plain values, which ``corewise.learning.saved.saved_note`` gives back.
+        """
         if self._saved is None:
             raise InvalidInput("there is nothing to save before the first epoch is over")
-        self._saved.write(file)
+        self._saved.write(file, note or {})
 
 
 class _Judge:

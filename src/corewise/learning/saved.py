@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +63,16 @@ class Standing:
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """A loop between two epochs; `note` is whatever else to keep as plain values, see `saved_note`."""
+    """A loop between two epochs."""
 
     algorithm: Algorithm
     standing: Standing
     plant: Plant
     snapshot: Mapping[str, Any] | None
     past: list[Row]
-    note: Mapping[str, Any] = field(default_factory=dict)
 
-    def write(self, file: str | Path) -> None:
-        """Write all that is needed to go on."""
+    def write(self, file: str | Path, note: Mapping[str, Any]) -> None:
+        """Write all that is needed to go on; `note` is whatever else to keep, see `saved_note`."""
         if self.snapshot is None:
             raise InvalidInput(
                 f"{type(self.plant).__name__} cannot be saved: it needs snapshot() and restore(snapshot)"
@@ -93,7 +92,7 @@ class Saved:
             "memory": parts,
             "plant": self.snapshot,
             "past": self.past[: standing.k],
-            "note": dict(self.note),
+            "note": dict(note),
         }
         write_archive(file, _FORMAT, about, arrays)
 

@@ -144,7 +144,7 @@ def _draw_parameter(
             _column(row["interval"][name].get(parameter, (None, None))[end] for row in rows) for end in (0, 1)
         )
         shown += [value, low[at.size // 2 :], high[at.size // 2 :]]
-        draw_band(axes, at, low, np.minimum(high, 1e300), class_colour(i))
+        draw_band(axes, at, (low, np.minimum(high, 1e300)), class_colour(i), len(system.names))
         axes.plot(at, value, linewidth=1.0, zorder=3, **class_line(i), **dots(at.size))
         if truth is not None:
             true = _column(regime[name].speedup.parameters.get(parameter) for regime in truth)

@@ -13,7 +13,6 @@ from corewise.model import checks
 from corewise.model.speedup import Array, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.plots.lines import (
-    BAND,
     DASHES,
     TRUE,
     Gaps,
@@ -79,7 +78,7 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
         figure = Figure(figsize=(6.0, 3.4 if title is None else 3.7), layout="constrained")
         axes = figure.add_subplot()
         for i in range(len(study.names)):
-            draw_band(axes, k, low[i], high[i], class_colour(i))
+            draw_band(axes, k, (low[i], high[i]), class_colour(i), len(study.names))
             axes.plot(k, estimates[i], linewidth=0.9, zorder=3, **class_line(i), **dots(k.size))
             draw_truth(axes, k, truths[i], "steps-mid")
         axes.set_xlim(*limits([k]))
@@ -91,7 +90,7 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
         marks = class_marks(enumerate(study.names))
         marks.append((_TRUTH, stroke(**TRUE)))
         if np.isfinite(study.bounds).any():
-            marks.append(("true value ± 2 Cramér–Rao standard deviations", patch()))
+            marks.append(("true value ± 2 Cramér–Rao sd", patch()))
         add_legend(figure, marks)
         write_title(figure, title)
     return figure
@@ -126,8 +125,7 @@ def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = No
                 at, error, bound = study.departures[kept], study.errors[i, kept], study.bounds[i, kept]
                 spread = math.exp(2.0 / math.sqrt(2.0 * study.times.shape[0]))
                 look: dict[str, Any] = {"color": class_colour(i), "linestyle": dashes}
-                band = error / spread, error * spread
-                axes.fill_between(at, *band, color=class_colour(i), **BAND)
+                draw_band(axes, at, (error / spread, error * spread), class_colour(i))
                 axes.plot(at, error, linewidth=1.2, **look, **dots(at.size))
                 axes.plot(at, bound, linewidth=0.6, **{**look, "color": "black"})
             axes.set_xscale("log")

@@ -114,12 +114,13 @@ def class_marks(classes: Iterable[tuple[int, str]]) -> Marks:
     ]
 
 
-def draw_band(axes: Axes, at: Array, low: Array, high: Array, colour: str) -> None:
-    """Draw a band, or an upright line if it is a single point wide."""
+def draw_band(axes: Axes, at: Array, edges: tuple[Array, Array], colour: str, bands: int = 1) -> None:
+    """Draw a band, fainter if many share the panel, or an upright line if it is a single point wide."""
     if at.size == 1:
-        axes.vlines(at, low, high, color=colour, linewidth=0.8, zorder=1)
+        axes.vlines(at, *edges, color=colour, linewidth=0.8, zorder=1)
     else:
-        axes.fill_between(at, low, high, color=colour, zorder=1, **BAND)
+        look = {**BAND, "alpha": min(BAND["alpha"], 0.8 / bands)}
+        axes.fill_between(at, *edges, color=colour, zorder=1, **look)
 
 
 def draw_truth(axes: Axes, at: Array, values: Array, steps: str) -> None:
@@ -167,7 +168,7 @@ def draw_gaps(
         look = {"color": colours[i], "linestyle": DASHES[i]}
         low, middle, high = np.minimum(found, top)
         if series[name].values.shape[0] > 1:
-            axes.fill_between(at, low, high, color=look["color"], **BAND)
+            draw_band(axes, at, (low, high), look["color"])
         axes.plot(at, middle, linewidth=1.2, **look, **dots(at.size))
         marks.append((plain(shortened(name, 40)), stroke(linewidth=1.2, **look)))
         lost = np.isinf(found[1])

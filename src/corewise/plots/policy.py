@@ -129,7 +129,8 @@ def policy_heatmaps(
             figure.legend(handles=panels[0].lines, loc="outside lower center", frameon=False)
         if title is not None:
             figure.suptitle(plain(title))
-        figure.draw_without_rendering()  # panels of a fixed aspect take the layout more than one round
+        for _ in range(2):  # the layout needs some rounds to settle where panels have a fixed aspect
+            figure.draw_without_rendering()
     return figure
 
 

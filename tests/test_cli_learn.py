@@ -1,0 +1,687 @@
+"""`corewise learn`: the loop on the command line, stopped and resumed, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import corewise as cw
+from corewise.cli.main import app
+from corewise.learning.plant import SimulatedPlant
+from tests.test_cli import GOOD, ONE, TWO, as_json, succeed, write
+from tests.test_cli_data import on_a_terminal, one_line
+from tests.test_start_up import _imported
+
+SHORT = ("--departures", "50", "--steps", "6")
+RUN = ("learn", "paper:1", "--algorithm", "1b", *SHORT, "--seed", "7")
+SAVED = ("--save", "run.npz")
+RESUMED = ("learn", "paper:1", "--resume", "run.npz")
+
+DRIFT = f"""\
+{GOOD}
+[[change]]
+time = 60.0
+class = "two"
+speedup = {{ family = "amdahl", p = 0.2 }}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def plain(epochs: list[cw.Epoch]) -> list[dict[str, Any]]:
+    """Return epochs as JSON has them: null for what is not a finite number."""
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: finite(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [finite(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return [finite(epoch.as_mapping()) for epoch in epochs]
+
+
+def without_seconds(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key not in {"seconds", "parts"}}
+
+
+def interrupted(*arguments: str) -> str:
+    """Run a command that is interrupted, and return what it prints."""
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 130, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def fails_from(call: int, error: type[BaseException], real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does as the real one until it is called so many times."""
+    calls = 0
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls >= call:
+            raise error("no more")
+        return real(*args, **kwargs)
+
+    return called
+
+
+# --- what it says -------------------------------------------------------------------------------
+
+
+def test_learn_says_what_the_library_says() -> None:
+    system = cw.packaged("paper:1")
+    algorithm = cw.algorithm_1b(system, departures=50, steps=6)
+    result = as_json(*RUN)
+    assert result["epochs"] == plain(list(cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)))
+    assert [row["k"] for row in result["epochs"]] == [1, 2, 3, 4, 5, 6]
+    assert [row["departures"] for row in result["epochs"]] == [50, 100, 150, 200, 250, 300]
+    assert set(result["epochs"][0]["estimates"]) == {"one", "two"}
+    assert 0.0 <= result["epochs"][0]["estimates"]["one"]["p"] <= 1.0
+    about = [result[key] for key in ("algorithm", "policy", "power", "steps", "seed", "interrupted")]
+    assert about == ["1b", "optimal", 0.0, 6, 7, False]
+    assert result["truth"] == {"one": {"p": 0.3}, "two": {"p": 0.8}}
+    assert set(result["parts"]) == {"run", "estimate", "solve", "evaluate"}
+    assert all(seconds > 0.0 for seconds in result["parts"].values())
+    assert sum(result["parts"].values()) <= result["seconds"]
+
+
+def test_what_learning_is_worth_is_exact() -> None:
+    result = as_json(*RUN)
+    system = cw.packaged("paper:1")
+    equi, best = cw.evaluate(system, cw.Equi()), cw.solve(system)
+    assert result["baselines"]["equi"]["mean_jobs"] == pytest.approx(equi.mean_jobs, rel=1e-9)
+    assert result["baselines"]["equi"]["gap"] == pytest.approx(equi.mean_jobs / best.mean_jobs - 1, rel=1e-6)
+    assert result["baselines"]["optimal"]["mean_jobs"] == pytest.approx(best.mean_jobs, rel=1e-9)
+    last = result["epochs"][-1]
+    assert last["mean_jobs"] == pytest.approx(best.mean_jobs * (1 + last["gap"]), rel=1e-8)
+
+
+def test_windows_grow_as_asked_for() -> None:
+    def windows(*options: str) -> list[int]:
+        result = as_json("learn", "paper:1", *SHORT, "--seed", "7", "--no-gap", *options)
+        return [row["window"] for row in result["epochs"]]
+
+    grown = [math.ceil(round(50 * k**0.75, 9)) for k in range(1, 7)]
+    assert windows("--algorithm", "1a") == grown
+    assert windows("--algorithm", "1b", "--power", "0.75") == grown
+    assert windows("--algorithm", "1b") == windows("--algorithm", "1a", "--power", "0") == [50] * 6
+    assert windows("--algorithm", "1a", "--power", "1") == [50, 100, 150, 200, 250, 300]
+
+
+def test_a_run_can_be_repeated_by_the_seed_it_reports() -> None:
+    start = RUN[: RUN.index("--seed")]
+    first, other = as_json(*start), as_json(*start)
+    again = as_json(*start, "--seed", str(first["seed"]))
+    assert without_seconds(again) == without_seconds(first)
+    assert other["seed"] != first["seed"]
+    assert other["epochs"] != first["epochs"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule"),
+    [
+        ("whittle", cw.Whittle()),
+        ("greedy", cw.Greedy()),
+        ("equi", cw.Equi()),
+        ("fixed:0.3,0.7", cw.Fixed([0.3, 0.7])),
+        ("priority:two,one", cw.Priority(["two", "one"])),
+    ],
+)
+def test_the_policy_is_made_for_the_estimates(policy: str, rule: cw.Policy) -> None:
+    system = cw.packaged("paper:1")
+    result = as_json(*RUN, "--policy", policy)
+    algorithm = cw.algorithm_1b(system, departures=50, steps=6, policy=rule)
+    assert result["epochs"] == plain(list(cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)))
+    assert result["policy"] == policy
+    assert policy in succeed(*RUN, "--policy", policy)
+
+
+def test_the_default_policy_is_the_optimum() -> None:
+    assert without_seconds(as_json(*RUN, "--policy", "optimal")) == without_seconds(as_json(*RUN))
+
+
+def test_without_the_gap_the_rest_is_the_same() -> None:
+    full, bare = as_json(*RUN), as_json(*RUN, "--no-gap")
+    assert bare["baselines"] is None
+    assert bare["epochs"] == [{**row, "mean_jobs": None, "gap": None} for row in full["epochs"]]
+    text = succeed(*RUN, "--no-gap")
+    assert "optimum\n" not in text
+    assert "EQUI, where" not in text
+
+
+def test_curves_that_change_do_so_and_the_truth_is_what_they_are_in_the_end() -> None:
+    system = cw.load_system(write(DRIFT))
+    run = ("learn", "system.toml", "--algorithm", "1a", *SHORT, "--seed", "7")
+    result = as_json(*run)
+    algorithm = cw.algorithm_1a(system, departures=50, steps=6)
+    assert result["epochs"] == plain(list(cw.learn(cw.DriftingPlant(system, rng=7), algorithm)))
+    assert result["epochs"][0]["time"] < 60.0 < result["epochs"][-1]["time"]
+    assert result["truth"]["two"] == {"p": 0.2}
+    late = cw.System(system.cores, system.at(60.0).classes)
+    assert result["baselines"]["optimal"]["mean_jobs"] == pytest.approx(cw.solve(late).mean_jobs, rel=1e-9)
+    assert "two at time 60" in succeed(*run)
+    early = as_json("learn", "system.toml", "--algorithm", "1a", "--departures", "50", "--steps", "1")
+    assert early["truth"]["two"] == {"p": 0.8}
+
+
+# --- a log ---------------------------------------------------------------------------------------
+
+
+def logged(departures: int = 300) -> str:
+    run = ("simulate", "paper:1", "--policy", "equi", "--seed", "3", "--events", "log.csv")
+    succeed(*run, "--departures", str(departures))
+    return "log.csv"
+
+
+REPLAY = ("learn", "paper:1", "--algorithm", "1b", "--departures", "50", "--events", "log.csv")
+
+
+def test_a_replayed_log_gives_the_estimates_of_the_run_that_wrote_it() -> None:
+    logged()
+    system = cw.packaged("paper:1")
+    run = cw.simulate(system, cw.Equi(), departures=300, rng=3, record=True)
+    assert run.path is not None
+    result = as_json(*REPLAY)
+    algorithm = cw.algorithm_1b(system, departures=50, steps=6)
+    assert result["epochs"] == plain(list(cw.learn(cw.ReplayPlant(run.path), algorithm)))
+    assert (result["seed"], result["truth"], result["baselines"]) == (None, None, None)
+    assert all(row["mean_jobs"] is row["gap"] is None for row in result["epochs"])
+    # Algorithm 1b has seen all of the log in the end, as `corewise estimate` does at once.
+    for row in as_json("estimate", "paper:1", "log.csv")["classes"]:
+        found = result["epochs"][-1]["estimates"][row["name"]]["p"]
+        assert found == pytest.approx(row["parameters"]["p"], rel=1e-6)
+
+
+def test_a_log_may_end_before_the_windows_do() -> None:
+    logged(departures=299)
+    result = as_json(*REPLAY, "--steps", "9")
+    assert [row["departures"] for row in result["epochs"]] == [50, 100, 150, 200, 250]
+    assert result["interrupted"] is False
+    text = succeed(*REPLAY, "--steps", "9")
+    assert re.search(r"windows +5 of 9", text)
+    assert "250 of the 299 in the log" in text
+    assert "truth" not in text
+    assert len(as_json(*REPLAY, "--steps", "2")["epochs"]) == 2
+
+
+def test_a_log_too_short_for_a_window_is_refused() -> None:
+    logged(departures=49)
+    assert re.search("49 departures, and the first window has 50", one_line(*REPLAY, *SAVED))
+    assert {path.name for path in Path().iterdir()} == {"log.csv"}
+
+
+# --- stopped and resumed -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["paper:1", "--algorithm", "1b", "--seed", "7"],
+        ["paper:1", "--algorithm", "1a", "--power", "0.5", "--seed", "7", "--policy", "fixed:0.25,0.75"],
+        ["paper:2", "--algorithm", "1b", "--seed", "7", "--policy", "whittle"],
+        ["system.toml", "--algorithm", "1a", "--seed", "7"],
+        ["paper:1", "--algorithm", "1a", "--power", "0", "--events", "log.csv"],
+    ],
+    ids=["1b", "1a fixed", "whittle", "drift", "log"],
+)
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(options: list[str]) -> None:
+    logged()
+    write(DRIFT)
+    begin = ("learn", *options, "--departures", "50", "--steps")
+    whole = as_json(*begin, "6", "--save", "whole.npz")
+    first = as_json(*begin, "2", *SAVED)
+    assert first["epochs"] == whole["epochs"][:2]
+    go_on = ("learn", options[0], "--resume", "run.npz")
+    early = as_json(*go_on, "--steps", "3", "--save", "three.npz")
+    assert early["epochs"] == whole["epochs"][:3]
+    assert as_json(*go_on)["epochs"] == first["epochs"]  # which --save left alone
+    rest = as_json("learn", options[0], "--resume", "three.npz", "--steps", "6")
+    assert without_seconds(rest) == without_seconds(whole)
+    again = as_json("learn", options[0], "--resume", "three.npz")
+    assert without_seconds(again) == without_seconds(whole)
+
+
+@pytest.mark.parametrize(
+    ("where", "done"),
+    [
+        ("corewise.learning.plant.SimulatedPlant.run", 3),
+        ("corewise.learning.learner.estimate", 3),
+        ("corewise.learning.learner.evaluate", 3),
+        ("corewise.learning.learner.plant_snapshot", 3),  # when the epoch is over but for its record
+    ],
+)
+def test_an_interrupt_anywhere_leaves_what_was_done(
+    where: str, done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = as_json(*RUN)
+    module, _, name = where.rpartition(".")
+    owner: Any = SimulatedPlant if module.endswith("SimulatedPlant") else __import__(module, fromlist=[name])
+    with monkeypatch.context() as patch:
+        patch.setattr(where, fails_from(done + 1, KeyboardInterrupt, getattr(owner, name)))
+        result = json.loads(interrupted(*RUN, *SAVED, "--json"))
+    assert result["interrupted"] is True
+    assert result["epochs"] == whole["epochs"][:done]
+    assert without_seconds(as_json(*RESUMED)) == without_seconds(whole)
+
+
+def test_an_interrupted_run_is_shown_and_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimulatedPlant, "run", fails_from(4, KeyboardInterrupt, SimulatedPlant.run))
+    text = interrupted(*RUN, *SAVED, "--plot", "run.png")
+    assert "interrupted after 3 of 6" in text
+    assert "corewise learn paper:1 --resume run.npz\n" in text
+    assert re.search(r"\n +3 +150 ", text)
+    assert Path("run.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_an_interrupt_before_the_first_epoch_leaves_nothing(
+    form: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimulatedPlant, "run", fails_from(1, KeyboardInterrupt, SimulatedPlant.run))
+    text = interrupted(*RUN, *SAVED, "--plot", "run.png", *form)
+    assert list(Path().iterdir()) == []
+    if form:
+        result = json.loads(text)
+        assert (result["epochs"], result["interrupted"]) == ([], True)
+    else:
+        assert "interrupted after 0 of 6" in text
+        assert "Wrote" not in text
+
+
+def test_an_interrupt_right_after_a_resumption_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = as_json(*RUN[:-4], "--steps", "2", "--seed", "7", *SAVED)
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedPlant, "run", fails_from(1, KeyboardInterrupt, SimulatedPlant.run))
+        result = json.loads(interrupted(*RESUMED, "--steps", "6", "--save", "other.npz", "--json"))
+    assert result["epochs"] == first["epochs"]
+    whole = as_json(*RUN)
+    assert without_seconds(as_json("learn", "paper:1", "--resume", "other.npz")) == without_seconds(whole)
+
+
+def test_a_run_is_saved_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corewise.learning.saved import Saved
+
+    seen: list[int] = []
+    real = Saved.write
+
+    def write_and_tell(saved: Saved, file: str | Path, note: Mapping[str, Any]) -> None:
+        real(saved, file, note)
+        seen.append(saved.standing.k)
+
+    monkeypatch.setattr(Saved, "write", write_and_tell)
+    as_json(*RUN, *SAVED)
+    assert seen[-1] == 6
+    seen.clear()
+    monkeypatch.setattr("corewise.cli.course._BETWEEN", -1.0)
+    monkeypatch.setattr("corewise.cli.course._SHARE", math.inf)
+    as_json(*RUN, *SAVED)
+    assert seen == [1, 2, 3, 4, 5, 6, 6]
+
+
+def test_an_error_in_a_run_leaves_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = as_json(*RUN)
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedPlant, "run", fails_from(4, cw.BoxTooLarge, SimulatedPlant.run))
+        assert "no more" in one_line(*RUN, *SAVED)
+    assert without_seconds(as_json(*RESUMED)) == without_seconds(whole)
+
+
+def test_a_resumed_run_may_repeat_its_options_but_not_change_them() -> None:
+    whole = as_json(*RUN, "--policy", "fixed:0.5,0.5", *SAVED)
+    same = ("--algorithm", "1b", "--departures", "5e1", "--power", "0.0", "--seed", "7")
+    assert as_json(*RESUMED, *same, "--policy", "fixed:.5,.5")["epochs"] == whole["epochs"]
+    before = Path("run.npz").read_bytes()
+    for option, value, there in [
+        ("algorithm", "1a", "1b"),
+        ("departures", "60", "50"),
+        ("power", "0.5", "0.0"),
+        ("seed", "8", "7"),
+        ("policy", "whittle", "fixed:0.5,0.5"),
+    ]:
+        error = one_line(*RESUMED, f"--{option}", value)
+        assert f"run.npz: is a run with --{option} {there}, got {value}" in error
+    assert "run.npz: has 6 windows already, got --steps 5" in one_line(*RESUMED, "--steps", "5")
+    assert "is a run of a simulation" in one_line(*RESUMED, "--events", "log.csv")
+    assert Path("run.npz").read_bytes() == before
+
+
+def test_a_run_saved_from_python_goes_on_with_the_options_given() -> None:
+    system = cw.packaged("paper:1")
+    loop = cw.learn(cw.SimulatedPlant(system, rng=7), cw.algorithm_1b(system, departures=50, steps=2))
+    list(loop)
+    loop.save("run.npz")
+    assert "--algorithm must be" in one_line(*RESUMED)
+    assert "its own random numbers" in one_line(*RESUMED, *RUN[2:])
+    result = as_json(*RESUMED, "--algorithm", "1b", *SHORT)
+    assert result["epochs"] == as_json(*RUN)["epochs"]
+    assert result["seed"] is None
+    assert as_json(*RESUMED)["epochs"] == result["epochs"]
+
+
+# --- what is wrong with a saved run --------------------------------------------------------------
+
+
+def saved_with(**changes: Any) -> None:
+    """Save a run, and change what its file says about it."""
+    succeed(*RUN, *SAVED)
+    with np.load("run.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    about = {**json.loads(str(arrays.pop("about"))), **changes}
+    np.savez_compressed("run.npz", allow_pickle=False, **arrays, about=np.array(json.dumps(about)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "corewise learning 0"}, "the format 'corewise learning 0', not 'corewise learning 1'"),
+        ({"format": "corewise policy 1"}, "the format 'corewise policy 1', not"),
+        ({"k": "six"}, "not a usable run"),
+        ({"memory": None}, "not a usable run"),
+        ({"plant": {}}, "not a usable run"),
+        ({"note": 5}, "not a usable run"),
+        ({"note": {"algorithm": "1c"}}, "not a usable run: --algorithm must be 1a or 1b, got '1c'"),
+        ({"note": {"algorithm": "1b", "departures": [], "steps": "6"}}, "not a usable run: --departures"),
+    ],
+)
+def test_a_saved_run_that_makes_no_sense_is_refused(changes: dict[str, Any], message: str) -> None:
+    saved_with(**changes)
+    before = Path("run.npz").read_bytes()
+    error = one_line(*RESUMED, "--steps", "7")
+    assert error.startswith("error: run.npz")
+    assert message in error
+    assert Path("run.npz").read_bytes() == before
+    assert {path.name for path in Path().iterdir()} == {"run.npz"}
+
+
+def test_the_saved_runs_that_are_spoilt_above_are_good() -> None:
+    saved_with()
+    assert len(as_json(*RESUMED, "--steps", "7")["epochs"]) == 7
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_saved_run_that_is_cut_short_is_refused(share: float) -> None:
+    succeed(*RUN, *SAVED)
+    content = Path("run.npz").read_bytes()
+    Path("run.npz").write_bytes(content[: int(share * len(content))])
+    assert re.search("run.npz is not a (usable|saved) run", one_line(*RESUMED, "--steps", "7"))
+
+
+def test_the_saved_run_of_another_system_is_refused() -> None:
+    succeed(*RUN, *SAVED)
+    before = Path("run.npz").read_bytes()
+    error = one_line("learn", "paper:2", "--resume", "run.npz", "--steps", "7")
+    assert re.search(
+        r"run.npz: the saved run is another one: .*cores is 30(\.0)? there, and 10(\.0)? here", error
+    )
+    logged()
+    succeed(*REPLAY, "--save", "log.npz")
+    logged(departures=200)
+    error = one_line("learn", "paper:1", "--resume", "log.npz")
+    assert re.search("log.npz .*another log", error)
+    assert Path("run.npz").read_bytes() == before
+
+
+def test_a_saved_run_that_is_not_there_is_refused() -> None:
+    assert "run.npz: cannot be read: no such file" in one_line(*RESUMED)
+    assert "cannot be read: is a directory" in one_line("learn", "paper:1", "--resume", ".")
+    assert "policy.npz has the format" in (
+        succeed("solve", "paper:1", "--save", "policy.npz")
+        and one_line("learn", "paper:1", "--resume", "policy.npz")
+    )
+
+
+# --- what is wrong with the question -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--algorithm", "1c"], "--algorithm must be 1a or 1b, got '1c'"),
+        (["--algorithm", "adaptive"], "--algorithm must be 1a or 1b, got 'adaptive'"),
+        (["--algorithm", ""], "--algorithm must be 1a or 1b, got ''"),
+        (["--departures", "0"], "--departures must be at least 1, got '0'"),
+        (["--departures", "-5"], "--departures must be at least 1, got '-5'"),
+        (["--departures", "abc"], "--departures must be a whole number, got 'abc'"),
+        (["--departures", "2.5"], "--departures must be a whole number, got '2.5'"),
+        (["--departures", "9e18"], r"window must .*9000000000000000000"),
+        (["--power", "-1"], "power must not be negative: .*got -1"),
+        (["--power", "nan"], "--power must be a finite number, got 'nan'"),
+        (["--power", "inf"], "--power must be a finite number, got 'inf'"),
+        (["--power", "much"], "--power must be a finite number, got 'much'"),
+        (["--power", "1e6"], "window 6 would need inf departures"),
+        (["--steps", "0"], "--steps must be at least 1, got '0'"),
+        (["--steps", "-1"], "--steps must be at least 1, got '-1'"),
+        (["--steps", "some"], "--steps must be a whole number, got 'some'"),
+        (["--steps", "1e9"], "--steps must be at most 1000000, got '1e9'"),
+        (["--seed", "-1"], "--seed must be at least 0, got '-1'"),
+        (["--seed", "lucky"], "--seed must be a whole number, got 'lucky'"),
+        (["--policy", "whitle"], "unknown policy 'whitle', nor is it a file; did you mean 'whittle'"),
+        (["--policy", "fixed:1"], "1 shares.*one, two"),
+        (["--policy", "priority:one,tow"], "'tow'.*did you mean 'two'"),
+        (["--policy", "missing.npz"], "missing.npz: cannot be read"),
+        (["--events", "log.csv"], "--seed is for a simulation, .* got '7'"),
+        (["--save", "missing/run.npz"], "missing/run.npz: cannot be written: there is no directory"),
+        (["--save", "."], "cannot be written: is a directory"),
+        (["--plot", "x.gif"], "x.gif: a figure must end in"),
+        (["--plot", "missing/x.png"], "missing/x.png: cannot be written"),
+    ],
+)
+def test_a_bad_question_is_refused_before_anything_is_run(
+    options: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
+        raise AssertionError("worked before the question was checked")
+
+    monkeypatch.setattr(SimulatedPlant, "run", refuse)
+    assert re.search(message, one_line(*RUN, *options))
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("left_out", "message"),
+    [
+        ("--algorithm", "--algorithm must be 1a or 1b$"),
+        ("--departures", "--departures is needed"),
+        ("--steps", "--steps is needed"),
+    ],
+)
+def test_what_is_needed_is_asked_for(left_out: str, message: str) -> None:
+    at = RUN.index(left_out)
+    assert re.search(message, one_line(*RUN[:at], *RUN[at + 2 :]).strip())
+
+
+def test_a_saved_policy_is_refused() -> None:
+    succeed("solve", "paper:1", "--save", "policy.npz")
+    assert "'policy.npz' is a saved one" in one_line(*RUN, "--policy", "policy.npz")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD.replace("1.4", "14", 1), "the load is .*, and it must be below 1"),
+        (re.sub("arrival_rate = .*\n", "", GOOD), "system.toml: class 'one': arrival_rate is missing"),
+        (GOOD.replace("amdahl", "amdhal", 1), "'amdhal'; did you mean 'amdahl'"),
+    ],
+)
+def test_a_system_that_cannot_be_learned_about_is_refused(text: str, message: str) -> None:
+    assert re.search(message, one_line("learn", write(text), *RUN[2:], *SAVED))
+    assert {path.name for path in Path().iterdir()} == {"system.toml"}
+
+
+def test_what_is_read_is_not_overwritten() -> None:
+    logged()
+    system = write(GOOD)
+    for option in ("--save", "--plot"):
+        assert "is read by this command" in one_line("learn", system, *RUN[2:], option, system)
+        assert "is read by this command" in one_line(*REPLAY, option, "log.csv")
+    succeed(*RUN, *SAVED)
+    assert "is read by this command" in one_line(*RESUMED, "--plot", "run.npz")
+
+
+def test_a_log_that_cannot_be_read_is_refused() -> None:
+    assert "log.csv: cannot be read: no such file" in one_line(*REPLAY, *SAVED)
+    write("time,event\n", "log.csv")
+    assert "log.csv" in one_line(*REPLAY, *SAVED)
+    assert not Path("run.npz").exists()
+
+
+def test_what_cannot_be_solved_exactly_is_said_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corewise.model.space.available_memory", lambda: 1000)
+    assert "try --policy whittle --no-gap" in one_line(*RUN)
+
+
+def test_curves_without_parameters_leave_nothing_to_draw() -> None:
+    points = 'speedup = { family = "tabulated", points = [[1, 1], [2, 1.8], [4, 3]] }'
+    system = write(re.sub("speedup = .*", points, GOOD))
+    run = ("learn", system, *RUN[2:])
+    assert re.search("run.png: there is nothing to draw", one_line(*run, "--plot", "run.png"))
+    result = as_json(*run)
+    assert result["epochs"][-1]["estimates"] == {"one": {}, "two": {}}
+    assert result["epochs"][-1]["gap"] == pytest.approx(0.0, abs=1e-9)
+    assert re.search(r"one +tabulated +known", succeed(*run))
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def test_the_table_has_the_essentials() -> None:
+    run = ("learn", "paper:1", "--algorithm", "1b", "--departures", "50", "--steps", "47", "--seed", "7")
+    result = as_json(*run)
+    text = succeed(*run, *SAVED, "--plot", "run.png")
+    rows = {row["k"]: row for row in result["epochs"]}
+    shown = [int(k) for k in re.findall(r"^ +(\d+)(?: +[\d,]+)+ +0\.\d+ ± ", text, flags=re.MULTILINE)]
+    assert shown[:3] == [1, 2, 3]
+    assert shown[-1] == 47
+    assert 10 <= len(shown) <= 14
+    for k in shown:
+        assert f"{rows[k]['mean_jobs']:#.5g}" in text
+    last = rows[47]
+    for name, true in (("one", 0.3), ("two", 0.8)):
+        low, high = last["interval"][name]["p"]
+        estimate = re.escape(f"{last['estimates'][name]['p']:.6g}")
+        assert re.search(rf"{name} +amdahl p +{estimate} +0\.\d+ +{low:.4g}–{high:.4g} +{true}\n", text)
+    flat = " ".join(text.split())
+    assert f"{result['baselines']['equi']['mean_jobs']:.6g}" in flat
+    assert f"{result['baselines']['optimal']['mean_jobs']:.6g}" in flat
+    assert re.search(r"0\.\d\d% (less|more) than under EQUI", flat)
+    assert re.search("running .* s, estimating .* s, solving .* s, judging exactly .* s", flat)
+    for word in ("--seed 7", "N_k = 50", "47 of 47", "2,350", "run.png", "corewise learn paper:1 --resume"):
+        assert word in flat
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"nan|inf\b|[ \t]$", text, flags=re.MULTILINE)
+
+
+def test_with_more_room_the_windows_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+    assert " window " not in succeed(*RUN)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert " window " in succeed(*RUN)
+
+
+def test_more_classes_are_folded_into_more_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    names = ["one", "two", "a class that has rather a long name"]
+    classes = [ONE.replace('"one"', f'"{name}"').replace("1.4", "0.7") for name in names]
+    system = write(f"cores = 4\n{''.join(classes)}")
+    text = succeed("learn", system, *RUN[2:], "--policy", "whittle", "--no-gap")
+    assert max(map(len, text.splitlines())) <= 60
+    assert "a class that has…" in text
+    assert text.count("\n  6 ") == 2  # the epochs, and then the estimates in them
+    assert all(re.search(rf"\n  {name} ", text) for name in ("one", "two", "a class"))  # and in the end
+
+
+def test_many_classes_are_shown_in_the_end_only() -> None:
+    names = [f"c{i}" for i in range(14)]
+    rows = [ONE.replace('"one"', f'"{name}"').replace("1.4", "0.1") for name in names]
+    lines = ["time,event,class,job,cores"]
+    for i, name in enumerate(names):
+        lines += [f"{i},arrival,{name},{i},3", f"{i}.5,departure,{name},{i},"]
+    write("\n".join(lines), "log.csv")
+    run = ("learn", write(f"cores = 4\n{''.join(rows)}"), "--algorithm", "1b", "--departures", "7")
+    text = succeed(*run, "--events", "log.csv", "--policy", "whittle")
+    assert max(map(len, text.splitlines())) <= 80
+    for name in names:
+        assert len(re.findall(rf"\b{name}\b", text)) >= 1
+    assert "±\n" in text
+    assert "0. ±" not in text
+
+
+def test_a_class_without_information_is_said_to_have_none() -> None:
+    write(
+        "time,event,class,job,cores:one,cores:two\n0,arrival,one,a,4,0\n0.5,departure,one,a,0,0\n", "log.csv"
+    )
+    write(GOOD)
+    run = ("learn", "system.toml", "--algorithm", "1b", "--departures", "1", "--events", "log.csv")
+    row = as_json(*run)["epochs"][0]
+    assert row["informative"] == {"one": True, "two": False}
+    assert row["estimates"]["two"] == {"p": 0.5}  # the first guess stays
+    assert row["stderr"]["two"] == {"p": None}
+    assert re.search(r"two +amdahl p +0\.5 +- +no information", succeed(*run))
+
+
+def test_weights_make_it_a_matter_of_cost() -> None:
+    system = write(f"cores = 4\n{ONE}{TWO}weight = 3.0\n")
+    run = ("learn", system, *RUN[2:])
+    result = as_json(*run)
+    problem = cw.load_system(system)
+    best = cw.solve(problem)
+    equi = cw.evaluate(problem, cw.Equi())
+    assert result["baselines"]["equi"]["gap"] == pytest.approx(equi.mean_cost / best.mean_cost - 1, rel=1e-6)
+    flat = " ".join(succeed(*run).split())
+    cost = best.mean_cost * (1 + result["epochs"][-1]["gap"])
+    assert f"the mean cost is {cost:.6g}" in flat
+    assert f"where it is {equi.mean_cost:.6g}" in flat
+
+
+@pytest.mark.parametrize("file", ["run.png", "run.pdf", "run.svg"])
+def test_a_run_can_be_drawn(file: str) -> None:
+    assert f"Wrote the plot to {file}." in succeed(*RUN, "--plot", file)
+    assert Path(file).stat().st_size > 1000
+
+
+def test_a_resumed_run_is_drawn_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corewise.plots import epochs
+
+    drawn: list[int] = []
+    real = epochs.learn_figure
+
+    def draw_and_tell(rows: list[dict[str, Any]], *args: Any, **kwargs: Any) -> Any:
+        drawn.extend(row["k"] for row in rows)
+        return real(rows, *args, **kwargs)
+
+    monkeypatch.setattr(epochs, "learn_figure", draw_and_tell)
+    succeed(*RUN, *SAVED)
+    succeed(*RESUMED, "--steps", "8", "--plot", "run.png")
+    assert drawn == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_help_imports_nothing_slow() -> None:
+    assert _imported("['learn', '--help']") == []
+    assert "--resume" in succeed("learn", "--help")
+    assert "learn" in succeed("--help")
+
+
+def test_a_long_run_shows_its_progress_on_a_terminal_and_can_be_interrupted() -> None:
+    run = ["learn", "paper:1", "--algorithm", "1b", "--departures", "100", "--seed", "7"]
+    shown, out, status = on_a_terminal(
+        [*run, "--steps", "1e6", *SAVED], until=rb"%.* [\d,]+ departures/s .*\d+:\d\d:\d\d"
+    )
+    assert b"Learning, algorithm 1b" in shown
+    assert status == 130
+    told = re.search(r"interrupted after ([\d,]+) of 1,000,000", out.decode())
+    assert told
+    steps = ("--steps", str(int(told[1].replace(",", "")) + 1))
+    assert without_seconds(as_json(*RESUMED, *steps)) == without_seconds(as_json(*run, *steps))
