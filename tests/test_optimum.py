@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.control.solution import solve_near
 from tests import naive
 
 Build = Callable[[naive.Model], cw.System]
@@ -240,3 +241,41 @@ def test_no_policy_beats_the_optimum(as_system: Build, policy: cw.Policy) -> Non
     """Optimal means: below every rule, and strictly where the rule is not optimal."""
     system = as_system(naive.two(8, (3.0, 2.0), (1.0, 2.5), (naive.amdahl(0.3), naive.amdahl(0.9))))
     assert cw.solve(system).mean_jobs < cw.evaluate(system, policy).mean_jobs - 1e-6
+
+
+# --- a box to look in first -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load", [0.05, 0.4, 0.75])
+def test_a_box_to_look_in_first_does_not_change_the_answer(load: float) -> None:
+    classes = [
+        cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.4)),
+        cw.JobClass("b", 2.0, 3.0, cw.PowerLaw(0.7), weight=2.0),
+    ]
+    system = cw.System(6, classes).at_load(load)
+    usual = cw.solve(system)
+    assert all(1 <= small <= most for small, most in zip(usual.snug, usual.capacity, strict=True))
+    for box in (usual.snug, usual.capacity, (1, 1), (200, 3)):
+        found = solve_near(system, box)
+        assert found.mean_cost == pytest.approx(usual.mean_cost, rel=1e-9)
+        assert found.mean_cost <= found.bounds[1] * (1.0 + 1e-9)
+        assert found.beyond < 1e-9
+        # Where the system is at all often, the policies are the same.
+        likely = usual.distribution.reshape([n + 1 for n in usual.capacity]) > 1e-6
+        shared = tuple(slice(min(m, n) + 1) for m, n in zip(usual.capacity, found.capacity, strict=True))
+        assert not likely[shared[0].stop :].any()
+        where = likely[shared]
+        assert np.allclose(
+            found.policy.cores[:, *shared][:, where], usual.policy.cores[:, *shared][:, where], atol=1e-3
+        )
+
+
+def test_a_snug_box_is_snug() -> None:
+    """One class is a birth-death chain: its tail beyond the box follows from the product form."""
+    system = cw.System(3, [cw.JobClass("only", 1.5, 1.0, cw.Amdahl(0.0))])
+    (size,) = cw.solve(system).snug
+    n = np.arange(200)
+    law = np.cumprod(np.concatenate([[1.0], 1.5 / np.minimum(n[1:], 3)]))
+    law /= law.sum()
+    effect = law[::-1].cumsum()[::-1] * n / (1.0 - system.load)
+    assert effect[size] <= 1e-12 < effect[size - 1]
