@@ -254,9 +254,10 @@ def test_a_box_to_look_in_first_does_not_change_the_answer(load: float) -> None:
     ]
     system = cw.System(6, classes).at_load(load)
     usual = cw.solve(system)
-    assert all(1 <= small <= most for small, most in zip(usual.snug, usual.capacity, strict=True))
-    for box in (usual.snug, usual.capacity, (1, 1), (200, 3)):
-        found = solve_near(system, box)
+    assert all(2 <= small <= most + 1 for small, most in zip(usual.gist.shape, usual.capacity, strict=True))
+    assert np.array_equal(usual.gist, usual.values[tuple(map(slice, usual.gist.shape))])
+    for near in (usual.gist, usual.values, np.zeros((2, 2)), np.ones((201, 4))):
+        found = solve_near(system, near)
         assert found.mean_cost == pytest.approx(usual.mean_cost, rel=1e-9)
         assert found.mean_cost <= found.bounds[1] * (1.0 + 1e-9)
         assert found.beyond < 1e-9
@@ -273,7 +274,7 @@ def test_a_box_to_look_in_first_does_not_change_the_answer(load: float) -> None:
 def test_a_snug_box_is_snug() -> None:
     """One class is a birth-death chain: its tail beyond the box follows from the product form."""
     system = cw.System(3, [cw.JobClass("only", 1.5, 1.0, cw.Amdahl(0.0))])
-    (size,) = cw.solve(system).snug
+    size = cw.solve(system).gist.size - 1
     n = np.arange(200)
     law = np.cumprod(np.concatenate([[1.0], 1.5 / np.minimum(n[1:], 3)]))
     law /= law.sum()

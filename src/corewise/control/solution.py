@@ -108,9 +108,10 @@ class Solution:
         return self.performance.beyond
 
     @property
-    def snug(self) -> tuple[int, ...]:
-        """The least box that would have done."""
-        return snug_box(self.system, self._chain.space, self.distribution)
+    def gist(self) -> Array:
+        """The values on the least box that would have done: where to look first in a like system."""
+        sizes = snug_box(self.system, self._chain.space, self.distribution)
+        return np.ascontiguousarray(self.values[tuple(slice(n + 1) for n in sizes)])
 
     def __str__(self) -> str:
         """Return the result and its certificate."""
@@ -166,20 +167,22 @@ def solve(
         raise InvalidInput(f"start must be an earlier Solution, got {start!r}")
     if solver is not None and (isinstance(solver, type) or not isinstance(solver, Solver)):
         raise InvalidInput(f"solver must be an object such as PolicyIteration(), got {solver!r}")
+    values = None if start is None else start.values
     if capacity is not None:
         space = StateSpace.of(capacity, len(system.classes))
-        return _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=True)
+        return _solve_on(space, system, tolerance, whole_cores, values, solver, blocking=True)
     space = stationary_chain(system, Whittle().on(system), None).space
-    return _solve_from(space, system, tolerance, whole_cores, start, solver)
+    return _solve_from(space, system, tolerance, whole_cores, values, solver)
 
 
-def solve_near(system: System, box: Iterable[int]) -> Solution:
-    """Return what `solve` finds, sought first in a box that is thought to be ample; if it is not, it grows.
+def solve_near(system: System, values: Array) -> Solution:
+    """Return what `solve` finds, sought from the values of a like system, and first in the box they have.
 
-    `Solution.snug` of a like system is such a box.
+    `Solution.gist` of a like system is such an array. If its box is not ample, it grows.
     """
     system.require_stable()
-    return _solve_from(StateSpace.of(box, len(system.classes)), system, _TOLERANCE, False, None, None)
+    space = StateSpace.of([n - 1 for n in values.shape], len(system.classes))
+    return _solve_from(space, system, _TOLERANCE, False, values, None)
 
 
 def _solve_from(
@@ -187,7 +190,7 @@ def _solve_from(
     system: System,
     tolerance: float,
     whole_cores: bool,
-    start: Solution | None,
+    start: Array | None,
     solver: Solver | None,
 ) -> Solution:
     """Return the solution on a box, from `space` upwards, whose edge does not matter."""
@@ -200,7 +203,7 @@ def _solve_from(
         def chain_on(box: StateSpace, policy: BoundPolicy = policy) -> Chain:
             return Chain.under(policy, system, box)
 
-        space, start = fitted_box(system, space, chain_on, "the optimal policy").space, found
+        space, start = fitted_box(system, space, chain_on, "the optimal policy").space, found.values
     raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
 
 
@@ -209,7 +212,7 @@ def _solve_on(
     system: System,
     tolerance: float,
     whole_cores: bool,
-    start: Solution | None,
+    start: Array | None,
     solver: Solver | None,
     *,
     blocking: bool,
@@ -248,11 +251,10 @@ def _suited(system: System, space: StateSpace) -> Solver:
     return ModifiedPolicyIteration()
 
 
-def _fitted_values(start: Solution | None, system: System, space: StateSpace) -> Array | None:
+def _fitted_values(values: Array | None, system: System, space: StateSpace) -> Array | None:
     """Return the values of an earlier solution on this box, continued in straight lines beyond its own."""
-    if start is None or len(start.capacity) != len(system.classes):
+    if values is None or values.ndim != len(system.classes):
         return None
-    values = start.values
     for axis, (old, new) in enumerate(zip(values.shape, space.shape, strict=True)):
         if new <= old:
             values = values.take(np.arange(new), axis=axis)

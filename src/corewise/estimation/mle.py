@@ -152,7 +152,8 @@ def _estimate_class(
     if not fits:
         reason = next((reason for reason in reasons if reason), _NOT_APART)
         return _nothing(name, seen, tried[0], reason)
-    fits.sort(key=lambda fit: _bic(fit, seen.table))
+    if len(fits) > 1:
+        fits.sort(key=lambda fit: _bic(fit, seen.table))
     best = fits[0]
     drop = likely_drop(level)
     names = list(best.likelihood.family.bounds)
@@ -200,13 +201,14 @@ def _nothing(name: str, seen: _Seen, curve: SpeedUp, reason: str) -> Estimate:
 
 def _why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float | None) -> str:
     """Return why the data say nothing about curves of a family, or an empty text."""
-    above = int(np.count_nonzero((table.widths > 1.0) & (table.job_time > 0.0)))
-    below = bool(np.any((table.widths > 0.0) & (table.widths <= 1.0) & (table.job_time > 0.0)))
-    unknown = len(curve.bounds) + (size_rate is None and not below)
     if not curve.bounds:
         return f"a {curve.family} curve has no parameters to estimate"
     if table.left == 0:
         return "no departures"
+    held, unknown = table.widths[table.job_time > 0.0], len(curve.bounds)
+    above = int(np.count_nonzero(held > 1.0))
+    if size_rate is None and not np.any((held > 0.0) & (held <= 1.0)):
+        unknown += 1
     if above == 0:
         return "its jobs never held more than one core"
     if above < unknown:

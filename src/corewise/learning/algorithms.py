@@ -14,7 +14,7 @@ from corewise.errors import InvalidInput
 from corewise.learning.memories import Everything, Latest, Memory
 from corewise.learning.schedules import Constant, Growing, Schedule
 from corewise.model import checks
-from corewise.model.speedup import SpeedUp
+from corewise.model.speedup import Array, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
@@ -96,15 +96,11 @@ class Algorithm:
             return guess, self.best_policy(guess)
         return self.system, Equi() if self.first is None else self.first
 
-    def answer(self, system: System, box: tuple[int, ...] | None = None) -> Solution | Policy:
-        """Return what to adopt if `system` is believed to be the truth.
-
-        It depends on nothing else but the box to look in first: there is no earlier solution to begin from.
-        So a run that was stopped goes on as if it had not been.
-        """
+    def answer(self, system: System, near: Array | None = None) -> Solution | Policy:
+        """Return what to adopt if `system` is believed to be the truth; `near` is where to look first."""
         if self.policy is not None:
             return bind(self.policy, system)
-        return solve(system) if box is None else solve_near(system, box)
+        return solve(system) if near is None else solve_near(system, near)
 
     def best_policy(self, system: System) -> Policy:
         """Return the policy to adopt if `system` is believed to be the truth."""

@@ -35,7 +35,7 @@ from corewise.learning.epochs import Epoch, Seconds
 from corewise.learning.plant import Plant
 from corewise.learning.saved import Row, Saved, Standing, plant_snapshot
 from corewise.model.frozen import FrozenMapping
-from corewise.model.speedup import SpeedUp
+from corewise.model.speedup import Array, SpeedUp
 from corewise.model.statistics import Statistics
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
@@ -57,19 +57,19 @@ class SolveRequest:
         What to solve for: the system as it is believed to be.
     algorithm : Algorithm
         How.
-    box : tuple of int or None
-        Where to look first: a box that did for the last solution.
+    near : ndarray or None
+        Where to look first: the gist of the last solution.
     """
 
     k: int
     estimates: Estimates
     system: System
     algorithm: Algorithm
-    box: tuple[int, ...] | None
+    near: Array | None
 
     def carry_out(self) -> Solution | Policy:
         """Return what to adopt."""
-        return self.algorithm.answer(self.system, self.box)
+        return self.algorithm.answer(self.system, self.near)
 
 
 class Learner:
@@ -89,13 +89,13 @@ class Learner:
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         self.algorithm = algorithm
-        self._box: tuple[int, ...] | None = None
+        self._near: Array | None = None
         if standing is None:
             guess, self.policy = algorithm.beginning()
             self.standing = Standing(0, 0, 0.0, guess, guess, None, algorithm.memory)
         else:
             self.standing = standing
-            self.adopt(algorithm.answer(standing.believed, standing.box))
+            self.adopt(algorithm.answer(standing.believed, standing.near))
         self._window: Statistics | None = None
 
     @property
@@ -137,19 +137,19 @@ class Learner:
             before.time + window.time,
             estimated,
             estimated if alike else before.believed.with_curves(_tempered(found)),
-            self._box,
+            self._near,
             memory,
         )
         estimates = {name: _kept(row, now.estimated[name].speedup) for name, row in found.items()}
         kept = Estimates(FrozenMapping(estimates))
-        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.box)
+        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.near)
 
     def adopt(self, answer: Solution | Policy) -> None:
         """Run what was asked for from now on."""
         policy = answer.policy if isinstance(answer, Solution) else answer
         bind(policy, self.algorithm.system)
         self.policy = policy
-        self._box = answer.snug if isinstance(answer, Solution) else None
+        self._near = answer.gist if isinstance(answer, Solution) else None
 
 
 def _tempered(found: Estimates) -> dict[str, SpeedUp]:

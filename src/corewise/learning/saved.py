@@ -21,6 +21,7 @@ from corewise.learning.memories import Memory
 from corewise.learning.plant import Plant, Resumable
 from corewise.model.archive import read_archive, usable, write_archive
 from corewise.model.files import system_from_mapping, system_to_mapping
+from corewise.model.speedup import Array
 from corewise.model.statistics import ClassStatistics, Statistics
 from corewise.model.system import System
 
@@ -28,6 +29,7 @@ __all__ = ["Row", "Saved", "Standing", "plant_snapshot", "saved_note"]
 
 _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
+_NEAR = "near"
 _COLUMNS = ("widths", "departures", "job_time")
 
 Row = dict[str, Any]
@@ -46,7 +48,7 @@ class Standing:
         The system with the latest estimate of every curve.
     believed : System
         The system for which the policy is made: the same, but away from the ends of the ranges.
-    box : tuple of int or None
+    near : ndarray or None
         Where the policy was sought first.
     memory : Memory
         What is remembered.
@@ -57,7 +59,7 @@ class Standing:
     time: float
     estimated: System
     believed: System
-    box: tuple[int, ...] | None
+    near: Array | None
     memory: Memory
 
 
@@ -88,12 +90,13 @@ class Saved:
             "time": standing.time,
             "estimated": system_to_mapping(standing.estimated),
             "believed": system_to_mapping(standing.believed),
-            "box": standing.box,
             "memory": parts,
             "plant": self.snapshot,
             "past": self.past[: standing.k],
             "note": dict(note),
         }
+        if standing.near is not None:
+            arrays[_NEAR] = standing.near
         write_archive(file, _FORMAT, about, arrays)
 
     @staticmethod
@@ -111,7 +114,7 @@ class Saved:
                 float(about["time"]),
                 system_from_mapping(about["estimated"]),
                 system_from_mapping(about["believed"]),
-                None if about["box"] is None else tuple(map(int, about["box"])),
+                _floats(arrays[_NEAR]) if _NEAR in arrays else None,
                 algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
             )
             identity, past, snapshot = about["identity"], list(about["past"]), about["plant"]
@@ -181,10 +184,12 @@ def _unpacked(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -
     for j, part in enumerate(about):
         classes = []
         for i, row in enumerate(part["classes"]):
-            widths, departures, job_time = (
-                arrays[f"{j}.{i}.{column}"].astype(np.float64, casting="safe") for column in _COLUMNS
-            )
+            widths, departures, job_time = (_floats(arrays[f"{j}.{i}.{column}"]) for column in _COLUMNS)
             arrivals, per_octave = int(row["arrivals"]), int(row["per_octave"])
             classes.append(ClassStatistics(arrivals, widths, departures, job_time, per_octave))
         parts.append(Statistics(tuple(part["names"]), float(part["time"]), tuple(classes)))
     return tuple(parts)
+
+
+def _floats(column: NDArray[Any]) -> Array:
+    return column.astype(np.float64, casting="safe")

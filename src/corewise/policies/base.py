@@ -51,6 +51,8 @@ class BoundPolicy:
     system: System
     name: str
     rule: Rule
+    table: Array | None = None
+    """Its cores over a box, shape (K, capacity_1 + 1, …), if they are known already."""
 
     def __post_init__(self) -> None:
         require_system(self.system)
@@ -94,15 +96,16 @@ def require_fit(made_for: System, system: System) -> None:
 def bind(policy: Policy, system: System) -> BoundPolicy:
     """Return `policy` on `system`, refusing what is not a policy."""
     require_system(system)
-    if isinstance(policy, BoundPolicy):  # quicker to see than that something is a policy
-        return policy.on(system)
-    if isinstance(policy, type) or not isinstance(policy, Policy):
+    # What isinstance(policy, Policy) looks at, in a tenth of the time.
+    if isinstance(policy, type) or not (hasattr(policy, "on") and hasattr(policy, "name")):
         raise InvalidPolicy(f"expected a policy such as Equi(), got {policy!r}")
     return policy.on(system)
 
 
 def tabulate(policy: BoundPolicy, space: StateSpace) -> Array:
     """Return the cores per class in every state of a box, shape (K, size), refusing what is no split."""
+    if policy.table is not None and policy.table.shape[1:] == space.shape:
+        return policy.table.reshape(len(space.shape), -1)
     cores = np.asarray(policy.rule(space.counts))
     if cores.shape != space.counts.shape or cores.dtype.kind != "f":
         raise InvalidPolicy(f"{policy.name}: cores have shape {cores.shape}, not {space.counts.shape}")

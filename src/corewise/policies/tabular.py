@@ -97,7 +97,7 @@ class Tabular:
                 answer[:, ~inside] = self._outside.rule(np.ascontiguousarray(counts[:, ~inside]))
             return answer
 
-        return BoundPolicy(self.system, self.name, rule)
+        return BoundPolicy(self.system, self.name, rule, self.cores)
 
     def __reduce__(self) -> tuple[type[Tabular], tuple[System, Array, bool, str]]:
         """Return what to send to another process: not the rule outside the table, which is made there."""

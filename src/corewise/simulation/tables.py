@@ -123,12 +123,8 @@ def _chain(system: System, space: StateSpace, cores: Array) -> tuple[Array, Arra
     rates = np.concatenate([coming, leaving])
     upto = np.cumsum(rates, axis=0)
     holding = 1.0 / upto[-1]
-    thresholds = upto * holding
     # The last move that has a rate is taken whatever the rounding: no variable reaches what comes after it.
-    after = np.zeros(space.size)
-    for bound, rate in zip(thresholds[::-1], rates[::-1], strict=True):
-        bound[after == 0.0] = 2.0
-        after += rate
+    thresholds = np.where(upto >= upto[-1], 2.0, upto * holding)
     thresholds[:, space.room.min(axis=0) == 0.0] = -1.0
     return np.ascontiguousarray(thresholds.T).ravel(), holding
 
