@@ -44,7 +44,7 @@ class StateSpace:
         space.require_memory()
         return space
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The number of different counts of each class."""
         return tuple(n + 1 for n in self.capacity)

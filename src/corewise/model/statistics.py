@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,7 +65,7 @@ class ClassStatistics:
         for column in (self.widths, self.departures, self.job_time):
             column.setflags(write=False)
 
-    @property
+    @cached_property
     def left(self) -> int:
         """How many jobs left."""
         return round(float(self.departures.sum()))
