@@ -25,13 +25,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from corewise.analysis.performance import evaluate
-from corewise.control.solution import Solution, solve
-from corewise.errors import InvalidInput, UnstablePolicy
+from corewise.control.solution import Solution
+from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.mle import estimate
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.epochs import Epoch, Seconds
+from corewise.learning.judge import Judge
 from corewise.learning.plant import Plant
 from corewise.learning.saved import Row, Saved, Standing, plant_snapshot
 from corewise.model.frozen import FrozenMapping
@@ -40,7 +40,7 @@ from corewise.model.statistics import Statistics
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 
-__all__ = ["Learner", "Learning", "SolveRequest", "learn", "require_choice"]
+__all__ = ["Learner", "Learning", "SolveRequest", "learn"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +203,7 @@ class Learning(Iterator[Epoch]):
         self.plant = plant
         self.learner = learner
         self.past = past or []
-        self._diagnose = diagnose
-        self._judge = _Judge()
+        self._judge = Judge(diagnose)
         self._saved = self._here() if learner.standing.k else None
 
     def __next__(self) -> Epoch:
@@ -216,9 +215,7 @@ class Learning(Iterator[Epoch]):
         began = perf_counter()
         self.learner.adopt(request.carry_out())
         solved = perf_counter()
-        mean_jobs, gap = None, None
-        if self._is_judged(request.k) and (truth := self.plant.truth) is not None:
-            mean_jobs, gap = self._judge.verdict(truth, self.learner.policy)
+        mean_jobs, gap = self._judge.verdict(request.k, self.plant, self.learner.policy)
         judged = perf_counter()
         standing = self.learner.standing
         epoch = Epoch(
@@ -241,9 +238,6 @@ class Learning(Iterator[Epoch]):
     def _here(self) -> Saved:
         learner, plant = self.learner, self.plant
         return Saved(learner.algorithm, learner.standing, plant, plant_snapshot(plant), self.past)
-
-    def _is_judged(self, k: int) -> bool:
-        return self._diagnose if isinstance(self._diagnose, bool) else k in self._diagnose
 
     def _watch(self) -> tuple[SolveRequest, float, float]:
         """Run the plant until a window is full; return what to solve, and how long both parts took."""
@@ -279,31 +273,6 @@ class Learning(Iterator[Epoch]):
         self._saved.write(file, note or {})
 
 
-class _Judge:
-    """Exact verdicts on policies: diagnostics of experiments, which the learner does not see."""
-
-    def __init__(self) -> None:
-        self._truth: System | None = None
-        self._least = math.nan
-
-    def verdict(self, truth: System, policy: Policy) -> tuple[float, float]:
-        """Return the mean number of jobs under the policy and its gap; infinite if it cannot keep up."""
-        if truth != self._truth:
-            self._truth, self._least = truth, solve(truth).mean_cost
-        try:
-            found = evaluate(truth, policy)
-        except UnstablePolicy:
-            return math.inf, math.inf
-        # No policy is better than the best: what lies below zero is rounding.
-        return found.mean_jobs, max(found.mean_cost / self._least - 1.0, 0.0)
-
-
-def require_choice(diagnose: object) -> None:
-    """Raise `InvalidInput` unless that says which epochs to judge."""
-    if isinstance(diagnose, str) or not isinstance(diagnose, bool | Container):
-        raise InvalidInput(f"diagnose must be True, False or numbers of epochs, got {diagnose!r}")
-
-
 def learn(
     plant: Plant,
     algorithm: Algorithm,
@@ -332,7 +301,6 @@ def learn(
     """
     if isinstance(plant, type) or not isinstance(plant, Plant):
         raise InvalidInput(f"expected a plant such as SimulatedPlant(system, rng=7), got {plant!r}")
-    require_choice(diagnose)
     if resume is None:
         return Learning(plant, Learner(algorithm), diagnose=diagnose)
     standing, past = Saved.resumed(resume, algorithm, plant)

@@ -62,6 +62,9 @@ def read_archive(path: str | Path, kind: str, what: str) -> tuple[dict[str, Any]
     with usable(path, what):
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):  # NumPy hands out what it does not know as bytes
+                raise InvalidFile(f"its entry {name!r} is not an array")
         about = json.loads(str(arrays.pop("about")))
         found = about["format"]
     if found != kind:

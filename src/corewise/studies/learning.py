@@ -16,7 +16,8 @@ import numpy as np
 from corewise.analysis.information import fisher_information
 from corewise.errors import InvalidInput
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.learner import learn, require_choice
+from corewise.learning.judge import Judge
+from corewise.learning.learner import learn
 from corewise.learning.memories import Latest
 from corewise.learning.plant import DriftingPlant, SimulatedPlant
 from corewise.model import checks
@@ -115,9 +116,8 @@ def learning_study(
     steps = _steps(system, algorithm)
     bounds = cramer_rao(system, algorithm)
     epochs = range(1, steps + 1)
-    require_choice(diagnose)
-    chosen = (epochs if diagnose else ()) if isinstance(diagnose, bool) else diagnose
-    judged = {k for k in epochs if k in chosen} | {steps}
+    judge = Judge(diagnose)
+    judged = {k for k in epochs if judge.wants(k)} | {steps}
     work = partial(_run, system, algorithm, judged)
     records = _carried_out(work, random_generator(rng).spawn(count), executor, progress)
     windows = np.array([algorithm.schedule.window(k) for k in epochs])
