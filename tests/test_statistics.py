@@ -7,13 +7,17 @@ import math
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import corewise as cw
 from corewise.model.statistics import MOST_WIDTHS
+from corewise.model.tally import Tally
 from tests import naive
 
 Array = naive.Array
@@ -23,12 +27,12 @@ START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END = cw.Event
 NOBODY = -1
 
 
-def tally(path: cw.Path) -> Table:
-    """Departures and job-time by class and width: a width for each job, interval by interval."""
+def tally(path: cw.Path, rows: int | None = None) -> Table:
+    """Departures and job-time by class and width of the first rows: job by job, interval by interval."""
     table: Table = {name: {} for name in path.names}
     kinds: dict[int, int] = {}
     own: dict[int, float] = {}
-    for row in range(path.time.size):
+    for row in range(path.time.size if rows is None else rows):
         lasted = path.time[row] - path.time[row - 1] if row else 0.0
         event, job = path.event[row], int(path.job[row])
         for other, kind in kinds.items():
@@ -449,6 +453,68 @@ def test_a_path_with_more_widths_than_are_kept(form: str) -> None:
         assert seen.widths.size <= MOST_WIDTHS
         assert sums(*columns_of(seen)) == pytest.approx(numbers, rel=1e-9)
     assert statistics["goes"].left == statistics["goes"].arrivals == 12_000
+
+
+# --- windows of a path ----------------------------------------------------------------------------
+
+
+def cut_paths() -> list[cw.Path]:
+    """Paths with all kinds of rows: of runs in both forms, with jobs at the start, resizes and open times."""
+    runs = [record(policy, {"departures": 25}, seed)[1] for seed, policy in enumerate(POLICIES)]
+    return [*runs, *(path.split() for path in runs), uneven()]
+
+
+CUT = cut_paths()
+
+
+@cache
+def tally_upto(path: int, rows: int) -> Table:
+    return tally(CUT[path], rows)
+
+
+@given(path=st.sampled_from(range(len(CUT))), cuts=st.lists(st.floats(0.0, 1.0), max_size=6), data=st.data())
+def test_windows_of_a_path_add_up_to_it(path: int, cuts: list[float], data: st.DataObject) -> None:
+    """Wherever it is cut: each window is what a naive tally says of its rows, and all are the whole."""
+    whole = CUT[path]
+    rows = whole.time.size
+    ends = sorted([*(round(cut * rows) for cut in cuts), rows])
+    tally_, windows = Tally(whole), []
+    for end in ends:
+        windows.append(cw.Statistics.of_rows(tally_, end))
+        assert tally_.row == end
+        assert tally_.time == whole.time[max(end - 1, 0)]
+    total = cw.Statistics.total(data.draw(st.permutations(windows)))
+    assert_same(total, cw.Statistics.of(whole))
+    before = 0
+    for end, window in zip(ends, windows, strict=True):
+        upto, already = tally_upto(path, end), tally_upto(path, before)
+        opened, closed = (float(whole.time[max(row - 1, 0)]) for row in (before, end))
+        assert window.time == pytest.approx(closed - opened, abs=1e-12)
+        events = whole.event[before:end]
+        assert window.arrivals == np.count_nonzero(events == ARRIVAL)
+        assert window.departures == np.count_nonzero(events == DEPARTURE)
+        for name, entries in upto.items():
+            seen = {z: (d, w) for z, d, w in zip(*map(list, columns_of(window[name])), strict=True)}
+            for z, (departures, spent) in entries.items():
+                left, held = already[name].get(z, [0, 0.0])
+                found = seen.pop(z, (0.0, 0.0))
+                assert found[0] == departures - left
+                assert found[1] == pytest.approx(spent - held, abs=1e-9)
+            assert not seen
+        before = end
+
+
+def test_windows_that_are_condensed_add_up_too() -> None:
+    """More widths than are kept, within a window and over all of them."""
+    for path in (restless(6_000), restless(6_000).split()):
+        whole, tally_ = cw.Statistics.of(path), Tally(path)
+        ends = [10, 9_000, 9_001, path.time.size // 2 + 4_000, path.time.size]
+        total = cw.Statistics.total([cw.Statistics.of_rows(tally_, end) for end in ends])
+        for one, other in zip(total.classes, whole.classes, strict=True):
+            assert one.widths.size <= MOST_WIDTHS
+            assert (one.left, one.arrivals) == (other.left, other.arrivals)
+            assert sums(*columns_of(one)) == pytest.approx(sums(*columns_of(other)), rel=1e-9)
+        assert total.time == pytest.approx(whole.time, rel=1e-12)
 
 
 # --- bad input ------------------------------------------------------------------------------------
