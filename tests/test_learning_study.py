@@ -447,3 +447,10 @@ def test_all_data_are_worth_more_where_nothing_changes() -> None:
     assert np.all(ratio > 1.7)
     assert np.mean(one.gaps[:, -1]) > np.mean(other.gaps[:, -1])
     assert not np.any(np.all(one.errors[:, 10:-1] / one.errors[:, 11:] > 1.7, axis=0))
+
+
+def test_a_generator_that_cannot_spawn_is_refused() -> None:
+    legacy = np.random.Generator(np.random.RandomState(3)._bit_generator)
+    algorithm = cw.algorithm_1b(cw.load_system("paper:3"), departures=50, steps=2)
+    with pytest.raises(cw.InvalidInput, match="rng cannot spawn"):
+        learning_study(cw.load_system("paper:3"), algorithm, n=2, rng=legacy)

@@ -570,3 +570,15 @@ def test_a_total_needs_something() -> None:
 def test_an_unknown_class_is_named() -> None:
     with pytest.raises(cw.InvalidInput, match=r"unknown class 'onw'.*'one'"):
         cw.Statistics.empty(["one", "two"])["onw"]
+
+
+@pytest.mark.parametrize("end", [-1, 3, 1000])
+def test_a_stretch_ends_within_its_path_and_after_its_beginning(end: int) -> None:
+    system = cw.load_system("paper:1")
+    run = cw.simulate(system, cw.Equi(), departures=20, rng=1, record=True)
+    assert run.path is not None
+    tally = Tally(run.path)
+    cw.Statistics.of_rows(tally, 5)
+    with pytest.raises(cw.InvalidInput, match=f"the end of a stretch of rows must lie in .*, got {end}"):
+        cw.Statistics.of_rows(tally, end)
+    cw.Statistics.of_rows(tally, 5)  # of no rows

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.errors import CorewiseError, InvalidFile
+from corewise.errors import CorewiseError, InvalidFile, InvalidInput
 from corewise.model.files import read_bytes, write_bytes
 
 __all__ = ["read_archive", "usable", "write_archive"]
@@ -48,8 +48,12 @@ def write_archive(
     path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write an archive whole or not at all; `kind` is its format, such as ``corewise policy 1``."""
+    try:
+        text = json.dumps({"format": kind, **about})
+    except (TypeError, ValueError) as error:  # a part of it comes from a plant or a caller
+        raise InvalidInput(f"{path}: what is to be saved must be plain values: {error}") from None
     stream = io.BytesIO()
-    content = {**arrays, "about": np.array(json.dumps({"format": kind, **about}))}
+    content = {**arrays, "about": np.array(text)}
     np.savez_compressed(stream, allow_pickle=False, **content)
     write_bytes(path, stream.getvalue())
 

@@ -177,6 +177,7 @@ class Statistics:
         The tally moves there. Windows of a path cut in this way add up to the whole.
         """
         path, began = tally.path, tally.time
+        checks.within(end, tally.row, path.time.size, "the end of a stretch of rows")
         rows = slice(tally.row, end)
         arrived = path.job_class[rows][path.event[rows] == Event.ARRIVAL]
         arrivals = np.bincount(arrived, minlength=len(path.names)).tolist()

@@ -30,7 +30,7 @@ from corewise.simulation.simulator import (
     Run,
     Window,
     first_tables,
-    random_generator,
+    random_streams,
     run_of,
     start_state,
 )
@@ -158,10 +158,7 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     wanted = tuple(checks.within(percent, 0.0, 100.0, "percentile") for percent in percentiles)
     bind(policy, system)
     job = _Job(system, policy, window, start_state(start, system), wanted)
-    try:
-        streams = random_generator(rng).spawn(count)
-    except TypeError:
-        raise InvalidInput("rng cannot spawn streams of its own: make it with default_rng(seed)") from None
+    streams = random_streams(rng, count)
     parts = [list(part) for part in np.array_split(np.array(streams, dtype=object), min(count, _TASKS))]
     if executor is not None:
         if not isinstance(executor, ThreadPoolExecutor):

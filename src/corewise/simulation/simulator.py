@@ -41,6 +41,7 @@ __all__ = [
     "Window",
     "first_tables",
     "random_generator",
+    "random_streams",
     "run_of",
     "simulate",
     "start_state",
@@ -283,6 +284,14 @@ def start_state(start: object, system: System) -> State:
     if len(start) != len(system.classes):
         raise InvalidInput(f"start needs {len(system.classes)} numbers, one for each class, got {start!r}")
     return State(tuple(checks.count(n, "start", least=0) for n in start))
+
+
+def random_streams(rng: np.random.Generator | int | None, count: int) -> list[np.random.Generator]:
+    """Return independent generators spawned from the one given, or from a seed, in order."""
+    try:
+        return random_generator(rng).spawn(count)
+    except TypeError:
+        raise InvalidInput("rng cannot spawn streams of its own: make it with default_rng(seed)") from None
 
 
 def random_generator(rng: np.random.Generator | int | None) -> np.random.Generator:

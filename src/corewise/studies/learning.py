@@ -23,7 +23,7 @@ from corewise.learning.plant import DriftingPlant, SimulatedPlant
 from corewise.model import checks
 from corewise.model.speedup import Array, SpeedUp
 from corewise.model.system import System, require_system
-from corewise.simulation.simulator import Progress, random_generator
+from corewise.simulation.simulator import Progress, random_streams
 
 __all__ = ["LearningStudy", "cramer_rao", "learning_study", "tracking_errors"]
 
@@ -119,7 +119,7 @@ def learning_study(
     judge = Judge(diagnose)
     judged = {k for k in epochs if judge.wants(k)} | {steps}
     work = partial(_run, system, algorithm, judged)
-    records = _carried_out(work, random_generator(rng).spawn(count), executor, progress)
+    records = _carried_out(work, random_streams(rng, count), executor, progress)
     windows = np.array([algorithm.schedule.window(k) for k in epochs])
     times = np.array([record[0] for record in records])
     return LearningStudy(
