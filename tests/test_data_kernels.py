@@ -11,7 +11,7 @@ import pytest
 import corewise as cw
 from corewise.estimation import _kernels as likelihood_kernels
 from corewise.model import _kernels as row_kernels
-from corewise.model.tally import _new_tables
+from corewise.model.tally import MOST_WIDTHS, _new_tables
 from corewise.simulation import _kernels as walk_kernels
 from corewise.simulation.tables import Tables, Visits
 from tests.twins import not_compared, same
@@ -60,7 +60,7 @@ def test_walks(classes: int, capacity: int) -> None:
     assert len(ends) >= 2
 
 
-@pytest.mark.parametrize("limit", [2, 4096])
+@pytest.mark.parametrize("limit", [2, MOST_WIDTHS])
 def test_tallies(limit: int) -> None:
     system = cw.load_system("paper:1")
     path = cw.simulate(system, cw.Equi(), departures=80, rng=5, start=[3, 1], record=True).path

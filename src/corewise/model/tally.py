@@ -19,7 +19,7 @@ from corewise.model.speedup import Array
 
 __all__ = ["MOST_WIDTHS", "Tally"]
 
-MOST_WIDTHS = 4096
+MOST_WIDTHS = 1024
 """How many different widths a class may have before they are condensed."""
 
 _SLOTS = 4 * MOST_WIDTHS
