@@ -28,8 +28,8 @@ def run_figure_1(_: Setting) -> Result:
     ]
     story: list[Block] = [
         Heading("What it shows"),
-        """How fast a job runs on z cores, relative to one. Up to one core both families are linear: a
-        fraction of a core cannot be shared out. p = 0 gains nothing from more cores, p = 1 is perfect.
+        """How fast a job runs on z cores, relative to one. Up to one core both families are linear,
+        since nothing runs in parallel there. p = 0 gains nothing from more cores, p = 1 is perfect.
         Where p is small, curves of Amdahl's law lie close together, and data tell them apart less well;
         the examples say how much less.""",
         Picture(

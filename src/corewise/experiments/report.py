@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from corewise.experiments.results import Block, Heading, Picture, Result, Table
@@ -41,18 +42,48 @@ th { text-align: right; font-weight: 600; vertical-align: bottom; border-bottom:
   padding: .3rem .5rem; }
 td { text-align: right; padding: .3rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
+dt { font-weight: 600; margin-top: .5rem; }
+dd { margin: 0 0 0 1.2rem; }
+dl { font-size: .92rem; line-height: 1.5; }
 footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--line); font-size: .86rem;
   color: var(--soft); }
 @media print { h2 { break-before: page; } figure, table { break-inside: avoid; } }
 """
 
+_GLOSSARY = (
+    ("EQUI", "every job holds the same number of cores; needs to know nothing about the curves."),
+    ("GREEDY*", "the split that makes jobs leave fastest at this moment; needs the curves."),
+    ("Whittle", "one price for a core, and every job takes what is worth the price to it; needs the curves."),
+    ("Optimum, J*", "the least possible mean number of jobs in the system, exact and certified."),
+    (
+        "Above the optimum",
+        "J/J* − 1 for the mean number of jobs J under a policy: by Little's law also how much longer "
+        "jobs stay.",
+    ),
+    ("Cramér–Rao bound", "no unbiased estimate from the same data has a smaller standard deviation."),
+    (
+        "V(0, 0), ν",
+        "the value of the empty system in Algorithm 2; and the constant that turns rates into probabilities.",
+    ),
+)
 
-def html_report(results: Sequence[Result], *, seed: int, version: str) -> str:
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment in the report: its name, its title, and its story as HTML."""
+
+    name: str
+    title: str
+    html: str
+
+
+def html_report(found: Sequence[Section], seed: int, version: str) -> str:
     """Return the stories of experiments as one page, with figures and style within it."""
-    sections = "\n".join(_section(result) for result in results)
+    sections = "\n".join(section.html for section in found)
     contents = "\n".join(
-        f'<li><a href="#{escape(result.name)}">{escape(result.title)}</a></li>' for result in results
+        f'<li><a href="#{escape(section.name)}">{escape(section.title)}</a></li>' for section in found
     )
+    glossary = "\n".join(f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in _GLOSSARY)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -73,16 +104,22 @@ the split of the cores that keeps the fewest jobs in the system, adopts it, and 
 <nav><ol>
 {contents}
 </ol></nav>
+<h3>Words used</h3>
+<dl>
+{glossary}
+</dl>
 {sections}
 <footer>corewise {escape(version)}, seed {seed}. The same seed gives the same numbers, whatever the number of
-workers. Tables are beside this file as CSV, figures as PNG, and all results as JSON.</footer>
+workers. Tables (CSV), figures (PNG) and results (JSON) are in a directory for each experiment, beside
+this file.</footer>
 </main>
 </body>
 </html>
 """
 
 
-def _section(result: Result) -> str:
+def html_section(result: Result) -> str:
+    """Return the story of an experiment as HTML."""
     blocks = "\n".join(filter(None, (_shown(block) for block in result.story)))
     return f'<section id="{escape(result.name)}">\n<h2>{escape(result.title)}</h2>\n{blocks}\n</section>'
 

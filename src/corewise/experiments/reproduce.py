@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -17,11 +19,11 @@ from corewise.experiments.curves import run_figure_1
 from corewise.experiments.example_story import tell_example
 from corewise.experiments.examples import run_example
 from corewise.experiments.paper import EXAMPLES, Example
-from corewise.experiments.report import html_report
+from corewise.experiments.report import Section, html_report, html_section
 from corewise.experiments.results import Picture, Result, Setting, Table
 from corewise.experiments.tracking import run_table_2
 from corewise.model import checks
-from corewise.model.files import reason_of, write_bytes
+from corewise.model.files import read_bytes, reason_of, write_bytes
 from corewise.model.plain import to_json
 from corewise.simulation.simulator import Progress
 
@@ -29,6 +31,7 @@ __all__ = ["ALL", "EXPERIMENTS", "REPORT", "reproduce"]
 
 ALL = "all"
 REPORT = "report.html"
+_RESULTS, _SECTION = "results.json", "section.html"
 
 
 def _example(example: Example, setting: Setting) -> Result:
@@ -62,7 +65,8 @@ def reproduce(
         One of `EXPERIMENTS`, or ``all``.
     out : path
         The directory: made if need be. Every experiment has one of its own in it, with figures as PNG, tables
-        as CSV and ``results.json``; ``report.html`` tells about all of this call that are done.
+        as CSV and ``results.json``; ``report.html`` tells about all that are there, if they were made with
+        the same seed and version.
     seed : int
         An experiment's results depend on it alone: not on the workers, nor on what else is run.
     workers : int, optional
@@ -83,17 +87,14 @@ def _carried_out(
     names: list[str], target: Path, seed: int, workers: int, progress: Progress | None
 ) -> Iterator[Result]:
     whole, done = sum(_EFFORT[name] for name in names), 0
-    results = []
     with _executor(workers) as executor:
         for name in names:
             everything = Setting((seed, list(EXPERIMENTS).index(name)), executor, progress)
             share = everything.part(done / whole, (done + _EFFORT[name]) / whole)
             done += _EFFORT[name]
             result = EXPERIMENTS[name](Setting(everything.seed, executor, share))
-            results.append(result)
-            _write(result, target)
-            page = html_report(results, seed=seed, version=_version())
-            write_bytes(target / REPORT, page.encode())
+            _write(result, target, seed)
+            write_bytes(target / REPORT, html_report(_sections(target, seed), seed, _version()).encode())
             if share:
                 share(1.0)
             yield result
@@ -113,8 +114,8 @@ def _directory(out: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _write(result: Result, target: Path) -> None:
-    """Write figures, tables and numbers of an experiment to its own directory."""
+def _write(result: Result, target: Path, seed: int) -> None:
+    """Write figures, tables, numbers and the story of an experiment to its own directory."""
     folder = _directory(target / result.name)
     for block in result.story:
         match block:
@@ -122,7 +123,26 @@ def _write(result: Result, target: Path) -> None:
                 write_bytes(folder / f"{block.name}.png", block.png)
             case Table():
                 write_bytes(folder / f"{block.name}.csv", block.as_csv().encode())
-    write_bytes(folder / "results.json", (to_json(result.numbers) + "\n").encode())
+    write_bytes(folder / _SECTION, html_section(result).encode())
+    about = {"experiment": result.name, "title": result.title, "seed": seed, "version": _version()}
+    write_bytes(folder / _RESULTS, (to_json({**about, **result.numbers}) + "\n").encode())
+
+
+def _sections(target: Path, seed: int) -> list[Section]:
+    """Return what the report tells: all that lies in the directory and was made alike, now or earlier."""
+    found = []
+    for name in EXPERIMENTS:
+        folder = target / name
+        if not (folder / _RESULTS).is_file() or not (folder / _SECTION).is_file():
+            continue
+        try:
+            about = json.loads(read_bytes(folder / _RESULTS))
+            alike = (about["seed"], about["version"]) == (seed, _version())
+        except (ValueError, LookupError, TypeError):
+            continue  # not a file of ours
+        if alike:
+            found.append(Section(name, str(about["title"]), read_bytes(folder / _SECTION).decode()))
+    return found
 
 
 @contextmanager
@@ -135,8 +155,23 @@ def _executor(workers: int) -> Iterator[Executor | None]:
     executor = ProcessPoolExecutor(workers, context, initializer=_ignore_interrupts)
     try:
         yield executor
-    finally:
+    except BaseException:
+        _abandon(executor)
+        raise
+    executor.shutdown()
+
+
+def _abandon(executor: ProcessPoolExecutor) -> None:
+    """End the workers at once: nobody will look at their work. A further Ctrl-C must not intervene."""
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if here else None
+    try:
+        for process in list(executor._processes.values()):
+            process.terminate()
         executor.shutdown(cancel_futures=True)
+    finally:
+        if here:
+            signal.signal(signal.SIGINT, before)
 
 
 def _ignore_interrupts() -> None:

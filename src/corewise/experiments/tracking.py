@@ -98,9 +98,9 @@ def _story(
                 f"{switch.p1:g}, {switch.p2:g}",
                 f"{switch.iteration}, {switch.fraction:.1%}",
                 f"{math.floor(first) + 1}, {first % 1.0:.1%}",
-                float(at.mean()),
-                switch.position,
-                spread(switch),
+                f"{at.mean():.2f}",
+                f"{switch.position:.2f}",
+                f"{spread(switch):.2f}",
                 float((at.mean() - switch.position) / spread(switch)),
             ]
         )
@@ -138,9 +138,9 @@ def _story(
             rows,
             f"Where the loop stood when the parameters changed, over {counts[0]} runs of Algorithm 1a.",
         ),
-        f"""Algorithm 1a follows a change within a window or two; 1b averages over the changes and does
-        not recover. The squared error of the estimate in force, averaged over time and runs, is
-        {errors["1a"][0]:.2e} for class one and {errors["1a"][1]:.2e} for class two under 1a, and
+        f"""Algorithm 1a follows a change within a window or two; 1b averages over all that came before,
+        and follows ever more slowly. The squared error of the estimate in force, averaged over time and
+        runs, is {errors["1a"][0]:.2e} for class one and {errors["1a"][1]:.2e} for class two under 1a, and
         {better[0]:.1f} and {better[1]:.1f} times as much under 1b.""",
         epochs_table(studies),
     ]

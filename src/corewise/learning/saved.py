@@ -19,6 +19,7 @@ from corewise.errors import InvalidFile, InvalidInput
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.memories import Memory
 from corewise.learning.plant import Plant, Resumable
+from corewise.model import checks
 from corewise.model.archive import read_archive, usable, write_archive
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.speedup import Array
@@ -117,7 +118,8 @@ class Saved:
                 _floats(arrays[_NEAR]) if _NEAR in arrays else None,
                 algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
             )
-            identity, past, snapshot = about["identity"], list(about["past"]), about["plant"]
+            identity, past, snapshot = about["identity"], about["past"], about["plant"]
+            _require_record(standing, past)
             windows = len(identity["windows"])
         here = json.loads(json.dumps(_identity(algorithm, plant, windows)))
         other = _difference(identity, here)
@@ -126,6 +128,19 @@ class Saved:
         with usable(file, _WHAT):
             plant.restore(snapshot)
         return standing, past
+
+
+def _require_record(standing: Standing, past: list[Row]) -> None:
+    """Raise `InvalidInput` unless the record of epochs is that of as many windows as are closed."""
+    checks.count(standing.k, "k")
+    checks.positive(standing.time, "time")
+    if [row["k"] for row in past] != list(range(1, standing.k + 1)):
+        raise InvalidInput(f"its record has {len(past)} epochs, and {standing.k} windows were closed")
+    if not past[-1]["departures"] == standing.departures >= 1:
+        raise InvalidInput(f"its record and its state have different departures: {standing.departures}")
+    for row in past:
+        if set(row) != set(past[0]) or set(row["estimates"]) != set(standing.believed.names):
+            raise InvalidInput(f"the record of epoch {row['k']} is incomplete")
 
 
 def saved_note(file: str | Path) -> dict[str, Any]:
@@ -186,6 +201,9 @@ def _unpacked(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -
         for i, row in enumerate(part["classes"]):
             widths, departures, job_time = (_floats(arrays[f"{j}.{i}.{column}"]) for column in _COLUMNS)
             arrivals, per_octave = int(row["arrivals"]), int(row["per_octave"])
+            table = np.array([widths, departures, job_time])
+            if not np.all((table >= 0.0) & np.isfinite(table)):
+                raise InvalidInput(f"its table {j}.{i} has negative or infinite entries")
             classes.append(ClassStatistics(arrivals, widths, departures, job_time, per_octave))
         parts.append(Statistics(tuple(part["names"]), float(part["time"]), tuple(classes)))
     return tuple(parts)
