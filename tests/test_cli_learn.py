@@ -14,9 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 import corewise as cw
+from corewise.cli.course import Course
 from corewise.cli.main import app
 from corewise.learning.plant import SimulatedPlant
-from tests.test_cli import GOOD, ONE, TWO, as_json, succeed, write
+from tests.test_cli import GOOD, HARD, ONE, TWO, as_json, succeed, write
 from tests.test_cli_data import on_a_terminal, one_line
 from tests.test_start_up import _imported
 
@@ -56,6 +57,15 @@ def without_seconds(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in {"seconds", "parts"}}
 
 
+def half_done(*arguments: str) -> tuple[str, str]:
+    """Run a command that tells its results and then fails with one line; return both."""
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stdout, result.stderr
+
+
 def interrupted(*arguments: str) -> str:
     """Run a command that is interrupted, and return what it prints."""
     result = CliRunner().invoke(app, arguments)
@@ -92,6 +102,7 @@ def test_learn_says_what_the_library_says() -> None:
     assert 0.0 <= result["epochs"][0]["estimates"]["one"]["p"] <= 1.0
     about = [result[key] for key in ("algorithm", "policy", "power", "steps", "seed", "interrupted")]
     assert about == ["1b", "optimal", 0.0, 6, 7, False]
+    assert (result["first_window"], result["events"]) == (50, None)
     assert result["truth"] == {"one": {"p": 0.3}, "two": {"p": 0.8}}
     assert set(result["parts"]) == {"run", "estimate", "solve", "evaluate"}
     assert all(seconds > 0.0 for seconds in result["parts"].values())
@@ -119,6 +130,12 @@ def test_windows_grow_as_asked_for() -> None:
     assert windows("--algorithm", "1b", "--power", "0.75") == grown
     assert windows("--algorithm", "1b") == windows("--algorithm", "1a", "--power", "0") == [50] * 6
     assert windows("--algorithm", "1a", "--power", "1") == [50, 100, 150, 200, 250, 300]
+
+
+def test_a_power_of_minus_zero_is_zero() -> None:
+    run = ("learn", "paper:1", "--algorithm", "1a", *SHORT, "--no-gap", "--power=-0.0")
+    assert math.copysign(1.0, as_json(*run)["power"]) == 1.0
+    assert "k^0⌉" in succeed(*run)
 
 
 def test_a_run_can_be_repeated_by_the_seed_it_reports() -> None:
@@ -156,8 +173,11 @@ def test_the_default_policy_is_the_optimum() -> None:
 def test_without_the_gap_the_rest_is_the_same() -> None:
     full, bare = as_json(*RUN), as_json(*RUN, "--no-gap")
     assert bare["baselines"] is None
-    assert bare["epochs"] == [{**row, "mean_jobs": None, "gap": None} for row in full["epochs"]]
+    nothing = dict.fromkeys(("stable", "mean_jobs", "mean_cost", "gap"))
+    assert bare["epochs"] == [{**row, **nothing} for row in full["epochs"]]
+    assert bare["parts"]["evaluate"] == 0.0
     text = succeed(*RUN, "--no-gap")
+    assert "judging" not in text
     assert "optimum\n" not in text
     assert "EQUI, where" not in text
 
@@ -198,6 +218,7 @@ def test_a_replayed_log_gives_the_estimates_of_the_run_that_wrote_it() -> None:
     algorithm = cw.algorithm_1b(system, departures=50, steps=6)
     assert result["epochs"] == plain(list(cw.learn(cw.ReplayPlant(run.path), algorithm)))
     assert (result["seed"], result["truth"], result["baselines"]) == (None, None, None)
+    assert result["events"] == str(Path("log.csv").resolve())
     assert all(row["mean_jobs"] is row["gap"] is None for row in result["epochs"])
     # Algorithm 1b has seen all of the log in the end, as `corewise estimate` does at once.
     for row in as_json("estimate", "paper:1", "log.csv")["classes"]:
@@ -210,16 +231,31 @@ def test_a_log_may_end_before_the_windows_do() -> None:
     result = as_json(*REPLAY, "--steps", "9")
     assert [row["departures"] for row in result["epochs"]] == [50, 100, 150, 200, 250]
     assert result["interrupted"] is False
-    text = succeed(*REPLAY, "--steps", "9")
-    assert re.search(r"windows +5 of 9", text)
-    assert "250 of the 299 in the log" in text
+    text = succeed(*REPLAY, "--steps", "9", *SAVED)
+    assert re.search(r"windows +5 of 9: the log ended", text)
+    flat = " ".join(text.split())
+    assert re.search(r"250 of the 299 in the log, in \S+ units of time; the last 49 fill no window", flat)
+    assert "policy what would have been adopted: the optimum for the estimates" in flat
+    assert "EQUI" not in flat  # what was in force is the log's affair
     assert "truth" not in text
+    assert "To go on" not in text  # there is no more of the log
     assert len(as_json(*REPLAY, "--steps", "2")["epochs"]) == 2
+
+
+def test_what_is_left_of_a_log_is_told_only_if_it_ended() -> None:
+    logged(departures=251)
+    assert "the last one fills no window" in " ".join(succeed(*REPLAY).split())
+    text = succeed(*REPLAY, "--steps", "2", *SAVED)
+    assert "100 of the 251 in the log" in text
+    assert "To go on" in text
+    for phrase in ("no window", "the log ended"):
+        assert phrase not in text
+    assert "no window" not in succeed(*REPLAY[:5], "251", *REPLAY[6:])
 
 
 def test_a_log_too_short_for_a_window_is_refused() -> None:
     logged(departures=49)
-    assert re.search("49 departures, and the first window has 50", one_line(*REPLAY, *SAVED))
+    assert "the log has 49 departures, and the first window has 50" in one_line(*REPLAY, *SAVED)
     assert {path.name for path in Path().iterdir()} == {"log.csv"}
 
 
@@ -281,7 +317,10 @@ def test_an_interrupted_run_is_shown_and_how_to_go_on(monkeypatch: pytest.Monkey
     monkeypatch.setattr(SimulatedPlant, "run", fails_from(4, KeyboardInterrupt, SimulatedPlant.run))
     text = interrupted(*RUN, *SAVED, "--plot", "run.png")
     assert "interrupted after 3 of 6" in text
+    assert "Wrote the run to run.npz.\n" in text
     assert "corewise learn paper:1 --resume run.npz\n" in text
+    assert re.search(r"seed +7\n", text)
+    assert "gives the same numbers" not in text  # nobody interrupts at the same moment again
     assert re.search(r"\n +3 +150 ", text)
     assert Path("run.png").read_bytes().startswith(b"\x89PNG")
 
@@ -298,7 +337,20 @@ def test_an_interrupt_before_the_first_epoch_leaves_nothing(
         assert (result["epochs"], result["interrupted"]) == ([], True)
     else:
         assert "interrupted after 0 of 6" in text
+        assert "Nothing was saved: the first window was not over." in text
+        assert "Nothing was drawn: the first window was not over." in text
+        assert "gives the same numbers" not in text
         assert "Wrote" not in text
+
+
+def test_an_interrupted_run_without_a_file_is_said_not_to_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Nothing was saved" not in succeed(*RUN)
+    monkeypatch.setattr(SimulatedPlant, "run", fails_from(4, KeyboardInterrupt, SimulatedPlant.run))
+    assert "Nothing was saved: there is no --save FILE to go on from." in interrupted(*RUN)
+
+
+def test_the_command_to_go_on_leaves_out_the_gap_as_well() -> None:
+    assert "--resume run.npz --no-gap --steps MORE\n" in succeed(*RUN, *SAVED, "--no-gap")
 
 
 def test_an_interrupt_right_after_a_resumption_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,6 +381,67 @@ def test_a_run_is_saved_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("corewise.cli.course._SHARE", math.inf)
     as_json(*RUN, *SAVED)
     assert seen == [1, 2, 3, 4, 5, 6, 6]
+
+
+@pytest.mark.parametrize("between", [1e9, -1.0], ids=["at the end", "and on the way"])
+def test_a_run_that_cannot_be_saved_is_told_all_the_same(
+    between: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = as_json(*RUN)
+    monkeypatch.setattr("corewise.cli.course._BETWEEN", between)
+    monkeypatch.setattr("corewise.cli.course._SHARE", math.inf)
+    out, error = half_done(*RUN, "--save", "/dev/full", "--json")
+    assert without_seconds(json.loads(out)) == without_seconds(whole)
+    assert "/dev/full: cannot be written: no space left" in error
+    out, error = half_done(*RUN, "--save", "/dev/full", "--plot", "run.png")
+    assert re.search(r"\n +6 +300 ", out)
+    assert "/dev/full" not in out  # neither as written, nor as something to go on from
+    assert Path("run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_that_could_not_be_saved_for_a_while_is_saved_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from corewise.learning.saved import Saved
+
+    real, tried = Saved.write, []
+
+    def write_later(saved: Saved, file: str | Path, note: Mapping[str, Any]) -> None:
+        tried.append(saved.standing.k)
+        if len(tried) == 2:
+            raise MemoryError
+        if len(tried) < 5:
+            raise cw.InvalidFile("not yet")
+        real(saved, file, note)
+
+    monkeypatch.setattr(Saved, "write", write_later)
+    monkeypatch.setattr("corewise.cli.course._BETWEEN", -1.0)
+    monkeypatch.setattr("corewise.cli.course._SHARE", math.inf)
+    whole = as_json(*RUN, *SAVED)
+    assert tried == [1, 2, 3, 4, 5, 6, 6]
+    assert without_seconds(as_json(*RESUMED)) == without_seconds(whole)
+
+
+def test_an_interrupted_run_that_cannot_be_saved_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimulatedPlant, "run", fails_from(4, KeyboardInterrupt, SimulatedPlant.run))
+    out, error = half_done(*RUN, "--save", "/dev/full")
+    assert "interrupted after 3 of 6" in out
+    assert "To go on" not in out
+    assert "cannot be written" in error
+
+
+def test_a_run_that_cannot_be_drawn_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> NoReturn:
+        raise cw.InvalidFile("run.png: cannot be written: no space left")
+
+    whole = as_json(*RUN)
+    monkeypatch.setattr("corewise.plots.style.save_figure", refuse)
+    out, error = half_done(*RUN, *SAVED, "--plot", "run.png", "--json")
+    assert without_seconds(json.loads(out)) == without_seconds(whole)
+    assert "run.png: cannot be written" in error
+    assert "Wrote the plot" not in half_done(*RUN, "--plot", "run.png")[0]
+    _, both = half_done(*RUN, "--save", "/dev/full", "--plot", "run.png")
+    assert re.search("/dev/full: cannot be written.*; run.png: cannot be written", both)
 
 
 def test_an_error_in_a_run_leaves_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +476,7 @@ def test_a_run_saved_from_python_goes_on_with_the_options_given() -> None:
     loop = cw.learn(cw.SimulatedPlant(system, rng=7), cw.algorithm_1b(system, departures=50, steps=2))
     list(loop)
     loop.save("run.npz")
-    assert "--algorithm must be" in one_line(*RESUMED)
+    assert re.search("--algorithm .*--departures .*--steps .* are needed", one_line(*RESUMED))
     assert "its own random numbers" in one_line(*RESUMED, *RUN[2:])
     result = as_json(*RESUMED, "--algorithm", "1b", *SHORT)
     assert result["epochs"] == as_json(*RUN)["epochs"]
@@ -468,6 +581,7 @@ def test_a_saved_run_that_is_not_there_is_refused() -> None:
         (["--steps", "1e9"], "--steps must be at most 1000000, got '1e9'"),
         (["--seed", "-1"], "--seed must be at least 0, got '-1'"),
         (["--seed", "lucky"], "--seed must be a whole number, got 'lucky'"),
+        (["--policy", ""], "unknown policy ''"),
         (["--policy", "whitle"], "unknown policy 'whitle', nor is it a file; did you mean 'whittle'"),
         (["--policy", "fixed:1"], "1 shares.*one, two"),
         (["--policy", "priority:one,tow"], "'tow'.*did you mean 'two'"),
@@ -477,6 +591,8 @@ def test_a_saved_run_that_is_not_there_is_refused() -> None:
         (["--save", "."], "cannot be written: is a directory"),
         (["--plot", "x.gif"], "x.gif: a figure must end in"),
         (["--plot", "missing/x.png"], "missing/x.png: cannot be written"),
+        (["--save", "x.png", "--plot", "x.png"], "x.png: is written by this command as well"),
+        (["--save", "x.png", "--plot", "../{here}/x.png"], "x.png: is written by this command as well"),
     ],
 )
 def test_a_bad_question_is_refused_before_anything_is_run(
@@ -486,21 +602,37 @@ def test_a_bad_question_is_refused_before_anything_is_run(
         raise AssertionError("worked before the question was checked")
 
     monkeypatch.setattr(SimulatedPlant, "run", refuse)
-    assert re.search(message, one_line(*RUN, *options))
+    here = Path().resolve().name
+    assert re.search(message, one_line(*RUN, *(option.format(here=here) for option in options)))
     assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("left_out", "message"),
     [
-        ("--algorithm", "--algorithm must be 1a or 1b$"),
-        ("--departures", "--departures is needed"),
-        ("--steps", "--steps is needed"),
+        (["--algorithm"], "--algorithm (1a or 1b) is needed"),
+        (["--departures"], "--departures (how many in the first window) is needed"),
+        (["--steps"], "--steps (how many windows) is needed"),
+        (["--algorithm", "--steps"], "--algorithm (1a or 1b) and --steps (how many windows) are needed"),
+        (
+            ["--algorithm", "--departures", "--steps"],
+            "--algorithm (1a or 1b), --departures (how many in the first window) and --steps (how many "
+            "windows) are needed",
+        ),
     ],
 )
-def test_what_is_needed_is_asked_for(left_out: str, message: str) -> None:
-    at = RUN.index(left_out)
-    assert re.search(message, one_line(*RUN[:at], *RUN[at + 2 :]).strip())
+def test_what_is_needed_is_asked_for_at_once(left_out: list[str], message: str) -> None:
+    run = list(RUN)
+    for option in left_out:
+        at = run.index(option)
+        del run[at : at + 2]
+    assert one_line(*run) == f"error: {message}\n"
+
+
+def test_for_a_log_the_number_of_windows_is_not_needed() -> None:
+    error = one_line("learn", "paper:1", "--events", "log.csv")
+    assert error.startswith("error: --algorithm (1a or 1b) and --departures (")
+    assert "--steps" not in error
 
 
 def test_a_saved_policy_is_refused() -> None:
@@ -557,6 +689,77 @@ def test_curves_without_parameters_leave_nothing_to_draw() -> None:
 # --- for people ----------------------------------------------------------------------------------
 
 
+def told_worth(text: str) -> list[float]:
+    """Return the means under the last policy, EQUI and the best; the percentages must follow from them."""
+    told = re.search(
+        r"is ([\d.]+): ([\d.]+)% (less|more) than under EQUI, where it is ([\d.]+), "
+        r"and ([\d.]+)% more than the least possible, ([\d.]+)\.$",
+        " ".join(text.partition("Under the policy adopted last")[2].partition("Wrote")[0].split()),
+    )
+    assert told, text
+    found, equi, best = (float(told[i]) for i in (1, 4, 6))
+    for percent, exact in ((told[2], abs(found / equi - 1.0)), (told[5], found / best - 1.0)):
+        decimals = len(percent.partition(".")[2])
+        assert percent == f"{100.0 * exact:.{decimals}f}"
+        assert float(percent) > 0.0
+    assert told[3] == ("less" if found < equi else "more")
+    return [found, equi, best]
+
+
+def test_means_have_the_digits_to_tell_small_differences() -> None:
+    """So many departures leave a gap of a few in a million."""
+    run = ("learn", "paper:1", "--algorithm", "1b", "--departures", "20000", "--steps", "2", "--seed", "7")
+    last = as_json(*run)["epochs"][-1]
+    assert 1e-8 < last["gap"] < 5e-6  # what six digits cannot show
+    found, _, best = told_worth(succeed(*run))
+    assert found / best - 1.0 == pytest.approx(last["gap"], rel=0.1)
+
+
+def test_what_is_the_same_is_said_to_be_the_same() -> None:
+    flat = " ".join(succeed(*RUN, "--policy", "equi").split())
+    assert re.search(r"is 0\.\d+: the same as under EQUI, and 0\.72% more than the least possible", flat)
+    alone = write(f"cores = 4\n{ONE}")
+    flat = " ".join(succeed("learn", alone, *RUN[2:]).split())
+    assert re.search(r"is 0\.\d+: the same as under EQUI, and the least possible\.", flat)
+
+
+def test_a_policy_that_cannot_keep_up_is_said_to_be_unstable() -> None:
+    run = ("learn", write(HARD), *RUN[2:], "--policy", "priority:serial,wide")
+    for row in as_json(*run)["epochs"]:
+        assert [row[key] for key in ("stable", "mean_jobs", "mean_cost", "gap")] == [False, None, None, None]
+    text = succeed(*run)
+    assert "unstable" in text
+    assert "cannot keep up" in text
+    assert all(row["stable"] is True for row in as_json(*RUN)["epochs"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (6.17e-6, "under 0.001 s"),
+        (0.00123456, "0.00123 s"),
+        (12.345, "12.3 s"),
+        (123.4, "123 s"),
+        (12345.6, "12,346 s"),
+    ],
+)
+def test_times_are_told_without_exponents(seconds: float, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Course):
+        def run(self, progress: Callable[[float], None] | None) -> None:
+            super().run(progress)
+            self.seconds = self.parts["solve"] = seconds
+
+    monkeypatch.setattr("corewise.cli.learn.Course", Stopped)
+    flat = " ".join(succeed(*RUN).split())
+    assert f" time {text}: running " in flat
+    assert f", solving {text}, judging exactly " in flat
+
+
+def test_a_run_that_is_only_shown_again_spent_no_time_on_its_parts() -> None:
+    succeed(*RUN, *SAVED)
+    assert re.search(r"\n  time +[^:,]+ s since then\n", succeed(*RESUMED))
+
+
 def test_the_table_has_the_essentials() -> None:
     run = ("learn", "paper:1", "--algorithm", "1b", "--departures", "50", "--steps", "47", "--seed", "7")
     result = as_json(*run)
@@ -574,9 +777,8 @@ def test_the_table_has_the_essentials() -> None:
         estimate = re.escape(f"{last['estimates'][name]['p']:.6g}")
         assert re.search(rf"{name} +amdahl p +{estimate} +0\.\d+ +{low:.4g}–{high:.4g} +{true}\n", text)
     flat = " ".join(text.split())
-    assert f"{result['baselines']['equi']['mean_jobs']:.6g}" in flat
-    assert f"{result['baselines']['optimal']['mean_jobs']:.6g}" in flat
-    assert re.search(r"0\.\d\d% (less|more) than under EQUI", flat)
+    equi, best = (result["baselines"][policy]["mean_jobs"] for policy in ("equi", "optimal"))
+    assert told_worth(text) == pytest.approx([last["mean_jobs"], equi, best], rel=1e-6)
     assert re.search("running .* s, estimating .* s, solving .* s, judging exactly .* s", flat)
     for word in ("--seed 7", "N_k = 50", "47 of 47", "2,350", "run.png", "corewise learn paper:1 --resume"):
         assert word in flat
@@ -640,10 +842,17 @@ def test_weights_make_it_a_matter_of_cost() -> None:
     best = cw.solve(problem)
     equi = cw.evaluate(problem, cw.Equi())
     assert result["baselines"]["equi"]["gap"] == pytest.approx(equi.mean_cost / best.mean_cost - 1, rel=1e-6)
-    flat = " ".join(succeed(*run).split())
-    cost = best.mean_cost * (1 + result["epochs"][-1]["gap"])
-    assert f"the mean cost is {cost:.6g}" in flat
-    assert f"where it is {equi.mean_cost:.6g}" in flat
+    text = succeed(*run)
+    assert max(map(len, text.splitlines())) <= 80
+    flat = " ".join(text.split())
+    for row in result["epochs"]:
+        assert row["mean_cost"] == pytest.approx(best.mean_cost * (1 + row["gap"]), rel=1e-8)
+        assert row["mean_cost"] != pytest.approx(row["mean_jobs"], rel=0.1)
+        assert f" {row['mean_jobs']:#.5g} {row['mean_cost']:#.5g} " in flat
+    assert "the mean cost is" in flat
+    costs = [result["epochs"][-1]["mean_cost"], equi.mean_cost, best.mean_cost]
+    assert told_worth(text) == pytest.approx(costs, rel=1e-6)
+    assert "cost" not in succeed(*RUN)
 
 
 @pytest.mark.parametrize("file", ["run.png", "run.pdf", "run.svg"])
@@ -670,7 +879,9 @@ def test_a_resumed_run_is_drawn_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_help_imports_nothing_slow() -> None:
     assert _imported("['learn', '--help']") == []
-    assert "--resume" in succeed("learn", "--help")
+    flat = " ".join(succeed("learn", "--help").split())
+    for option in ("--algorithm 1a|1b", "--departures N", "--steps K"):
+        assert re.search(rf"{re.escape(option)} (?:(?! --).)*Needed unless --resume\.", flat)
     assert "learn" in succeed("--help")
 
 

@@ -301,7 +301,8 @@ def test_without_the_truth_there_are_no_verdicts() -> None:
     assert all(epoch.mean_jobs is None and epoch.gap is None for epoch in unknown)
     assert all(epoch.mean_jobs is not None and epoch.gap is not None for epoch in judged)
     for one, other in zip(judged, unknown, strict=True):
-        assert {**one.as_mapping(), "mean_jobs": None, "gap": None} == other.as_mapping()
+        nothing = dict.fromkeys(("stable", "mean_jobs", "mean_cost", "gap"))
+        assert {**one.as_mapping(), **nothing} == other.as_mapping()
     sealed = Sealed(EXAMPLE, 3)
     learning = cw.learn(sealed, algorithm, diagnose=False)
     sealed.sealed = True
@@ -320,7 +321,7 @@ def test_some_epochs_are_judged(chosen: Any) -> None:
 
 
 def test_an_epoch_says_how_good_its_policy_is() -> None:
-    """Mean jobs without weights, the gap with them, both under the truth and for the policy just adopted."""
+    """Mean jobs without weights, cost and gap with them, under the truth and for the policy just adopted."""
     least = cw.solve(MIXED).mean_cost
     algorithm = cw.algorithm_1b(MIXED, departures=15, steps=4)
     epochs = [*cw.learn(cw.SimulatedPlant(MIXED, rng=2), algorithm)]
@@ -328,7 +329,9 @@ def test_an_epoch_says_how_good_its_policy_is() -> None:
         exact = cw.evaluate(MIXED, epoch.policy)
         assert exact.mean_cost != pytest.approx(exact.mean_jobs, rel=0.1)
         assert epoch.mean_jobs == pytest.approx(exact.mean_jobs, rel=1e-12)
+        assert epoch.mean_cost == pytest.approx(exact.mean_cost, rel=1e-12)
         assert epoch.gap == pytest.approx(exact.mean_cost / least - 1.0, rel=1e-6, abs=1e-9)
+        assert epoch.stable is True
     assert max(epoch.gap or 0.0 for epoch in epochs) > 1e-5
 
 
@@ -342,7 +345,8 @@ def test_a_policy_that_cannot_keep_up_is_infinitely_bad() -> None:
         cw.evaluate(system, policy)
     algorithm = cw.algorithm_1b(system, departures=50, steps=2, policy=policy)
     for epoch in cw.learn(cw.SimulatedPlant(system, rng=1), algorithm):
-        assert (epoch.mean_jobs, epoch.gap) == (math.inf, math.inf)
+        assert epoch.mean_jobs == epoch.mean_cost == epoch.gap == math.inf
+        assert epoch.stable is epoch.as_mapping()["stable"] is False
         assert "inf" in str(epoch)
 
 
@@ -370,7 +374,8 @@ def test_an_epoch_as_text_and_as_plain_values() -> None:
     assert row["stderr"]["one"] == {"p": estimate.stderr}
     assert row["interval"]["one"] == {"p": list(estimate.interval)}
     assert (row["informative"]["one"], row["at_boundary"]["one"]) == (True, False)
-    assert (row["mean_jobs"], row["gap"]) == (epoch.mean_jobs, epoch.gap)
+    assert (row["mean_jobs"], row["mean_cost"], row["gap"]) == (epoch.mean_jobs, epoch.mean_cost, epoch.gap)
+    assert row["stable"] is True
     parts = epoch.seconds
     assert parts.total == parts.run + parts.estimate + parts.solve + parts.evaluate
     assert min(parts.run, parts.estimate, parts.solve, parts.evaluate) > 0.0

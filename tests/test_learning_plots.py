@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 import corewise as cw
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+
+TRUTH = "true value, dotted in the class colour"
 
 
 def study(
@@ -75,6 +78,15 @@ def bands(axes: Axes) -> list[tuple[Floats, Floats, Floats]]:
     return found
 
 
+def assert_truth_of(i: int, axes: Axes, which: int) -> None:
+    """Check that a line is dotted, and of the colour of class i but darker."""
+    shown, own = (np.array(to_rgb(colour)) for colour in (axes.lines[which].get_color(), class_colour(i)))
+    np.testing.assert_allclose(np.cross(shown, own), 0.0, atol=1e-12)
+    assert 0.3 * own.sum() < shown.sum() < 0.8 * own.sum()
+    assert axes.lines[which].get_linestyle() not in ("-", "None")
+    assert axes.lines[which].get_zorder() > axes.lines[which - 1].get_zorder()
+
+
 def legend(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
@@ -92,6 +104,7 @@ def test_a_trajectory_is_one_run_with_the_truth_and_the_band_around_it() -> None
         np.testing.assert_array_equal(estimates, made.estimates[2, i])
         assert axes.lines[2 * i].get_color() == class_colour(i)
         np.testing.assert_array_equal(line(axes, 2 * i + 1)[1], np.full(50, true))
+        assert_truth_of(i, axes, 2 * i + 1)
         at, low, high = bands(axes)[i]
         sd = (2.0, 0.5)[i] / np.sqrt(100.0 * epochs)
         np.testing.assert_array_equal(at, epochs)
@@ -104,7 +117,7 @@ def test_a_trajectory_is_one_run_with_the_truth_and_the_band_around_it() -> None
     assert legend(figure) == [  # type: ignore[arg-type]
         "estimate, class one",
         "estimate, class two",
-        "true value",
+        TRUTH,
         "true value ± 2 Cramér–Rao sd",
     ]
 
@@ -128,12 +141,13 @@ def test_estimates_at_an_end_of_the_range_are_seen(extreme: float) -> None:
     assert high - low < 1.2
 
 
-def test_limits_follow_the_estimates_and_the_later_band() -> None:
+def test_limits_follow_the_estimates_and_all_but_the_widest_tenth_of_the_band() -> None:
     made = study(epochs=100)
     (axes,) = trajectory_figure(replace(made, estimates=made.truths)).axes
     bottom, top = axes.get_ylim()
-    assert bottom < 0.3 - 4.0 / math.sqrt(100.0 * 51) < bottom + 0.1
-    assert top - 0.1 < 0.8 + 1.0 / math.sqrt(100.0 * 51) < top
+    assert 0.3 - 4.0 / math.sqrt(100.0 * 10) + 0.02 > bottom
+    assert bottom < 0.3 - 4.0 / math.sqrt(100.0 * 11) < bottom + 0.05
+    assert top - 0.05 < 0.8 + 1.0 / math.sqrt(100.0 * 11) < top
 
 
 def test_changing_curves_have_no_band_and_a_step_where_they_change() -> None:
@@ -144,7 +158,7 @@ def test_changing_curves_have_no_band_and_a_step_where_they_change() -> None:
     assert line(axes, 1)[1].tolist() == [0.6, 0.6, 0.5, 0.5]
     assert axes.lines[1].get_drawstyle() == "steps-mid"
     assert not bands(axes)
-    assert legend(figure)[-1] == "true value"
+    assert legend(figure)[-1] == TRUTH
 
 
 def test_a_single_epoch_is_seen() -> None:
@@ -180,8 +194,15 @@ def test_errors_are_root_mean_squares_with_two_standard_errors() -> None:
         assert axes.lines[0].get_linestyle() != axes.lines[2].get_linestyle()
         assert axes.get_title() == f"class {('one', 'two')[i]}"
         assert axes.get_xlabel() == "departures so far, all classes"
+        first, second = axes.collections
+        assert not first.get_hatch()
+        assert second.get_hatch()
+        assert not np.size(second.get_facecolor())
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
     assert legend(figure)[:2] == ["1a", "1b"]
+    plain_one, hatched, _ = figure.legends[0].get_patches()
+    assert not plain_one.get_hatch()
+    assert hatched.get_hatch() == figure.axes[0].collections[1].get_hatch()
     assert "Cramér–Rao bound, in the same dashes" in legend(figure)
 
 
@@ -222,7 +243,7 @@ def test_gaps_are_medians_in_percent_with_the_middle_of_the_runs() -> None:
     bottom, top = axes.get_ylim()
     assert bottom < low.min()
     assert top > 1.2
-    assert legend(figure) == ["1b", "EQUI: 1.2 %", "median over runs; band: 10 % to 90 %"]
+    assert legend(figure) == ["1b", "median over runs; band: 10 % to 90 %", "EQUI: 1.2 %"]
 
 
 def test_a_single_run_is_a_line() -> None:
@@ -307,11 +328,12 @@ def test_tracking_shows_the_steps_of_table_2() -> None:
                 for moment in (start, start + 5.9):
                     assert y[np.searchsorted(x, moment + 1e-9, side="right") - 1] == values[i]
             assert curves[2 * i].get_color() == class_colour(i)
+            assert_truth_of(i, axes, axes.lines.index(curves[2 * i + 1]))
             assert {one.get_drawstyle() for one in curves} == {"steps-post"}
         assert axes.get_title(loc="left") == name
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
     assert figure.axes[1].get_xlabel() == r"time ($\times 10^{5}$, unit of the rates)"
-    assert legend(figure) == ["estimate, class one", "estimate, class two", "true value", "a curve changes"]
+    assert legend(figure) == ["estimate, class one", "estimate, class two", TRUTH, "a curve changes"]
 
 
 def test_changes_still_to_come_are_not_shown() -> None:
@@ -401,7 +423,15 @@ def test_heat_maps_share_states_colours_and_one_bar() -> None:
     assert bar.get_ylabel().replace("\n", " ") == "fraction of cores held by class one"
     assert bar.get_ylim() == (0.0, 1.0)
     assert figure.get_suptitle() == "Example 2"
-    assert legend(figure) == ["as many jobs as cores, $n_1 + n_2 = 10$"]
+    assert legend(figure) == ["no jobs", "as many jobs as cores, $n_1 + n_2 = 10$"]
+    (white,) = figure.legends[0].get_patches()
+    assert (
+        to_rgb(white.get_facecolor())
+        == to_rgb(tuple(first.images[0].get_cmap().get_bad()))
+        == (1.0, 1.0, 1.0)
+    )
+    beyond = policy_heatmaps(policies, system, capacity=3)
+    assert legend(beyond) == ["no jobs"]
 
 
 def test_heat_maps_stay_within_the_boxes_of_all_policies() -> None:
@@ -521,15 +551,23 @@ def test_curves_that_are_none_are_refused() -> None:
 
 
 def row(
-    k: int, departures: int, found: dict[str, dict[str, Any]], gap: float | None = None
+    k: int,
+    departures: int,
+    found: dict[str, dict[str, Any]],
+    gap: float | None = None,
+    silent: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return an epoch as plain values; `found` has (value, low, high) for each parameter."""
+    """Return an epoch as plain values; `found` has (value, low, high) for each parameter.
+
+    It says nothing about the classes that are `silent`.
+    """
     return {
         "k": k,
         "departures": departures,
         "time": 10.0 * k,
         "estimates": {name: {p: at[0] for p, at in one.items()} for name, one in found.items()},
         "interval": {name: {p: list(at[1:]) for p, at in one.items()} for name, one in found.items()},
+        "informative": {name: name not in silent for name in found},
         "gap": gap,
     }
 
@@ -553,7 +591,8 @@ def test_a_run_is_shown_with_its_intervals_and_its_gaps() -> None:
             assert values.tolist() == [epoch.estimates[name].value for epoch in epochs]
             intervals = np.array([epoch.estimates[name].interval for epoch in epochs])
             np.testing.assert_array_equal(np.transpose(bands(parameters)[i][1:]), intervals)
-            assert line(parameters, 2 * i + 1)[1].tolist() == [true] * 4
+            assert [part.tolist() for part in line(parameters, 2 * i + 1)] == [[0.0, 200.0], [true, true]]
+            assert_truth_of(i, parameters, 2 * i + 1)
         exact = [100.0 * epoch.gap for epoch in epochs if epoch.gap is not None]
         np.testing.assert_allclose(line(gaps)[1], np.maximum(exact, 1e-8))
         assert gaps.get_yscale() == "log"
@@ -564,7 +603,7 @@ def test_a_run_is_shown_with_its_intervals_and_its_gaps() -> None:
             "estimate, class one",
             "estimate, class two",
             "95 % interval",
-            "true value",
+            TRUTH,
         ]
         assert "gap to the optimum" not in legend(figure)  # its panel says so
 
@@ -576,7 +615,7 @@ def test_a_long_run_is_on_a_log_scale_and_without_truth_has_one_panel() -> None:
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
     assert len(axes.lines) == 2
-    assert "true value" not in legend(figure)
+    assert TRUTH not in legend(figure)
     assert figure.get_suptitle() == "A replayed log"
     assert learn_figure(rows[:5], system).axes[0].get_xscale() == "linear"
 
@@ -612,12 +651,113 @@ def test_parameters_of_one_name_share_a_panel() -> None:
     assert legend(figure)[:2] == ["estimate, class batch", "estimate, class legacy"]
 
 
-def test_a_truth_that_changes_is_followed() -> None:
+def changing(*changes: cw.Change) -> cw.System:
     system = cw.packaged("paper:1")
-    changing = cw.System(system.cores, system.classes, [cw.Change(25.0, "one", cw.Amdahl(0.9))])
-    rows = [row(k, 100 * k, two(0.3, 0.7)) for k in (1, 2, 3, 4)]
-    (axes,) = learn_figure(rows, system, truth=changing).axes
-    assert line(axes, 1)[1].tolist() == [0.3, 0.3, 0.9, 0.9]
+    return cw.System(system.cores, system.classes, changes)
+
+
+def test_changes_of_the_truth_are_drawn_where_they_happen() -> None:
+    """Epochs end at 10, 20, 30 and 40, after 100, 300, 400 and 1000 departures."""
+    changes = [
+        cw.Change(2.5, "one", cw.Amdahl(0.9)),
+        cw.Change(11.0, "one", cw.Amdahl(0.1)),
+        cw.Change(17.5, "one", cw.PowerLaw(0.6)),
+        cw.Change(31.0, "two", cw.Amdahl(0.2)),
+        cw.Change(40.0, "one", cw.Amdahl(0.5)),
+        cw.Change(40.5, "one", cw.Amdahl(0.0)),
+    ]
+    rows = [row(k, at, two(0.3, 0.7)) for k, at in enumerate((100, 300, 400, 1000), start=1)]
+    truth = changing(*changes)
+    (axes,) = learn_figure(rows, truth, truth=truth).axes
+    first, second = line(axes, 1), line(axes, 3)
+    np.testing.assert_allclose(first[0], [0.0, 25.0, 120.0, 250.0, 1000.0, 1000.0])
+    assert first[1].tolist() == [0.3, 0.9, 0.1, 0.6, 0.5, 0.5]
+    np.testing.assert_allclose(second[0], [0.0, 460.0, 1000.0])
+    assert second[1].tolist() == [0.8, 0.2, 0.2]
+    assert {axes.lines[which].get_drawstyle() for which in (1, 3)} == {"steps-post"}
+    assert axes.get_xlim()[0] == 0.0
+    assert axes.get_ylim()[0] < 0.1
+
+
+@pytest.mark.parametrize(("time", "at", "start"), [(1.0, 10.0, 5.0), (15.0, 10_050.0, 100.0)])
+def test_on_a_log_scale_the_truth_begins_before_its_first_change(
+    time: float, at: float, start: float
+) -> None:
+    truth = changing(cw.Change(time, "one", cw.Amdahl(0.9)))
+    rows = [row(k, departures, two(0.3, 0.7)) for k, departures in ((1, 100), (2, 20_000))]
+    (axes,) = learn_figure(rows, truth, truth=truth).axes
+    assert axes.get_xscale() == "log"
+    np.testing.assert_allclose(line(axes, 1)[0], [start, at, 20_000.0])
+    assert line(axes, 1)[1].tolist() == [0.3, 0.9, 0.9]
+    assert 0.0 < axes.get_xlim()[0] <= start
+
+
+@pytest.mark.parametrize("epochs", [1, 5, 40, 99])
+def test_all_estimates_and_nine_tenths_of_the_intervals_are_inside(epochs: int) -> None:
+    system = cw.packaged("paper:1")
+    rng = np.random.default_rng(epochs)
+    middle, half = rng.uniform(0.45, 0.55, (2, epochs)), 0.4 * rng.random((2, epochs)) ** 8
+    found = np.stack([middle, middle - half, middle + half], axis=-1)
+    rows = [
+        row(k + 1, 100 * (k + 1), {name: {"p": found[i, k]} for i, name in enumerate(system.names)})
+        for k in range(epochs)
+    ]
+    (axes,) = learn_figure(rows, system).axes
+    bottom, top = axes.get_ylim()
+    assert bottom < middle.min()
+    assert middle.max() < top
+    inside = (bottom <= middle - half) & (middle + half <= top)
+    assert (inside.mean(axis=1) >= 0.9).all()
+    assert epochs < 40 or not inside.all()  # a few wide ones do not squeeze the rest
+
+
+def test_epochs_without_information_are_hollow_and_have_no_interval() -> None:
+    system = cw.packaged("paper:1")
+    silent = {2, 3, 5}
+    rows = [row(k, 100 * k, two(0.3, 0.7), silent=["one"] if k in silent else []) for k in range(1, 9)]
+    figure = learn_figure(rows, system)
+    (axes,) = figure.axes
+    at, values = line(axes)
+    assert at[np.isnan(values)].tolist() == [200.0, 300.0, 500.0]
+    hollow = axes.lines[1]
+    assert [np.asarray(part).tolist() for part in hollow.get_data()] == [[200.0, 300.0, 500.0], [0.3] * 3]
+    assert hollow.get_markerfacecolor() == "white"
+    assert hollow.get_linestyle() == "None"
+    assert hollow.get_color() == class_colour(0)
+    assert bands(axes)[0][0].tolist() == [600.0, 700.0, 800.0]
+    (alone,) = (part for part in axes.collections if type(part).__name__ == "LineCollection")
+    upright = np.array(alone.get_segments())  # type: ignore[attr-defined]
+    np.testing.assert_allclose(upright, [[[at, 0.2], [at, 0.5]] for at in (100.0, 400.0)])
+    assert not np.isnan(line(axes, 2)[1]).any()
+    assert legend(figure).count("no information: the last estimate stays") == 1
+    assert "no information: the last estimate stays" not in legend(learn_figure(rows[5:], system))
+
+
+def test_single_estimates_between_silent_epochs_of_a_long_run_are_seen() -> None:
+    system = cw.packaged("paper:1")
+    rows = [row(k, 100 * k, two(0.3, 0.7), silent=["one"] if k in (6, 8) else []) for k in range(1, 61)]
+    (axes,) = learn_figure(rows, system).axes
+    assert axes.lines[0].get_marker() == "o"
+    assert axes.lines[0].get_markevery() == [6]
+    assert axes.lines[2].get_markevery() == []
+
+
+def test_the_gap_of_a_run_is_shown_beside_those_of_other_policies() -> None:
+    system = cw.packaged("paper:1")
+    rows = [row(k, 100 * k, two(0.3, 0.7), gap=0.01 / k) for k in (1, 2, 3)]
+    figure = learn_figure(rows, system, baseline={"EQUI": 0.0036, "Greedy": 0.5})
+    _, gaps = figure.axes
+    np.testing.assert_allclose(line(gaps)[1], [1.0, 0.5, 1.0 / 3.0])
+    assert [line(gaps, which)[1].tolist() for which in (1, 2)] == [
+        pytest.approx([v, v]) for v in (0.36, 50.0)
+    ]
+    assert gaps.get_ylim()[1] > 50.0
+    assert legend(figure)[-2:] == ["EQUI: 0.36 %", "Greedy: 50 %"]
+    with pytest.raises(cw.InvalidInput, match=r"gaps of other policies by their names, got 0\.0036"):
+        learn_figure(rows, system, baseline=0.0036)  # type: ignore[arg-type]
+    unjudged = [row(1, 100, two(0.3, 0.7))]
+    with pytest.raises(cw.InvalidInput, match="nothing to compare a baseline with: no epoch has a gap"):
+        learn_figure(unjudged, system, baseline={"EQUI": 0.0036})
 
 
 def test_epochs_that_are_none_are_refused() -> None:

@@ -33,6 +33,13 @@ Options = Mapping[str, str | None]
 _POWERS = {"1a": 0.75, "1b": 0.0}
 """The algorithms, and how their windows grow if nothing is said."""
 
+_NEEDED = {
+    "algorithm": " or ".join(_POWERS),
+    "departures": "how many in the first window",
+    "steps": "how many windows",
+}
+"""The options that a new run cannot do without, and what they say."""
+
 _MOST_STEPS = 1_000_000  # the record of every window stays in memory
 _BETWEEN = 1.0  # seconds, from one time of saving to the next
 _SHARE = 0.1  # of the time, for saving
@@ -85,14 +92,11 @@ class Plan:
     @classmethod
     def _of(cls, given: Options) -> Plan:
         algorithm, departures, steps = (given.get(key) for key in ("algorithm", "departures", "steps"))
-        power, seed, events = (given.get(key) for key in ("power", "seed", "events"))
-        if algorithm not in _POWERS:
-            got = "" if algorithm is None else f", got {algorithm!r}"
-            raise InvalidInput(f"--algorithm must be {' or '.join(_POWERS)}{got}")
-        if departures is None:
-            raise InvalidInput("--departures is needed: how many there are in the first window")
-        if steps is None and events is None:
-            raise InvalidInput("--steps is needed: how many windows")
+        power, policy, seed, events = (given.get(key) for key in ("power", "policy", "seed", "events"))
+        if algorithm is not None and algorithm not in _POWERS:
+            raise InvalidInput(f"--algorithm must be {' or '.join(_POWERS)}, got {algorithm!r}")
+        if algorithm is None or departures is None or (steps is None and events is None):
+            raise InvalidInput(_missing(given))
         if seed is not None and events is not None:
             raise InvalidInput(f"--seed is for a simulation, nothing in --events is random, got {seed!r}")
         count = None if steps is None else whole_number(steps, "--steps", least=1)
@@ -101,8 +105,8 @@ class Plan:
         return cls(
             algorithm=algorithm,
             departures=whole_number(departures, "--departures", least=1),
-            power=_POWERS[algorithm] if power is None else number(power, "--power"),
-            policy=given.get("policy") or "optimal",
+            power=_POWERS[algorithm] if power is None else number(power, "--power") + 0.0,  # no -0
+            policy="optimal" if policy is None else policy,
             steps=count,
             seed=None if seed is None else whole_number(seed, "--seed"),
             events=events,
@@ -130,6 +134,16 @@ class Plan:
 
             return ReplayPlant(load_events(self.events, system).path)
         return (DriftingPlant if system.changes else SimulatedPlant)(system, rng=self.seed)
+
+
+def _missing(given: Options) -> str:
+    """Return which options are needed and not there."""
+    needed = dict(_NEEDED)
+    if given.get("events") is not None:
+        del needed["steps"]  # all that the log has
+    missing = [f"--{option} ({what})" for option, what in needed.items() if given.get(option) is None]
+    *others, last = missing
+    return f"{', '.join(others)} and {last} are needed" if others else f"{last} is needed"
 
 
 def _rule(text: str, system: System) -> Policy | None:
@@ -188,11 +202,13 @@ class Course:
     logged : int or None
         How many departures the log has, if one is replayed.
     parts : dict
-        Seconds spent in each part of the loop since then.
+        Seconds spent in each part of the loop since then; zero for what was not done.
     seconds : float
         And in all.
     interrupted : bool
         Whether it was stopped before its end.
+    unsaved : InvalidFile or None
+        Why the last attempt to save it failed, if it did.
     """
 
     def __init__(self, loop: Learning, target: Path | None, note: Mapping[str, Any]) -> None:
@@ -206,6 +222,7 @@ class Course:
         self.parts = dict.fromkeys(("run", "estimate", "solve", "evaluate"), 0.0)
         self.seconds = 0.0
         self.interrupted = False
+        self.unsaved: InvalidFile | None = None
         self._loop = loop
         self._note = note
 
@@ -226,8 +243,24 @@ class Course:
         total = math.inf if steps is None else float(sum(map(schedule.window, range(1, steps + 1))))
         return total if self.logged is None else min(total, self.logged)
 
+    @property
+    def log_ended(self) -> bool:
+        """Whether there are no more windows because there is no more of the log."""
+        steps = self.algorithm.steps
+        return self.logged is not None and not self.interrupted and (steps is None or len(self.rows) < steps)
+
+    def require_a_window(self) -> None:
+        """Raise `InvalidInput` if the log is over before the first window is."""
+        first = self.algorithm.schedule.window(1)
+        if self.logged is not None and self.logged < first:
+            departures = "1 departure" if self.logged == 1 else f"{self.logged} departures"
+            raise InvalidInput(f"the log has {departures}, and the first window has {first}")
+
     def run(self, progress: Callable[[float], None] | None) -> None:
-        """Go on to the end or until Ctrl-C, and save the run if it is to be saved."""
+        """Go on to the end or until Ctrl-C, and save the run if it is to be saved.
+
+        A run is worth more than its file: if it cannot be saved it goes on all the same, see `unsaved`.
+        """
         total, began = self.total, perf_counter()
         saved = began
         pause = _BETWEEN
@@ -236,7 +269,8 @@ class Course:
                 progress(self.rows[-1]["departures"] / total)
             for epoch in self._loop:
                 for part in self.parts:
-                    self.parts[part] += getattr(epoch.seconds, part)
+                    if part != "evaluate" or epoch.mean_jobs is not None:
+                        self.parts[part] += getattr(epoch.seconds, part)
                 if progress:
                     progress(epoch.departures / total)
                 now = perf_counter()
@@ -251,5 +285,13 @@ class Course:
             self._save()
 
     def _save(self) -> None:
-        if self.target and self.rows:
+        if not (self.target and self.rows):
+            return
+        try:
             self._loop.save(self.target, note=self._note)
+        except InvalidFile as error:
+            self.unsaved = error
+        except MemoryError:
+            self.unsaved = InvalidFile(f"{self.target}: cannot be written: not enough memory")
+        else:
+            self.unsaved = None

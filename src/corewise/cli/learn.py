@@ -20,7 +20,7 @@ from corewise.cli.output import (
     require_target,
     waiting,
 )
-from corewise.errors import InvalidInput
+from corewise.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
     from corewise.model.system import System
@@ -33,10 +33,16 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     system: SystemName,
     algorithm: Annotated[
         str | None,
-        typer.Option(metavar="1a|1b", help="1a: only the latest window counts. 1b: all of them do."),
+        typer.Option(
+            metavar="1a|1b",
+            help="1a: only the latest window counts. 1b: all of them do. Needed unless --resume.",
+        ),
     ] = None,
     departures: Annotated[
-        str | None, typer.Option(metavar="N", help="Departures in the first window, such as 200.")
+        str | None,
+        typer.Option(
+            metavar="N", help="Departures in the first window, such as 200. Needed unless --resume."
+        ),
     ] = None,
     power: Annotated[
         str | None,
@@ -45,7 +51,10 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         ),
     ] = None,
     steps: Annotated[
-        str | None, typer.Option(metavar="K", help="How many windows. Default for a log: all it has.")
+        str | None,
+        typer.Option(
+            metavar="K", help="How many windows. Needed unless --resume. Default for a log: all it has."
+        ),
     ] = None,
     seed: Annotated[
         str | None, typer.Option(metavar="S", help="Repeats a run. Default: a new one, which is reported.")
@@ -109,23 +118,19 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     target = resume if save is None else save
     inputs = [system] if plan.events is None else [system, plan.events]
     require_target(target, *inputs)
-    _require_plot(plot, problem, *inputs, *([] if target is None else [target]))
+    _require_plot(plot, problem, *inputs, *([] if resume is None else [resume]))
+    require_target(plot, outputs=[] if target is None else [target])
     exact = plan.events is None and not no_gap
     with waiting("Preparing ..."):
         loop = learn_system(plan.plant(problem), method, resume=resume, diagnose=exact)
         course = Course(loop, target, plan.note)
         if method.steps is not None and method.steps < course.before:
             raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
+        course.require_a_window()
         yardstick = Yardstick.of(_truth(problem, 0.0)) if exact else None
     with progress_bar(f"Learning, algorithm {method.name}", course.total, "departures") as progress:
         course.run(progress)
     truth = None if plan.events else _truth(problem, course.time)
-    if plot and course.rows:
-        from corewise.plots.epochs import learn_figure
-        from corewise.plots.style import save_figure
-
-        with waiting(f"Drawing {plot} ..."):
-            save_figure(learn_figure(course.rows, problem, truth=problem if truth else None), plot)
     if yardstick and truth:
         with waiting("Comparing ..."):
             yardstick = yardstick.moved(truth)
@@ -134,7 +139,12 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         print_json(learned.as_mapping())
     else:
         print_learned(learned)
-        _print_files(system, course, plot)
+        _print_saved(system, course, no_gap)
+    # What was learned is out by now, whatever comes of the files.
+    undrawn = _draw(learned, plot, quiet=as_json) if plot else None
+    failures = [str(failure) for failure in (course.unsaved, undrawn) if failure]
+    if failures:
+        raise InvalidFile("; ".join(failures))
     if course.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -152,12 +162,41 @@ def _require_plot(plot: Path | None, system: System, *inputs: str | Path) -> Non
         raise InvalidInput(f"{plot}: there is nothing to draw, as no curve has a parameter")
 
 
-def _print_files(system: str, course: Course, plot: Path | None) -> None:
-    if not course.rows:
-        return
-    if plot:
-        print(f"Wrote the plot to {plot}.")
-    if course.target:
+def _print_saved(system: str, course: Course, no_gap: bool) -> None:
+    """Print where the run was saved and how to go on with it, or that it was not saved."""
+    if not course.target:
+        if course.interrupted:
+            print("Nothing was saved: there is no --save FILE to go on from.")
+    elif not course.rows:
+        print("Nothing was saved: the first window was not over.")
+    elif not course.unsaved:
         print(f"Wrote the run to {course.target}.")
-        command = f"corewise learn {shlex.quote(system)} --resume {shlex.quote(str(course.target))}"
-        print(f"To go on:  {command}{'' if course.interrupted else ' --steps MORE'}")
+        if not course.log_ended:
+            again = ["corewise", "learn", system, "--resume", str(course.target)]
+            more = [*(["--no-gap"] if no_gap else []), *([] if course.interrupted else ["--steps", "MORE"])]
+            print(f"To go on:  {shlex.join([*again, *more])}")
+
+
+def _draw(learned: Learned, plot: Path, *, quiet: bool) -> InvalidFile | None:
+    """Draw the epochs, and say so; return why it cannot be done, if so."""
+    course, system = learned.course, learned.system
+    if not course.rows:
+        if not quiet:
+            print("Nothing was drawn: the first window was not over.")
+        return None
+    from corewise.plots.epochs import learn_figure
+    from corewise.plots.style import save_figure
+
+    baseline = {}
+    if learned.yardstick and not system.changes:  # of one truth, which later ones may not have
+        exact = learned.yardstick
+        baseline["EQUI"] = max(exact.equi.mean_cost / exact.best.mean_cost - 1.0, 0.0)
+    truth = system if learned.truth else None
+    try:
+        with waiting(f"Drawing {plot} ..."):
+            save_figure(learn_figure(course.rows, system, truth=truth, baseline=baseline), plot)
+    except InvalidFile as error:
+        return error
+    if not quiet:
+        print(f"Wrote the plot to {plot}.")
+    return None

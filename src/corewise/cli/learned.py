@@ -19,6 +19,7 @@ Row = dict[str, Any]
 
 _FIRST, _SPACED = 3, 10  # epochs that are shown
 _MOST_PARAMETERS = 12  # whose estimates are shown epoch by epoch
+_EQUAL = 1e-8  # relative: what is exact is so to about 1e-9
 _LONGEST = 17  # of a name at the head of a column
 _PARTS = {"run": "running", "estimate": "estimating", "solve": "solving", "evaluate": "judging exactly"}
 
@@ -38,10 +39,12 @@ class Learned:
         plan, course, truth = self.plan, self.course, self.truth
         return {
             "algorithm": plan.algorithm,
+            "first_window": plan.departures,
             "power": plan.power,
             "steps": plan.steps,
             "policy": plan.policy,
             "seed": plan.seed,
+            "events": plan.events,
             "interrupted": course.interrupted,
             "epochs": course.rows,
             "truth": truth and {known.name: dict(known.speedup.parameters) for known in truth.classes},
@@ -69,7 +72,7 @@ def print_learned(learned: Learned) -> None:
     rows = learned.course.rows
     _print_course(learned)
     if rows:
-        _print_epochs(_selected(rows))
+        _print_epochs(_selected(rows), is_weighted(learned.system))
         _print_estimates(learned)
         print_facts(_worth(learned), [])
 
@@ -77,26 +80,50 @@ def print_learned(learned: Learned) -> None:
 def _print_course(learned: Learned) -> None:
     plan, course, rows = learned.plan, learned.course, learned.course.rows
     steps = "" if plan.steps is None else f" of {plan.steps:,}"
-    windows = f"{len(rows):,}{steps}, {course.algorithm.schedule}"
+    ended = ": the log ended" if steps and course.log_ended else ""
+    windows = f"{len(rows):,}{steps}{ended}; {course.algorithm.schedule}"
     facts = [("windows", f"interrupted after {windows}" if course.interrupted else windows)]
     if rows:
-        seen = f"{rows[-1]['departures']:,}"
-        if course.logged is not None:
-            seen += f" of the {course.logged:,} in the log,"
-        facts.append(("departures", f"{seen} in {course.time:,.8g} units of time"))
-    adopted = "the optimum" if plan.policy == "optimal" else plan.policy
-    facts.append(("policy", f"EQUI first, then {adopted} for the estimates"))
+        facts.append(("departures", _departures(course)))
+    adopted = f"{'the optimum' if plan.policy == 'optimal' else plan.policy} for the estimates"
+    before = "EQUI first, then" if course.logged is None else "what would have been adopted:"
+    facts.append(("policy", f"{before} {adopted}"))
     if course.before:
         facts.append(("resumed", f"after {course.before:,} windows"))
-    spent = ", ".join(f"{name} {course.parts[part]:.3g} s" for part, name in _PARTS.items())
-    facts.append(("time", f"{course.seconds:.3g} s{' since then' if course.before else ''}: {spent}"))
+    facts.append(("time", _time(course)))
     if plan.seed is not None:
-        again = f"the same command with --seed {plan.seed} gives the same numbers"
-        facts.append(("seed", f"{plan.seed} ({again})"))
+        again = f" (the same command with --seed {plan.seed} gives the same numbers)"
+        facts.append(("seed", f"{plan.seed}{'' if course.interrupted else again}"))
     changes = [change for change in learned.system.changes if learned.truth and change.time <= course.time]
     if changes:
         facts.append(("changes", ", ".join(f"{c.name} at time {c.time:,.8g}" for c in changes)))
     print_facts(headline(f"Algorithm {plan.algorithm}", replace(learned.system, changes=())), facts)
+
+
+def _departures(course: Course) -> str:
+    """Return how many departures there were, and what is left of a log that ended within a window."""
+    done, logged = course.rows[-1]["departures"], course.logged
+    over = f" in {course.time:,.8g} units of time"
+    if logged is None:
+        return f"{done:,}{over}"
+    left, rest = logged - done, ""
+    if left and course.log_ended:
+        rest = f"; the last {'one fills' if left == 1 else f'{left:,} fill'} no window"
+    return f"{done:,} of the {logged:,} in the log,{over}{rest}"
+
+
+def _time(course: Course) -> str:
+    """Return how long it took, with those parts of it that were done."""
+    spent = [f"{name} {_seconds(course.parts[part])}" for part, name in _PARTS.items() if course.parts[part]]
+    since = " since then" if course.before else ""
+    return f"{_seconds(course.seconds)}{since}{': ' if spent else ''}{', '.join(spent)}"
+
+
+def _seconds(seconds: float) -> str:
+    """Return a time to three digits, never with an exponent."""
+    if seconds < 0.001:
+        return "under 0.001 s"
+    return f"{seconds:,.0f} s" if seconds >= 100.0 else f"{seconds:.3g} s"
 
 
 # --- epoch by epoch ---------------------------------------------------------------------------
@@ -108,7 +135,7 @@ def _selected(rows: Sequence[Row]) -> list[Row]:
     return [row for k, row in enumerate(rows, start=1) if k <= _FIRST or k in spaced]
 
 
-def _print_epochs(rows: Sequence[Row]) -> None:
+def _print_epochs(rows: Sequence[Row], weighted: bool) -> None:
     """Print epochs, all columns beside each other if they fit, and otherwise the estimates further down."""
     from rich.console import Console
 
@@ -116,7 +143,7 @@ def _print_epochs(rows: Sequence[Row]) -> None:
     k = ["k", *(f"{row['k']:,}" for row in rows)]
     departures = ["departures", *(f"{row['departures']:,}" for row in rows)]
     window = ["window", *(f"{row['window']:,}" for row in rows)]
-    estimates, verdicts = list(_estimate_columns(rows)), _verdict_columns(rows)
+    estimates, verdicts = list(_estimate_columns(rows)), _verdict_columns(rows, weighted)
     for lead in ([k, departures, window], [k, departures]):
         if _width([*lead, *estimates, *verdicts]) <= room:
             _print_columns([*lead, *estimates, *verdicts])
@@ -156,14 +183,13 @@ def _with_error(value: float, stderr: float) -> str:
     return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
 
 
-def _verdict_columns(rows: Sequence[Row]) -> list[list[str]]:
+def _verdict_columns(rows: Sequence[Row], weighted: bool) -> list[list[str]]:
     """Return what the policies are worth, if it is known of any."""
     if all(row["mean_jobs"] is None for row in rows):
         return []
-    return [
-        ["mean\njobs", *(_number(row["mean_jobs"], "{:#.5g}") for row in rows)],
-        ["above\noptimum", *(_gap(row["gap"]) for row in rows)],
-    ]
+    means = {"mean\njobs": "mean_jobs"} | ({"mean\ncost": "mean_cost"} if weighted else {})
+    columns = [[head, *(_number(row[key], "{:#.5g}") for row in rows)] for head, key in means.items()]
+    return [*columns, ["above\noptimum", *(_gap(row["gap"]) for row in rows)]]
 
 
 def _number(value: float | None, form: str) -> str:
@@ -230,14 +256,38 @@ def _worth(learned: Learned) -> str:
     last = learned.course.rows[-1]
     if learned.yardstick is None or last["gap"] is None:
         return "What the policies are worth was not asked for."
-    equi, best = learned.yardstick.equi.mean_cost, learned.yardstick.best.mean_cost
-    what = "mean cost" if is_weighted(learned.system) else "mean number of jobs"
-    if not math.isfinite(last["gap"]):
-        return f"The policy adopted last cannot keep up; the {what} under EQUI is {equi:.6g}."
-    found = best * (1.0 + last["gap"])
-    change = found / equi - 1.0
-    return (
-        f"Under the policy adopted last the {what} is {found:.6g}: {abs(change):.2%} "
-        f"{'less' if change < 0.0 else 'more'} than under EQUI, where it is {equi:.6g}, and "
-        f"{_gap(last['gap'])} above the least possible, {best:.6g}."
+    found, equi, best = (
+        last["mean_cost"],
+        learned.yardstick.equi.mean_cost,
+        learned.yardstick.best.mean_cost,
     )
+    what = "mean cost" if is_weighted(learned.system) else "mean number of jobs"
+    if not math.isfinite(found):
+        return f"The policy adopted last cannot keep up; the {what} under EQUI is {equi:.6g}."
+    found_text, equi_text, best_text = _agreeing(found, equi, best)
+    than_equi, than_best = _comparison(found, equi), _comparison(found, best)
+    equi_part = (
+        f"{than_equi} than under EQUI, where it is {equi_text}" if than_equi else "the same as under EQUI"
+    )
+    best_part = f"{than_best} than the least possible, {best_text}" if than_best else "the least possible"
+    return f"Under the policy adopted last the {what} is {found_text}: {equi_part}, and {best_part}."
+
+
+def _agreeing(found: float, *others: float) -> list[str]:
+    """Return numbers with at least 6 digits, and as many as it takes to see how the first differs."""
+    told = [_comparison(found, other) for other in others]
+    texts: list[str] = []
+    for digits in range(6, 17):
+        texts = [f"{value:.{digits}g}" for value in (found, *others)]
+        if [_comparison(float(texts[0]), float(text)) for text in texts[1:]] == told:
+            break
+    return texts
+
+
+def _comparison(value: float, other: float) -> str:
+    """Return by how much one number is more or less than another, empty if they are the same."""
+    change = value / other - 1.0
+    if abs(change) < _EQUAL:
+        return ""
+    decimals = max(2, 1 - math.floor(math.log10(abs(100.0 * change))))  # two digits that count
+    return f"{abs(change):.{decimals}%} {'less' if change < 0.0 else 'more'}"

@@ -175,12 +175,17 @@ def parse_capacity(text: str | None) -> int | list[int] | None:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
-def require_target(path: Path | None, *inputs: str | Path) -> None:
-    """Refuse a file that cannot or must not be written, before the time is spent on what goes into it."""
+def require_target(path: Path | None, *inputs: str | Path, outputs: Iterable[str | Path] = ()) -> None:
+    """Refuse a file that cannot or must not be written, before the time is spent on what goes into it.
+
+    It must be none of the `inputs`, which are read, and none of the other `outputs`, which need not exist.
+    """
     if path is None:
         return
     if path.exists() and any(Path(name).exists() and path.samefile(name) for name in inputs):
         raise InvalidFile(f"{path}: is read by this command, and would be overwritten")
+    if any(os.path.realpath(path) == os.path.realpath(name) for name in outputs):
+        raise InvalidFile(f"{path}: is written by this command as well")
     if path.is_dir():
         raise InvalidFile(f"{path}: cannot be written: is a directory")
     if not path.parent.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +49,8 @@ class Epoch:
     mean_jobs : float or None
         The exact mean number of jobs under that policy and the truth; None where the truth is not known or
         was not asked for, infinite if the policy cannot keep up.
+    mean_cost : float or None
+        The same, each job counted by the weight of its class.
     gap : float or None
         J/J* − 1: how much more the policy costs than the best one for the truth.
     seconds : Seconds
@@ -61,8 +64,14 @@ class Epoch:
     estimates: Estimates
     policy: Policy
     mean_jobs: float | None
+    mean_cost: float | None
     gap: float | None
     seconds: Seconds = field(repr=False)
+
+    @property
+    def stable(self) -> bool | None:
+        """Whether the policy can keep up; None where it was not judged."""
+        return None if self.mean_jobs is None else math.isfinite(self.mean_jobs)
 
     def __str__(self) -> str:
         """Return the epoch in a line."""
@@ -88,6 +97,8 @@ class Epoch:
             },
             "informative": {name: row.informative for name, row in found.items()},
             "at_boundary": {name: row.at_boundary for name, row in found.items()},
+            "stable": self.stable,
             "mean_jobs": self.mean_jobs,
+            "mean_cost": self.mean_cost,
             "gap": self.gap,
         }

@@ -35,19 +35,21 @@ class Judge:
         """Return whether epoch k is to be judged."""
         return self._diagnose if isinstance(self._diagnose, bool) else k in self._diagnose
 
-    def verdict(self, k: int, plant: Plant, policy: Policy) -> tuple[float | None, float | None]:
-        """Return the mean number of jobs under a policy and its gap to the best one for the plant as it is.
+    def verdict(
+        self, k: int, plant: Plant, policy: Policy
+    ) -> tuple[float, float, float] | tuple[None, None, None]:
+        """Return mean jobs and mean cost under a policy, and its gap to the best one for the plant as it is.
 
         Infinite if the policy cannot keep up; None if epoch k is not to be judged, or nobody knows the truth.
         """
         truth = plant.truth if self.wants(k) else None
         if truth is None:
-            return None, None
+            return None, None, None
         if truth != self._truth:
             self._truth, self._least = truth, solve(truth).mean_cost
         try:
             found = evaluate(truth, policy)
         except UnstablePolicy:
-            return math.inf, math.inf
+            return math.inf, math.inf, math.inf
         # No policy is better than the best: what lies below zero is rounding.
-        return found.mean_jobs, max(found.mean_cost / self._least - 1.0, 0.0)
+        return found.mean_jobs, found.mean_cost, max(found.mean_cost / self._least - 1.0, 0.0)

@@ -215,7 +215,7 @@ class Learning(Iterator[Epoch]):
         began = perf_counter()
         self.learner.adopt(request.carry_out())
         solved = perf_counter()
-        mean_jobs, gap = self._judge.verdict(request.k, self.plant, self.learner.policy)
+        mean_jobs, mean_cost, gap = self._judge.verdict(request.k, self.plant, self.learner.policy)
         judged = perf_counter()
         standing = self.learner.standing
         epoch = Epoch(
@@ -226,6 +226,7 @@ class Learning(Iterator[Epoch]):
             estimates=request.estimates,
             policy=self.learner.policy,
             mean_jobs=mean_jobs,
+            mean_cost=mean_cost,
             gap=gap,
             seconds=Seconds(running, estimating, solved - began, judged - solved),
         )

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.model import checks
-from corewise.model.speedup import Array, SpeedUp
+from corewise.model.speedup import SpeedUp
 from corewise.model.system import System, require_system
 from corewise.plots.lines import (
     DASHES,
-    TRUE,
     Gaps,
     Marks,
     add_legend,
+    band_look,
     class_line,
     class_marks,
     dots,
     draw_band,
     draw_gaps,
     draw_truth,
+    inner_band,
     limits,
     patch,
     stroke,
     thinned,
+    true_steps,
+    truth_mark,
     write_title,
 )
 from corewise.plots.style import class_colour, panel_grid, plain, require_few_classes, shortened, styled
@@ -40,7 +44,6 @@ __all__ = ["error_figure", "gap_figure", "tracking_figure", "trajectory_figure"]
 
 _DEPARTURES = "departures so far, all classes"
 _GAP = "gap to the optimum (%)"
-_TRUTH = "true value"
 
 
 def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None = None) -> Figure:
@@ -63,7 +66,8 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
     Notes
     -----
     The band is the true value ± 2 Cramér-Rao standard deviations of the data that the epoch's estimate rests
-    on, as far as it lies in [0, 1]: about 95 % of the estimates are inside. Without bounds there is none.
+    on, as far as it lies in [0, 1]: about 95 % of the estimates are inside. Without bounds there is none. Its
+    widest tenth, the beginning, may leave the axes.
     Paper: figures 4, 5, 7 and 8, part (a).
     """
     at = _run_of(study, run)
@@ -78,17 +82,17 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
         figure = Figure(figsize=(6.0, 3.4 if title is None else 3.7), layout="constrained")
         axes = figure.add_subplot()
         for i in range(len(study.names)):
-            draw_band(axes, k, (low[i], high[i]), class_colour(i), len(study.names))
+            draw_band(axes, k, (low[i], high[i]), band_look(class_colour(i), bands=len(study.names)))
             axes.plot(k, estimates[i], linewidth=0.9, zorder=3, **class_line(i), **dots(k.size))
-            draw_truth(axes, k, truths[i], "steps-mid")
+            draw_truth(axes, i, k, truths[i], "steps-mid")
         axes.set_xlim(*limits([k]))
-        later = slice(k.size // 2, None)  # early on, the band may be as wide as the whole range
-        axes.set_ylim(*limits([estimates, truths, low[:, later], high[:, later]]))
+        inner = [edge for band in zip(low, high, strict=True) for edge in inner_band(*band)]
+        axes.set_ylim(*limits([estimates, truths, *inner]))
         axes.xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True))
         axes.set_xlabel("epoch, $k$")
         axes.set_ylabel(r"estimated parameter, $\hat{p}_{i,k}$")
         marks = class_marks(enumerate(study.names))
-        marks.append((_TRUTH, stroke(**TRUE)))
+        marks.append(truth_mark())
         if np.isfinite(study.bounds).any():
             marks.append(("true value ± 2 Cramér–Rao sd", patch()))
         add_legend(figure, marks)
@@ -113,27 +117,31 @@ def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = No
 
     Notes
     -----
-    The band is two standard errors of the logarithm of a root mean square, 1/√(2n) each for n normal errors.
+    The band is two standard errors of the logarithm of a root mean square, 1/√(2n) each for n normal errors;
+    those of the second study and of later ones are hatched.
     Of many epochs those are drawn that lie evenly on the log scale.
     """
     names = _names_of(studies)
     with styled():
         figure, panels = panel_grid(len(names), _DEPARTURES, "root mean square error")
         for i, (axes, name) in enumerate(zip(panels, names, strict=True)):
-            for study, dashes in zip(studies.values(), DASHES, strict=False):
+            for j, (study, dashes) in enumerate(zip(studies.values(), DASHES, strict=False)):
                 kept = thinned(study.departures)
                 at, error, bound = study.departures[kept], study.errors[i, kept], study.bounds[i, kept]
                 spread = math.exp(2.0 / math.sqrt(2.0 * study.times.shape[0]))
                 look: dict[str, Any] = {"color": class_colour(i), "linestyle": dashes}
-                draw_band(axes, at, (error / spread, error * spread), class_colour(i))
+                draw_band(axes, at, (error / spread, error * spread), band_look(class_colour(i), j))
                 axes.plot(at, error, linewidth=1.2, **look, **dots(at.size))
                 axes.plot(at, bound, linewidth=0.6, **{**look, "color": "black"})
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_title(f"class {plain(shortened(name))}", fontsize=9, color=class_colour(i))
         marks: Marks = [
-            (plain(shortened(name, 40)), stroke(color="0.35", linestyle=dashes, linewidth=1.2))
-            for name, dashes in zip(studies, DASHES, strict=False)
+            (
+                plain(shortened(name, 40)),
+                (patch(**band_look("0.35", j)), stroke(color="0.35", linestyle=dashes, linewidth=1.2)),
+            )
+            for j, (name, dashes) in enumerate(zip(studies, DASHES, strict=False))
         ]
         marks.append(("± 2 standard errors", patch()))
         if any(np.isfinite(study.bounds).any() for study in studies.values()):
@@ -172,8 +180,6 @@ def gap_figure(
     Of many epochs those are drawn that lie evenly on the log scale.
     """
     _names_of(studies)
-    if baseline is not None and not isinstance(baseline, Mapping):
-        raise InvalidInput(f"expected the gaps of other policies by their names, got {baseline!r}")
     series = {}
     for name, study in studies.items():
         known = np.flatnonzero(~np.isnan(study.gaps).all(axis=0))
@@ -188,9 +194,6 @@ def gap_figure(
         axes.set_xscale("log")
         axes.set_xlabel(_DEPARTURES)
         axes.set_ylabel(_GAP)
-        if any(study.times.shape[0] > 1 for study in studies.values()):
-            middle = stroke(color="0.35", linewidth=1.2)
-            marks.append(("median over runs; band: 10 % to 90 %", (patch(), middle)))
         add_legend(figure, marks)
         write_title(figure, title)
     return figure
@@ -232,8 +235,8 @@ def tracking_figure(
     end = max(float(study.times[at, -1]) for study in studies.values())
     power = max(0, math.floor(math.log10(end)) - 1) if end >= 1e4 else 0
     unit = 10.0**power
-    steps = [_true_steps(system, name, end) for name in names]
-    changes = sorted({change.time for change in system.changes if change.time < end})
+    steps = [true_steps(system, name, end, partial(_only_parameter, name)) for name in names]
+    changes = sorted({change.time for change in system.changes if change.time <= end})
     with styled():
         from matplotlib.figure import Figure
 
@@ -246,7 +249,7 @@ def tracking_figure(
             known, found = study.times[at] / unit, study.estimates[at]
             for i, (since, true) in enumerate(steps):
                 axes.plot(known, found[i], drawstyle="steps-post", linewidth=0.9, zorder=3, **class_line(i))
-                draw_truth(axes, since / unit, true, "steps-post")
+                draw_truth(axes, i, since / unit, true, "steps-post")
             axes.set_title(plain(shortened(name, 60)), loc="left", fontsize=9)
             axes.set_ylabel(r"estimate, $\hat{p}_i$")
         shown = [study.estimates[at] for study in studies.values()]
@@ -256,7 +259,7 @@ def tracking_figure(
             f"time ($\\times 10^{{{power}}}$, unit of the rates)" if power else "time (unit of the rates)"
         )
         marks = class_marks(enumerate(names))
-        marks.append((_TRUTH, stroke(**TRUE)))
+        marks.append(truth_mark())
         if changes:
             marks.append(("a curve changes", stroke(color="0.6", linewidth=0.6)))
         add_legend(figure, marks)
@@ -294,13 +297,6 @@ def _names_of(studies: Mapping[str, LearningStudy]) -> tuple[str, ...]:
                 f"{name!r} is of classes {', '.join(study.names)}; {first!r} of {', '.join(one.names)}"
             )
     return one.names
-
-
-def _true_steps(system: System, name: str, end: float) -> tuple[Array, Array]:
-    """Return when the parameter of a class changes, to what, and that it stays so until the end."""
-    own = [change for change in system.changes if change.name == name and change.time < end]
-    values = [_only_parameter(name, curve) for curve in (system[name].speedup, *(c.speedup for c in own))]
-    return np.array([0.0, *(change.time for change in own), end]), np.array([*values, values[-1]])
 
 
 def _only_parameter(name: str, curve: SpeedUp) -> float:

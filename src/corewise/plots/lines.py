@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from corewise.errors import InvalidInput
 from corewise.model import checks
-from corewise.model.speedup import Array
+from corewise.model.speedup import Array, SpeedUp
+from corewise.model.system import System
 from corewise.plots.style import class_colour, plain, shortened
 
 if TYPE_CHECKING:
@@ -19,33 +20,35 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BAND",
     "DASHES",
-    "TRUE",
     "Gaps",
     "Marks",
     "add_legend",
+    "band_look",
     "class_line",
     "class_marks",
     "dots",
     "draw_band",
+    "draw_estimates",
     "draw_gaps",
     "draw_truth",
+    "inner_band",
     "limits",
     "patch",
     "stroke",
     "thinned",
+    "true_steps",
+    "truth_mark",
     "write_title",
 ]
 
 Marks = list[tuple[str, Any]]
 """What to explain in a legend: texts, and the marks they stand for; two texts may be the same."""
 
-TRUE: dict[str, Any] = {"color": "black", "linestyle": (0, (1, 1)), "linewidth": 1.0}
-BAND: dict[str, Any] = {"alpha": 0.2, "linewidth": 0.0}
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (8, 2)), (0, (2, 3)))
 """Of as many studies as a panel can show."""
 
+_HATCHES = ("", "/////", r"\\\\\\", ".....", "|||||", "-----")  # of the bands of as many studies
 _BASELINE_DASHES: tuple[Any, ...] = ("--", "-.", ":")
 _STUDY_COLOURS = tuple(class_colour(i) for i in (2, 3, 4, 5, 6, 0))  # the paper's classes have 0 and 1
 _COLOURS = 7  # before those of classes repeat
@@ -55,6 +58,8 @@ _LEAST_GAP = 1e-8  # percent; what is less comes from rounding and from a finite
 _UNBOUNDED = 1e300  # stands for infinity where differences are taken
 _ROUNDING: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.6", "hatch": "//////", "linewidth": 0.0}
 _LOST: dict[str, Any] = {"linestyle": "none", "marker": "^", "markersize": 5.0}
+_DOT: dict[str, Any] = {"marker": "o", "markersize": 3.0}
+_HOLLOW: dict[str, Any] = {**_DOT, "linestyle": "none", "markerfacecolor": "white", "markeredgewidth": 0.7}
 
 
 class Gaps(NamedTuple):
@@ -71,7 +76,7 @@ def class_line(i: int) -> dict[str, Any]:
 
 def dots(points: int) -> dict[str, Any]:
     """Return the marker of the points of a line, if they are few."""
-    return {"marker": "o", "markersize": 3.0} if points <= _FEW else {}
+    return dict(_DOT) if points <= _FEW else {}
 
 
 def thinned(at: Array) -> NDArray[np.intp]:
@@ -92,7 +97,7 @@ def patch(**look: Any) -> Any:
     """Return a band for a legend; grey, where those of a figure have colours."""
     from matplotlib.patches import Patch
 
-    return Patch(**(look or {"color": "0.35", **BAND}))
+    return Patch(**(look or band_look("0.35")))
 
 
 def add_legend(figure: Figure, marks: Marks) -> None:
@@ -114,19 +119,87 @@ def class_marks(classes: Iterable[tuple[int, str]]) -> Marks:
     ]
 
 
-def draw_band(axes: Axes, at: Array, edges: tuple[Array, Array], colour: str, bands: int = 1) -> None:
-    """Draw a band, fainter if many share the panel, or an upright line if it is a single point wide."""
-    if at.size == 1:
-        axes.vlines(at, *edges, color=colour, linewidth=0.8, zorder=1)
-    else:
-        look = {**BAND, "alpha": min(BAND["alpha"], 0.8 / bands)}
-        axes.fill_between(at, *edges, color=colour, zorder=1, **look)
+def band_look(colour: str, which: int = 0, bands: int = 1) -> dict[str, Any]:
+    """Return how a band looks: plain, fainter if many share a panel, and hatched for later studies."""
+    if not which:
+        return {"color": colour, "alpha": min(0.2, 0.8 / bands), "linewidth": 0.0}
+    return {
+        "facecolor": "none",
+        "edgecolor": _mixed(colour, 1.0, 0.5),
+        "hatch": _HATCHES[which],
+        "linewidth": 0.0,
+    }
 
 
-def draw_truth(axes: Axes, at: Array, values: Array, steps: str) -> None:
-    """Draw true values, which all figures show alike."""
+def draw_band(axes: Axes, at: Array, edges: tuple[Array, Array], look: Mapping[str, Any]) -> None:
+    """Draw a band, and upright lines where it is a single point wide."""
+    known = ~np.isnan(edges[0] + edges[1])
+    alone = _alone(known)
+    wide = known & ~alone
+    if wide.any():
+        axes.fill_between(at, *edges, where=wide.tolist(), zorder=1, **look)
+    if alone.any():
+        colour, (low, high) = look.get("color", look.get("edgecolor")), edges
+        axes.vlines(at[alone], low[alone], high[alone], color=colour, linewidth=0.8, zorder=1)
+
+
+def draw_estimates(axes: Axes, i: int, at: Array, values: Array, kept: NDArray[np.bool_]) -> Marks:
+    """Draw estimates of the class at position i, hollow where an earlier one was kept; return the legend."""
+    found = np.where(kept, np.nan, values)
+    single = np.flatnonzero(_alone(~np.isnan(found)))  # no line would show them
+    marker = dots(at.size) or {**_DOT, "markevery": single.tolist()}
+    axes.plot(at, found, linewidth=1.0, zorder=3, **class_line(i), **marker)
+    if not kept.any():
+        return []
+    axes.plot(at[kept], values[kept], zorder=3, color=class_colour(i), **_HOLLOW)
+    return [("no information: the last estimate stays", stroke(color="0.35", **_HOLLOW))]
+
+
+def _alone(known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which known points have no known neighbour."""
+    beside = np.pad(known, 1)
+    return known & ~beside[:-2] & ~beside[2:]
+
+
+def inner_band(low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the edges of a band without its widest tenth, which may span the whole range early on."""
+    known = np.flatnonzero(~np.isnan(low + high))
+    order = known[np.argsort(high[known] - low[known], kind="stable")]
+    inner = order[: order.size - order.size // 10]
+    return low[inner], high[inner]
+
+
+def _true_look(i: int) -> dict[str, Any]:
+    """Return how the truth about the class at position i looks: dotted, darker than its estimates."""
+    gap = 1 + i // _COLOURS % len(DASHES)
+    return {"color": _mixed(class_colour(i), 0.0, 0.4), "linestyle": (0, (1, gap)), "linewidth": 1.3}
+
+
+def _mixed(colour: str, grey: float, share: float) -> tuple[float, ...]:
+    """Return a colour with that share of a grey in it, 0 being black and 1 white."""
+    from matplotlib.colors import to_rgb
+
+    return tuple((1.0 - share) * part + share * grey for part in to_rgb(colour))
+
+
+def draw_truth(axes: Axes, i: int, at: Array, values: Array, steps: str) -> None:
+    """Draw true values of the class at position i, which all figures show alike."""
     single: dict[str, Any] = {"marker": "_", "markersize": 12.0} if at.size == 1 else {}
-    axes.plot(at, values, drawstyle=steps, zorder=4, **TRUE, **single)
+    axes.plot(at, values, drawstyle=steps, zorder=4, **_true_look(i), **single)
+
+
+def truth_mark() -> tuple[str, Any]:
+    """Return what the dotted lines of all classes stand for."""
+    return "true value, dotted in the class colour", stroke(**{**_true_look(0), "color": "0.25"})
+
+
+def true_steps(
+    system: System, name: str, end: float, value_of: Callable[[SpeedUp], float]
+) -> tuple[Array, Array]:
+    """Return when the curve of a class changes, and what is true of it from then on; the end comes last."""
+    own = [change for change in system.changes if change.name == name and change.time <= end]
+    values = [value_of(curve) for curve in (system[name].speedup, *(change.speedup for change in own))]
+    return np.array([0.0, *(change.time for change in own), end]), np.array([*values, values[-1]])
 
 
 def write_title(figure: Figure, title: str | None) -> None:
@@ -156,6 +229,8 @@ def draw_gaps(
 
     What is infinite lies at the upper edge, and what is rounding on top of a hatched strip.
     """
+    if baseline is not None and not isinstance(baseline, Mapping):
+        raise InvalidInput(f"expected the gaps of other policies by their names, got {baseline!r}")
     others = {name: 100.0 * checks.finite(gap, f"gap of {name!r}") for name, gap in (baseline or {}).items()}
     if len(others) > len(_BASELINE_DASHES):
         raise InvalidInput(f"a figure shows at most {len(_BASELINE_DASHES)} baselines, got {len(others)}")
@@ -168,12 +243,15 @@ def draw_gaps(
         look = {"color": colours[i], "linestyle": DASHES[i]}
         low, middle, high = np.minimum(found, top)
         if series[name].values.shape[0] > 1:
-            draw_band(axes, at, (low, high), look["color"])
+            draw_band(axes, at, (low, high), band_look(colours[i]))
         axes.plot(at, middle, linewidth=1.2, **look, **dots(at.size))
         marks.append((plain(shortened(name, 40)), stroke(linewidth=1.2, **look)))
         lost = np.isinf(found[1])
         if lost.any():
             axes.plot(at[lost], middle[lost], clip_on=False, zorder=5, color=look["color"], **_LOST)
+    if any(gaps.values.shape[0] > 1 for gaps in series.values()):
+        middle = stroke(color="0.35", linewidth=1.2)
+        marks.append(("median over runs; band: 10 % to 90 %", (patch(), middle)))
     for (name, value), dashes in zip(others.items(), _BASELINE_DASHES, strict=False):
         look = {"color": "0.3", "linestyle": dashes, "linewidth": 1.0}
         axes.axhline(max(value, _LEAST_GAP), zorder=1, **look)

@@ -73,9 +73,8 @@ def policy_heatmap(
         axes.set_xlabel(across)
         axes.set_ylabel(up)
         _draw_shares(axes, shares, system.cores)
-        if axes.lines:
-            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False)
         _add_colour_bar(figure, system)
+        _add_legend(figure)
         if title is not None:
             figure.suptitle(plain(title))
     return figure
@@ -125,8 +124,7 @@ def policy_heatmaps(
             axes.set_title(plain(textwrap.fill(shortened(name, 60), 24)), fontsize=9)
         _fit_page(figure, title is not None)
         _add_colour_bar(figure, system)
-        if panels[0].lines:
-            figure.legend(handles=panels[0].lines, loc="outside lower center", frameon=False)
+        _add_legend(figure)
         if title is not None:
             figure.suptitle(plain(title))
         for _ in range(2):  # the layout needs some rounds to settle where panels have a fixed aspect
@@ -185,6 +183,16 @@ def _add_colour_bar(figure: Figure, system: System) -> None:
     first = plain(shortened(system.names[0]))
     wide = 40 if figure.get_figheight() > 3.2 else 24  # letters that fit beside the bar
     bar.set_label(textwrap.fill(f"fraction of cores held by class {first}", wide))
+
+
+def _add_legend(figure: Figure) -> None:
+    """Say below all panels what their line stands for, if there is one, and the white state."""
+    from matplotlib.patches import Patch
+
+    empty = Patch(facecolor="white", edgecolor="0.6", linewidth=0.6, label="no jobs")
+    handles = [empty, *figure.axes[0].lines]
+    columns = 2 if figure.get_figwidth() >= 4.0 else 1
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def usual_range(policy: Policy, system: System) -> tuple[int, int]:
