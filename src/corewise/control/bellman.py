@@ -90,7 +90,7 @@ class Bellman:
         self.whole_cores = whole_cores
         self.cost = cost_rates(system, space)
         if not blocking:
-            self.cost += _rejection_costs(system, space)
+            self.cost += _rejection_costs(system, space, self.cost)
         self._offers = np.empty(space.counts.shape)
         if whole_cores:
             self._table = _rate_table(system, space)
@@ -157,14 +157,13 @@ class Bellman:
         )
 
 
-def _rejection_costs(system: System, space: StateSpace) -> Array:
+def _rejection_costs(system: System, space: StateSpace, cost: Array) -> Array:
     """Return what the jobs lost at the edge of the box would have cost, per unit of time.
 
     Were they lost for free, the optimum would drive the system into the edge to be rid of them. One more
     job of class i costs its own stay, and delays all others, while the backlog drains, by about
     1/(μ_i c (1 − load)); twice that makes sure that nothing is gained.
     """
-    cost = cost_rates(system, space)
     lost = np.zeros(space.size)
     for i, job_class in enumerate(system.classes):
         delay = 1.0 / (job_class.size_rate * system.cores * (1.0 - system.load))

@@ -22,12 +22,11 @@ __all__ = ["cost_rates", "departure_rates", "uniformisation_constant"]
 
 def departure_rates(system: System, jobs: Array, cores: Array) -> Array:
     """Return δ for jobs and cores per class, both of shape (K, states)."""
-    rates = np.empty(cores.shape)
-    for i, job_class in enumerate(system.classes):
-        speed = job_class.speedup.rate(cores[i] / np.maximum(jobs[i], 1.0))
-        np.multiply(jobs[i], speed, out=rates[i])
-        rates[i] *= job_class.size_rate
-    return rates
+    widths = cores / np.maximum(jobs, 1.0)
+    speeds = np.stack(
+        [job_class.speedup.rate(width) for job_class, width in zip(system.classes, widths, strict=True)]
+    )
+    return np.asarray(jobs * speeds * system.size_rates[:, None])
 
 
 def cost_rates(system: System, space: StateSpace) -> Array:

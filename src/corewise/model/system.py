@@ -183,7 +183,7 @@ class System:
         """The cost h of one job of each class per unit of time."""
         return np.array([job_class.weight for job_class in self.classes])
 
-    @property
+    @cached_property
     def load(self) -> float:
         """Σ λ_i / (c μ_i): the least share of the cores that is busy."""
         return math.fsum(job_class.work_rate for job_class in self.classes) / self.cores
