@@ -23,7 +23,7 @@ def main() -> None:
     )
     learned = learn(system)
     busy = worth(system.at_load(0.8), learned)
-    print("\nThe same 20 times over, with figures ...", flush=True)
+    print("\nThe same many times over, with figures ...", flush=True)
     (result,) = reproduce("example-3", OUT, seed=1)
     conclude(system, learned, busy, result.headline)
 
