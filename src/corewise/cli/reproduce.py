@@ -32,8 +32,8 @@ def reproduce(
 ) -> None:
     """Run the experiments of the paper again, many times each, and write figures, tables and a report.
 
-    All of them take two to three minutes on two cores. DIR gets a directory for each experiment and report.html,
-    which has everything in it. Ctrl-C leaves the experiments that are done.
+    All of them take two to three minutes on two cores. DIR gets a directory for each experiment and
+    report.html, which has everything in it. Ctrl-C leaves the experiments that are done.
     """
     from corewise.experiments.reproduce import REPORT
     from corewise.experiments.reproduce import reproduce as reproduce_experiments
