@@ -1,4 +1,6 @@
-"""The error of the estimates falls as one over the square root of the observation: Theorem 3.1 of the paper.
+"""The error of the estimates falls as one over the square root of the observation.
+
+The paper's Theorem 3.1 says that they converge; this is how fast.
 
 Two classes of Example 1 under their optimal policy, observed for 250 to 64 000 departures, many times each.
 """

@@ -68,7 +68,7 @@ def test_it_ends_at_the_shortest_path(
     ):
         np.testing.assert_allclose(found.values.ravel(), expected, rtol=1e-8)
         assert np.abs(left_over(model, capacity, found.values.ravel())).max() < 1e-8
-        assert found.policy.name == "Algorithm 2 as printed"
+        assert found.policy.name == "Algorithm 2 with ν"
 
 
 def test_the_limit_at_high_load_where_the_iteration_gives_up(as_system: Build) -> None:

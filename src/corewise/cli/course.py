@@ -119,21 +119,25 @@ class Plan:
 
     def method(self, system: System) -> Algorithm:
         """Return the algorithm for what is known of a system."""
-        from corewise.learning.algorithms import algorithm_1a, algorithm_1b
+        from corewise.learning.algorithms import ALGORITHMS
 
-        make = algorithm_1a if self.algorithm == "1a" else algorithm_1b
-        rule = _rule(self.policy, system)
-        return make(system, departures=self.departures, power=self.power, steps=self.steps, policy=rule)
+        return ALGORITHMS[self.algorithm](
+            system,
+            departures=self.departures,
+            power=self.power,
+            steps=self.steps,
+            policy=_rule(self.policy, system),
+        )
 
     def plant(self, system: System) -> SimulatedPlant | ReplayPlant:
         """Return what to learn from."""
-        from corewise.learning.plant import DriftingPlant, ReplayPlant, SimulatedPlant
+        from corewise.learning.plant import ReplayPlant, simulated
 
         if self.events is not None:
             from corewise.model.events import load_events
 
             return ReplayPlant(load_events(self.events, system).path)
-        return (DriftingPlant if system.changes else SimulatedPlant)(system, rng=self.seed)
+        return simulated(system, self.seed)
 
 
 def _missing(given: Options) -> str:
@@ -177,6 +181,11 @@ class Yardstick:
             return cls(truth, evaluate(truth, Equi()), solve(truth))
         except BoxTooLarge as error:
             raise BoxTooLarge(f"{error}; try --policy whittle --no-gap") from None
+
+    @property
+    def equi_gap(self) -> float:
+        """How much more EQUI costs than the best policy."""
+        return max(self.equi.mean_cost / self.best.mean_cost - 1.0, 0.0)
 
     def moved(self, truth: System) -> Yardstick:
         """Return the exact numbers for what may be another truth."""

@@ -127,10 +127,10 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         if method.steps is not None and method.steps < course.before:
             raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
         course.require_a_window()
-        yardstick = Yardstick.of(_truth(problem, 0.0)) if exact else None
+        yardstick = Yardstick.of(problem.regime(0.0)) if exact else None
     with progress_bar(f"Learning, algorithm {method.name}", course.total, "departures") as progress:
         course.run(progress)
-    truth = None if plan.events else _truth(problem, course.time)
+    truth = None if plan.events else problem.regime(course.time)
     if yardstick and truth:
         with waiting("Comparing ..."):
             yardstick = yardstick.moved(truth)
@@ -147,13 +147,6 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         raise InvalidFile("; ".join(failures))
     if course.interrupted:
         raise typer.Exit(INTERRUPTED)
-
-
-def _truth(system: System, time: float) -> System:
-    """Return the system as it is at a time, without the changes to come."""
-    from corewise.model.system import System
-
-    return System(system.cores, system.at(time).classes)
 
 
 def _require_plot(plot: Path | None, system: System, *inputs: str | Path) -> None:
@@ -189,8 +182,7 @@ def _draw(learned: Learned, plot: Path, *, quiet: bool) -> InvalidFile | None:
 
     baseline = {}
     if learned.yardstick and not system.changes:  # of one truth, which later ones may not have
-        exact = learned.yardstick
-        baseline["EQUI"] = max(exact.equi.mean_cost / exact.best.mean_cost - 1.0, 0.0)
+        baseline["EQUI"] = learned.yardstick.equi_gap
     truth = system if learned.truth else None
     try:
         with waiting(f"Drawing {plot} ..."):

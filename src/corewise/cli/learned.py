@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from corewise.cli.course import Course, Plan, Yardstick
 from corewise.cli.output import headline, is_weighted, print_facts, print_table
 
 if TYPE_CHECKING:
+    from corewise.learning.saved import Row
     from corewise.model.system import System
 
 __all__ = ["Learned", "print_learned"]
-
-Row = dict[str, Any]
 
 _FIRST, _SPACED = 3, 10  # epochs that are shown
 _MOST_PARAMETERS = 12  # whose estimates are shown epoch by epoch
@@ -61,7 +60,7 @@ class Learned:
             "equi": {
                 "mean_jobs": equi.mean_jobs,
                 "mean_cost": equi.mean_cost,
-                "gap": max(equi.mean_cost / best.mean_cost - 1.0, 0.0),
+                "gap": self.yardstick.equi_gap,
             },
             "optimal": {"mean_jobs": best.mean_jobs, "mean_cost": best.mean_cost, "gap": 0.0},
         }

@@ -65,20 +65,23 @@ class Solution:
     @cached_property
     def distribution(self) -> Array:
         """The stationary distribution of the policy over the box, flat; computed on first use."""
-        distribution = self._chain.distribution
-        mean = float(distribution @ self._cost)
+        self._require_within_bounds()
+        return self._chain.distribution
+
+    def _require_within_bounds(self) -> None:
+        """Raise `NotConverged` if what the policy costs contradicts its certificate."""
+        mean = float(self._chain.distribution @ self._cost)
         low, high = self.bounds
         slack = 1e-9 * max(1.0, abs(high)) + (high - low)
         if not low - slack <= mean <= high + slack:
             raise NotConverged(
                 f"the policy found costs {mean:.12g}, outside its bounds [{low:.12g}, {high:.12g}]"
             )
-        return distribution
 
     @cached_property
     def performance(self) -> Performance:
         """Exact performance of the policy, from its stationary distribution; computed on first use."""
-        assert self.distribution.size == self._chain.space.size
+        self._require_within_bounds()
         held = self.policy.cores.sum(axis=0).ravel() / self.system.cores
         return performance_of(self._chain, "optimal", held, blocking=self.blocking)
 

@@ -17,6 +17,7 @@ import numpy as np
 from corewise.analysis.performance import evaluate
 from corewise.control.solution import solve
 from corewise.errors import UnstablePolicy
+from corewise.experiments.literal import NAME as ALGORITHM_2
 from corewise.experiments.literal import literal_limit
 from corewise.experiments.paper import Example, algorithm_named
 from corewise.experiments.results import Setting
@@ -30,9 +31,8 @@ from corewise.studies.learning import LearningStudy, learning_study
 
 __all__ = ["ALGORITHM_2", "N_MAX", "Outcome", "Variant", "run_example"]
 
-ALGORITHM_2 = "Algorithm 2 with ν"
 N_MAX = 50
-"""The box of Algorithm 2 as printed; the paper does not say which it used."""
+"""The box of Algorithm 2; the paper does not say which it used."""
 
 _DEPARTURES, _RUNS, _OTHER_RUNS = 500_000, (20, 30), 10
 """Runs of the example's own algorithm: more where they are short."""

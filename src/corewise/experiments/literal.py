@@ -49,7 +49,10 @@ from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.tabular import Tabular
 
-__all__ = ["LiteralSolution", "literal_limit", "literal_policy", "printed_sizes"]
+__all__ = ["NAME", "LiteralSolution", "literal_limit", "literal_policy", "printed_sizes"]
+
+NAME = "Algorithm 2 with ν"
+"""What the policy is called: without ν there is none."""
 
 _CORRECTIONS = 30
 _ROUNDING = 1e-6
@@ -176,5 +179,5 @@ def _solution(bellman: Bellman, step: Step, values: Array, iterations: int) -> L
     shape = bellman.space.shape
     found = (values - values[0]).reshape(shape)
     found.setflags(write=False)
-    policy = Tabular(bellman.system, step.cores.reshape(-1, *shape), label="Algorithm 2 as printed")
+    policy = Tabular(bellman.system, step.cores.reshape(-1, *shape), label=NAME)
     return LiteralSolution(policy, found, iterations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.learning.algorithms import Algorithm, algorithm_1a, algorithm_1b
+from corewise.learning.algorithms import ALGORITHMS, Algorithm
 from corewise.model.files import packaged
 from corewise.model.speedup import Amdahl
 from corewise.model.system import JobClass, System
@@ -14,8 +14,7 @@ __all__ = ["DRIFT", "EXAMPLES", "Drift", "Example", "Switch", "algorithm_named"]
 
 def algorithm_named(name: str, system: System, first: int, power: float, steps: int) -> Algorithm:
     """Return Algorithm 1a or 1b with N_k = ⌈first · k^power⌉."""
-    make = {"1a": algorithm_1a, "1b": algorithm_1b}[name]
-    return make(system, departures=first, power=power, steps=steps)
+    return ALGORITHMS[name](system, departures=first, power=power, steps=steps)
 
 
 @dataclass(frozen=True)

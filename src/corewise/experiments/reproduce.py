@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -89,10 +90,10 @@ def _carried_out(
     whole, done = sum(_EFFORT[name] for name in names), 0
     with _executor(workers) as executor:
         for name in names:
-            everything = Setting((seed, list(EXPERIMENTS).index(name)), executor, progress)
-            share = everything.part(done / whole, (done + _EFFORT[name]) / whole)
+            setting = Setting((seed, list(EXPERIMENTS).index(name)), executor, progress)
+            share = setting.part(done / whole, (done + _EFFORT[name]) / whole)
             done += _EFFORT[name]
-            result = EXPERIMENTS[name](Setting(everything.seed, executor, share))
+            result = EXPERIMENTS[name](replace(setting, progress=share))
             _write(result, target, seed)
             write_bytes(target / REPORT, html_report(_sections(target, seed), seed, _version()).encode())
             if share:

@@ -15,7 +15,7 @@ from corewise.plots.learning import tracking_figure
 from corewise.plots.style import figure_bytes
 from corewise.studies.learning import LearningStudy, learning_study, tracking_errors
 
-__all__ = ["positions", "run_table_2"]
+__all__ = ["positions", "run_table_2", "spread"]
 
 _RUNS, _OTHER_RUNS = 20, 5
 

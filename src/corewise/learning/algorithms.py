@@ -19,7 +19,7 @@ from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
 
-__all__ = ["Algorithm", "algorithm_1a", "algorithm_1b", "first_guess"]
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm_1a", "algorithm_1b", "first_guess"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +151,10 @@ def algorithm_1b(
     """
     schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
     return Algorithm("1b", system, schedule, Everything(), steps, policy, first)
+
+
+ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {"1a": algorithm_1a, "1b": algorithm_1b}
+"""The paper's algorithms by name."""
 
 
 def first_guess(curve: SpeedUp) -> SpeedUp:

@@ -20,7 +20,7 @@ from corewise.policies.tabular import Tabular
 from corewise.simulation.simulator import Window, first_tables, random_generator, start_state
 from corewise.simulation.walk import State, Walk
 
-__all__ = ["DriftingPlant", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
+__all__ = ["DriftingPlant", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant", "simulated"]
 
 
 @runtime_checkable
@@ -85,13 +85,13 @@ class SimulatedPlant:
         if system.changes:
             raise InvalidInput(
                 f"the curves of this system change at time {system.changes[0].time:g}: use DriftingPlant, or "
-                f"system.at(0) for the first regime alone"
+                f"system.regime(0) for the first one alone"
             )
 
     @property
     def truth(self) -> System:
         """The system as it is now."""
-        return System(self.system.cores, self.system.at(self.state.time).classes)
+        return self.system.regime(self.state.time)
 
     def run(self, policy: Policy, departures: int) -> Statistics:
         """Run under `policy` until so many jobs have left, and return what was seen."""
@@ -129,6 +129,11 @@ class DriftingPlant(SimulatedPlant):
     def _require_changes(self, system: System) -> None:
         if not system.changes:
             raise InvalidInput("the curves of this system never change: use SimulatedPlant")
+
+
+def simulated(system: System, rng: np.random.Generator | int | None) -> SimulatedPlant:
+    """Return a plant of a system, whether or not its curves change."""
+    return (DriftingPlant if system.changes else SimulatedPlant)(system, rng=rng)
 
 
 class ReplayPlant:

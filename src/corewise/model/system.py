@@ -225,6 +225,10 @@ class System:
         later = [change for change in self.changes if change.time > time]
         return System(self.cores, self.with_curves(curves).classes, later)
 
+    def regime(self, time: float) -> System:
+        """Return the system as it is at a time, as if it stayed so."""
+        return System(self.cores, self.at(time).classes)
+
     def at_load(self, load: float) -> System:
         """Return the same system with every arrival rate scaled so that the load is `load`."""
         self.require_arrival_rates()

@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, as_
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Event
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,7 +37,10 @@ from corewise.simulation.simulator import (
 )
 from corewise.simulation.walk import State, Walk
 
-__all__ = ["ClassReplications", "Percentile", "Replications", "replicate"]
+__all__ = ["ClassReplications", "Percentile", "Replications", "carried_out", "replicate"]
+
+T = TypeVar("T")
+Part = TypeVar("Part")
 
 _TASKS = 32  # enough to keep all workers busy to the end, few enough to share tables
 
@@ -163,15 +167,15 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     if executor is not None:
         if not isinstance(executor, ThreadPoolExecutor):
             job.require_portable()
-        runs = _collect(job.run, parts, executor, progress)
+        found = carried_out(job.run, parts, executor, progress)
     else:
         stop = Event()
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             try:
-                runs = _collect(partial(job.run, stop=stop), parts, threads, progress)
+                found = carried_out(partial(job.run, stop=stop), parts, threads, progress)
             finally:
                 stop.set()  # an interrupt must not wait for the replications that are under way
-    return _summary(runs, wanted)
+    return _summary([outcome for part in found for outcome in part], wanted)
 
 
 _Outcome = tuple[Run, Array]
@@ -225,15 +229,12 @@ class _Job:
         return found
 
 
-def _collect(
-    work: Callable[[Sequence[np.random.Generator]], list[_Outcome]],
-    parts: Sequence[Sequence[np.random.Generator]],
-    executor: Executor,
-    progress: Progress | None,
-) -> list[_Outcome]:
-    """Return the outcomes of all parts, in order."""
+def carried_out(
+    work: Callable[[Part], T], parts: Sequence[Part], executor: Executor, progress: Progress | None
+) -> list[T]:
+    """Return what an executor makes of every part, in their order; `progress` hears of the share done."""
     pending = {executor.submit(work, part): i for i, part in enumerate(parts)}
-    done: dict[int, list[_Outcome]] = {}
+    done: dict[int, T] = {}
     try:
         for future in as_completed(pending):
             done[pending[future]] = future.result()
@@ -242,7 +243,7 @@ def _collect(
     finally:
         for future in pending:
             future.cancel()
-    return [outcome for i in range(len(parts)) for outcome in done[i]]
+    return [done[i] for i in range(len(parts))]
 
 
 def _percentile(percent: float, found: Array) -> Percentile:

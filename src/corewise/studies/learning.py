@@ -7,7 +7,7 @@ and the number of runs, not on who computed which of them.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,10 +19,11 @@ from corewise.learning.algorithms import Algorithm
 from corewise.learning.judge import Judge
 from corewise.learning.learner import learn
 from corewise.learning.memories import Latest
-from corewise.learning.plant import DriftingPlant, SimulatedPlant
+from corewise.learning.plant import simulated
 from corewise.model import checks
 from corewise.model.speedup import Array, SpeedUp
 from corewise.model.system import System, require_system
+from corewise.simulation.replicate import carried_out
 from corewise.simulation.simulator import Progress, random_streams
 
 __all__ = ["LearningStudy", "cramer_rao", "learning_study", "tracking_errors"]
@@ -119,7 +120,11 @@ def learning_study(
     judge = Judge(diagnose)
     judged = {k for k in epochs if judge.wants(k)} | {steps}
     work = partial(_run, system, algorithm, judged)
-    records = _carried_out(work, random_streams(rng, count), executor, progress)
+    streams = random_streams(rng, count)
+    if executor is None:
+        records = _one_by_one(work, streams, progress)
+    else:
+        records = carried_out(work, streams, executor, progress)
     windows = np.array([algorithm.schedule.window(k) for k in epochs])
     times = np.array([record[0] for record in records])
     return LearningStudy(
@@ -191,7 +196,7 @@ def tracking_errors(study: LearningStudy, system: System) -> Array:
 
 def _run(system: System, algorithm: Algorithm, judged: Container[int], stream: np.random.Generator) -> Array:
     """Return the record of one run: rows are times, mean jobs, gaps and the estimates of every class."""
-    plant = (DriftingPlant if system.changes else SimulatedPlant)(system, rng=stream)
+    plant = simulated(system, stream)
     rows = [
         [
             epoch.time,
@@ -204,32 +209,16 @@ def _run(system: System, algorithm: Algorithm, judged: Container[int], stream: n
     return np.array(rows).T
 
 
-def _carried_out(
-    work: partial[Array],
-    streams: Sequence[np.random.Generator],
-    executor: Executor | None,
-    progress: Progress | None,
+def _one_by_one(
+    work: partial[Array], streams: Sequence[np.random.Generator], progress: Progress | None
 ) -> list[Array]:
-    """Return the record of every run, in order."""
-    done: dict[int, Array] = {}
-
-    def keep(i: int, record: Array) -> None:
-        done[i] = record
+    """Return the record of every run, made in this process."""
+    records = []
+    for stream in streams:
+        records.append(work(stream))
         if progress:
-            progress(len(done) / len(streams))
-
-    if executor is None:
-        for i, stream in enumerate(streams):
-            keep(i, work(stream))
-    else:
-        pending = {executor.submit(work, stream): i for i, stream in enumerate(streams)}
-        try:
-            for future in as_completed(pending):
-                keep(pending[future], future.result())
-        finally:
-            for future in pending:
-                future.cancel()
-    return [done[i] for i in range(len(streams))]
+            progress(len(records) / len(streams))
+    return records
 
 
 def _truths(system: System, times: Array) -> Array:
