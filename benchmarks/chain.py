@@ -88,7 +88,7 @@ class Model:
     def thresholds(self) -> Array:
         """The same, and −1 where the box ends."""
         thresholds = self.cumulative.copy()
-        thresholds[self.space.room.min(axis=0) == 0.0] = -1.0
+        thresholds[self.space.edge.any(axis=0)] = -1.0
         return thresholds
 
     @cached_property

@@ -11,6 +11,7 @@ import pytest
 import corewise as cw
 from corewise.estimation import _kernels as likelihood_kernels
 from corewise.model import _kernels as row_kernels
+from corewise.model.rates import departure_rates
 from corewise.model.tally import MOST_WIDTHS, _new_tables
 from corewise.simulation import _kernels as walk_kernels
 from corewise.simulation.tables import Tables, Visits
@@ -23,6 +24,53 @@ def tables_of(classes: int, capacity: int) -> Tables:
         6, [cw.JobClass("abc"[i], 1.0 + 0.3 * i, 1.0 + 0.5 * i, curves[i]) for i in range(classes)]
     )
     return Tables.over(system, cw.Whittle().on(system), (capacity,) * classes)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_thresholds(classes: int) -> None:
+    tables = tables_of(classes, 5)
+    space, rates = tables.space, departure_rates(tables.system, tables.space.jobs, tables.cores)
+    thresholds, holding = np.empty(2 * rates.size), np.empty(space.size)
+    same(
+        walk_kernels.move_thresholds,
+        *(rates, tables.system.arrival_rates, space.counts, space.dimensions, thresholds, holding),
+    )
+    total = tables.system.arrival_rates.sum() + rates.sum(axis=0)
+    assert np.allclose(holding, 1.0 / total, rtol=1e-14)
+    inside = ~space.edge.any(axis=0)
+    rows = thresholds.reshape(space.size, -1)
+    assert np.all(rows[~inside] == -1.0)
+    chance = np.diff(np.minimum(rows[inside], 1.0), prepend=0.0, axis=1)[:, classes:]
+    assert np.allclose(chance, (rates / total).T[inside], rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_departures_by_amdahls_law(p: float) -> None:
+    """To the same bits as by its curve, whose subclass takes the general way."""
+
+    class Own(cw.Amdahl):
+        pass
+
+    curves = (cw.Amdahl(p), cw.Amdahl(0.9))
+    system = cw.System(4, [cw.JobClass("ab"[i], 1.0, 1.0 + i, curve) for i, curve in enumerate(curves)])
+    other = system.with_curves({"a": Own(p)})
+    assert other.amdahl_fractions is None
+    jobs = np.array([[0.0, 1.0, 1.0, 3.0, 9.0], [2.0, 0.0, 1.0, 1.0, 2.0]])
+    cores = np.array([[0.0, 4.0, 1.0, 3.1, 4.0], [4.0, 0.0, 3.0, 0.9, 0.0]])
+    rates = np.empty(jobs.shape)
+    same(row_kernels.amdahl_departures, jobs, cores, system.amdahl_fractions, system.size_rates, rates)
+    assert np.array_equal(rates, departure_rates(other, jobs, cores))
+    assert np.array_equal(rates, departure_rates(system, jobs, cores))
+
+
+def test_merged_widths() -> None:
+    widths = np.array([2.0, 1.0, 2.0, 0.0, 3.0, 1.0])
+    left, spent = np.array([1.0, 2.0, 0.0, 0.0, 0.0, 3.0]), np.array([0.5, 0.0, 0.25, 7.0, 0.0, 1.0])
+    merged = np.zeros((3, 6))
+    rows = same(row_kernels.merge_widths, widths, left, spent, np.argsort(widths, kind="stable"), merged)
+    assert merged[:, :rows].tolist() == [[0.0, 1.0, 2.0], [0.0, 5.0, 1.0], [7.0, 1.0, 0.75]]
+    nothing = np.empty(0)
+    assert same(row_kernels.merge_widths, nothing, nothing, nothing, np.empty(0, dtype=np.int64), merged) == 0
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])

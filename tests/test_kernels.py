@@ -80,6 +80,8 @@ def test_stationary_kernels(capacity: tuple[int, ...], kind: str) -> None:
     space, arrivals = chain.space, chain.system.arrival_rates
     stencil = (space.dimensions, space.strides)
     prob = some_law(space)
+    same(chain_kernels.total_rates, chain.rates, arrivals, space.dimensions, np.empty(space.size))
+    assert np.allclose(chain.outflow, arrivals @ (1.0 - space.edge) + chain.rates.sum(axis=0), rtol=1e-14)
     digits = np.zeros(len(capacity) - 1, dtype=np.int64)
     for base in range(0, space.size, space.shape[-1]):
         row = np.empty(space.shape[-1])
@@ -94,6 +96,18 @@ def test_stationary_kernels(capacity: tuple[int, ...], kind: str) -> None:
         same(chain_kernels.relax, prob, chain.rates, arrivals, chain.outflow, chain.inverse, *stencil, cycles)
     after = same(chain_kernels.flow_imbalance, prob, chain.rates, arrivals, chain.outflow, *stencil)
     assert after < 0.1 * before
+    rates = (chain.rates, arrivals, chain.outflow, chain.inverse)
+    for target, floor, rounds, enough in (
+        (1e-3, 0.0, 99, True),
+        (0.0, 1e-11, 99, True),
+        (0.0, 0.0, 1, False),
+    ):
+        settled, best, stalled = same(
+            chain_kernels.settle, some_law(space), *rates, *stencil, target, floor, rounds, np.inf, 0
+        )
+        assert settled == enough
+        assert best <= max(target, floor) or not enough
+        assert stalled >= 5 or best < 1e-15 or target > 0.0 or not enough
 
 
 def test_rebalance_of_a_law_with_empty_totals() -> None:

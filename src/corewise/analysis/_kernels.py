@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["advance", "flow_imbalance", "relax"]
+__all__ = ["advance", "flow_imbalance", "relax", "settle", "total_rates"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,6 +32,27 @@ def advance(digits: Ints, shape: Ints) -> None:
         if digits[i] < shape[i]:
             return
         digits[i] = 0
+
+
+@njit(cache=True)
+def total_rates(rates: Floats, arrivals: Floats, shape: Ints, outflow: Floats) -> None:
+    """Write the total rate out of every state: of all departures, and of the arrivals there is room for."""
+    length, size, last = u(shape[-1]), u(outflow.size), shape.size - 1
+    digits = np.zeros(last, dtype=np.int64)
+    base = u(0)
+    while base < size:
+        joining = arrivals[last]
+        for i in range(last):
+            if digits[i] < shape[i] - 1:
+                joining += arrivals[i]
+        for j in range(length):
+            outflow[base + j] = joining
+        outflow[base + length - u(1)] -= arrivals[last]
+        for i in range(shape.size):
+            for j in range(length):
+                outflow[base + j] += rates[i, base + j]
+        advance(digits, shape)
+        base += length
 
 
 @njit(cache=True)
@@ -190,3 +211,33 @@ def relax(
         _sweep(prob, rates, arrivals, inverse, shape, strides)
         _sweep(prob, rates, arrivals, inverse, shape, strides)
         _rebalance(prob, outflow, arrivals, shape, mass, up, down)
+
+
+@njit(cache=True)
+def settle(
+    prob: Floats,
+    rates: Floats,
+    arrivals: Floats,
+    outflow: Floats,
+    inverse: Floats,
+    shape: Ints,
+    strides: Ints,
+    target: float,
+    floor: float,
+    rounds: int,
+    best: float,
+    stalled: int,
+) -> tuple[bool, float, int]:
+    """Relax π for up to so many rounds; return whether it is settled, its best imbalance, and since when.
+
+    It is settled at an imbalance of at most `target`, or if one of at most `floor` has not fallen for long:
+    then it is as low as rounding lets it be.
+    """
+    for _ in range(rounds):
+        off = flow_imbalance(prob, rates, arrivals, outflow, shape, strides)
+        stalled = stalled + 1 if off > 0.9 * best else 0
+        best = min(best, off)
+        if off <= target or (stalled >= 5 and best <= floor):
+            return True, best, stalled
+        relax(prob, rates, arrivals, outflow, inverse, shape, strides, 4)
+    return False, best, stalled

@@ -47,6 +47,8 @@ _DIRECT_STATES = 20_000
 _IMBALANCE = 1e-14
 _ROUGH = 1e-6
 _PATIENCE = 50
+_AT_A_TIME = 2**16
+"""States per call of a kernel, which cannot be interrupted."""
 _REFINEMENTS = 3
 
 
@@ -75,7 +77,9 @@ class Chain:
     @cached_property
     def outflow(self) -> Array:
         """The total rate out of every state."""
-        return np.asarray(self.system.arrival_rates @ self.space.room + self.rates.sum(axis=0))
+        outflow = np.empty(self.space.size)
+        _kernels.total_rates(self.rates, self.system.arrival_rates, self.space.dimensions, outflow)
+        return outflow
 
     @cached_property
     def inverse(self) -> Array:
@@ -91,7 +95,7 @@ class Chain:
         diagonals: list[Any] = [-self.outflow]
         offsets = [0]
         for i, stride in enumerate(self.space.strides.tolist()):
-            arrivals = self.system.arrival_rates[i] * self.space.room[i]
+            arrivals = self.system.arrival_rates[i] * (1.0 - self.space.edge[i])
             diagonals += [arrivals[: size - stride], self.rates[i, stride:]]
             offsets += [stride, -stride]
         return diags_array(diagonals, offsets=offsets, shape=(size, size)).tocsr()
@@ -163,21 +167,26 @@ class Chain:
 
     def _iterate(self, target: float, prob: Array) -> Array:
         """Return `prob` brought to a flow imbalance of at most `target`, or as low as rounding lets it be."""
-        best, stalled = np.inf, 0
-        for _ in range(_PATIENCE if self.direct else 40 * _PATIENCE):
-            off = _kernels.flow_imbalance(
+        space, best, stalled = self.space, np.inf, 0
+        rounds, at_once = _PATIENCE if self.direct else 40 * _PATIENCE, 1 + _AT_A_TIME // self.space.size
+        while rounds > 0:
+            settled, best, stalled = _kernels.settle(
                 prob,
                 self.rates,
                 self.system.arrival_rates,
                 self.outflow,
-                self.space.dimensions,
-                self.space.strides,
+                self.inverse,
+                space.dimensions,
+                space.strides,
+                target,
+                1000.0 * _IMBALANCE,
+                min(rounds, at_once),
+                best,
+                stalled,
             )
-            stalled = stalled + 1 if off > 0.9 * best else 0
-            best = min(best, off)
-            if off <= target or (stalled >= 5 and best <= 1000 * _IMBALANCE):
+            if settled:
                 return prob
-            prob = self.relaxed(4, prob)
+            rounds -= at_once
         if self.direct:
             return self._factored
         raise NotConverged(

@@ -164,14 +164,10 @@ def _rejection_costs(system: System, space: StateSpace, cost: Array) -> Array:
     job of class i costs its own stay, and delays all others, while the backlog drains, by about
     1/(μ_i c (1 − load)); twice that makes sure that nothing is gained.
     """
-    lost = np.zeros(space.size)
-    for i, job_class in enumerate(system.classes):
-        delay = 1.0 / (job_class.size_rate * system.cores * (1.0 - system.load))
-        own = job_class.weight / job_class.size_rate
-        lost += (
-            system.arrival_rates[i] * (2.0 * delay * (cost + job_class.weight) + own) * (1.0 - space.room[i])
-        )
-    return lost
+    delays = 1.0 / (system.size_rates * system.cores * (1.0 - system.load))
+    others = system.arrival_rates * 2.0 * delays
+    own = others * system.weights + system.arrival_rates * system.weights / system.size_rates
+    return (others @ space.edge) * cost + own @ space.edge
 
 
 def _rate_table(system: System, space: StateSpace) -> Array:

@@ -1,4 +1,4 @@
-"""Compiled loops over the rows of a path."""
+"""Compiled loops over states and over the rows of a path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,42 @@ Ints = NDArray[np.int64]
 START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END = range(6)  # as in `corewise.model.path.Event`
 
 
+# --- rates --------------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def amdahl_departures(
+    jobs: Floats, cores: Floats, fractions: Floats, size_rates: Floats, rates: Floats
+) -> None:
+    """Write n μ s(x/n) for classes that all follow Amdahl's law, to the same bits as `Amdahl.rate`."""
+    for i in range(jobs.shape[0]):
+        p, q, size_rate = fractions[i], 1.0 - fractions[i], size_rates[i]
+        for s in range(jobs.shape[1]):
+            width = cores[i, s] / max(jobs[i, s], 1.0)
+            above = max(width, 1.0)
+            rates[i, s] = jobs[i, s] * min(width, above / (q * above + p)) * size_rate
+
+
 # --- statistics ---------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def merge_widths(widths: Floats, departures: Floats, job_time: Floats, order: Ints, merged: Floats) -> int:
+    """Write the entries in a given order, equal widths added up and empty ones left out; return how many.
+
+    `merged` has rows of widths, departures and job-time; `order` sorts the widths.
+    """
+    rows, k = 0, 0
+    while k < order.size:
+        width, left, spent = widths[order[k]], 0.0, 0.0
+        while k < order.size and widths[order[k]] == width:
+            left += departures[order[k]]
+            spent += job_time[order[k]]
+            k += 1
+        if left > 0.0 or spent > 0.0:
+            merged[0, rows], merged[1, rows], merged[2, rows] = width, left, spent
+            rows += 1
+    return rows
 
 
 @njit(cache=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from corewise.model import _kernels
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
@@ -22,6 +23,16 @@ __all__ = ["cost_rates", "departure_rates", "uniformisation_constant"]
 
 def departure_rates(system: System, jobs: Array, cores: Array) -> Array:
     """Return δ for jobs and cores per class, both of shape (K, states)."""
+    if system.amdahl_fractions is not None:
+        rates = np.empty(jobs.shape)
+        _kernels.amdahl_departures(
+            np.ascontiguousarray(jobs),
+            np.ascontiguousarray(cores),
+            system.amdahl_fractions,
+            system.size_rates,
+            rates,
+        )
+        return rates
     widths = cores / np.maximum(jobs, 1.0)
     speeds = np.stack(
         [job_class.speedup.rate(width) for job_class, width in zip(system.classes, widths, strict=True)]

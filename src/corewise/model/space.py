@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.model import checks
 
 __all__ = ["StateSpace", "available_memory"]
+
+_SMALL = 4096
+"""Boxes of so many states are kept for when they are asked for again."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class StateSpace:
             raise InvalidInput(
                 f"capacity needs one number or {classes}, one for each class, got {list(numbers)}"
             )
-        space = cls(numbers)
+        small = math.prod(n + 1 for n in numbers) <= _SMALL
+        space = _small_box(numbers) if small else cls(numbers)
         space.require_memory()
         return space
 
@@ -83,9 +87,9 @@ class StateSpace:
         return np.asarray(np.all((counts >= 0) & (counts <= np.array(self.capacity)), axis=-1))
 
     @cached_property
-    def room(self) -> NDArray[np.float64]:
-        """One where a class can take one more job and zero at its capacity, shape (K, size)."""
-        return (self.counts < np.array(self.capacity)[:, None]).astype(np.float64)
+    def edge(self) -> NDArray[np.float64]:
+        """One where a class is at its capacity and zero where it can take one more job, shape (K, size)."""
+        return np.asarray(self.counts == np.array(self.capacity)[:, None], dtype=np.float64)
 
     def require_memory(self) -> None:
         """Raise `BoxTooLarge` if the working arrays of an exact solve would not fit in memory."""
@@ -100,6 +104,15 @@ class StateSpace:
                 f"(about {most:,} states). Give a smaller capacity, or merge classes that are "
                 f"alike; the whittle policy itself can be applied without any table of states"
             )
+
+
+@lru_cache(maxsize=16)
+def _small_box(capacity: tuple[int, ...]) -> StateSpace:
+    """Return a box: the one made before, if there was one lately, for a learner asks at every step.
+
+    Its arrays are shared, and nobody writes into them.
+    """
+    return StateSpace(capacity)
 
 
 def available_memory() -> int:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corewise.errors import InvalidInput, nearest
-from corewise.model import checks
+from corewise.model import _kernels, checks
 from corewise.model.path import Event, Path
 from corewise.model.speedup import Array
 from corewise.model.tally import MOST_WIDTHS, Tally
@@ -80,10 +80,10 @@ class ClassStatistics:
         per_octave: int = 2 * _FINEST,
     ) -> ClassStatistics:
         """Return the table of entries in any order: equal widths added up, condensed if they are many."""
-        at, inverse = np.unique(widths, return_inverse=True)
-        left: Array = np.bincount(inverse, departures, at.size).astype(np.float64)
-        spent: Array = np.bincount(inverse, job_time, at.size).astype(np.float64)
-        at, left, spent = _seen(at, left, spent)
+        merged = np.empty((3, widths.size))
+        order = np.argsort(widths, kind="stable")
+        rows = _kernels.merge_widths(widths, departures, job_time, order, merged)
+        at, left, spent = (column[:rows].copy() for column in merged)
         if per_octave <= _FINEST:
             at, left, spent = _condensed(at, left, spent, per_octave)
         while at.size > MOST_WIDTHS and per_octave > 1:

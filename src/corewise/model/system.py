@@ -14,7 +14,7 @@ import numpy as np
 
 from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
 from corewise.model import checks
-from corewise.model.speedup import Array, SpeedUp, check_curve
+from corewise.model.speedup import Amdahl, Array, SpeedUp, check_curve
 
 __all__ = ["Change", "JobClass", "System", "require_system"]
 
@@ -182,6 +182,12 @@ class System:
     def weights(self) -> Array:
         """The cost h of one job of each class per unit of time."""
         return np.array([job_class.weight for job_class in self.classes])
+
+    @cached_property
+    def amdahl_fractions(self) -> Array | None:
+        """P of each class, if all of them follow Amdahl's law."""
+        fractions = [job_class.speedup.p for job_class in self.classes if type(job_class.speedup) is Amdahl]
+        return np.array(fractions) if len(fractions) == len(self.classes) else None
 
     @cached_property
     def load(self) -> float:

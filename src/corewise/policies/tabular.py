@@ -86,8 +86,8 @@ class Tabular:
     def on(self, system: System) -> BoundPolicy:
         """Return the policy, if it fits `system`; it stays that of the system it was made for."""
         require_fit(self.system, system)
-        space = StateSpace(self.capacity)
-        flat = self.cores.reshape(len(self.system.classes), -1)
+        space = StateSpace.of(self.capacity, len(self.capacity))
+        flat = self.cores.reshape(len(self.capacity), -1)
 
         def rule(counts: NDArray[np.int64]) -> Array:
             inside = space.contains(counts.T)

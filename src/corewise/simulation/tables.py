@@ -18,6 +18,7 @@ from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, tabulate
+from corewise.simulation import _kernels
 
 __all__ = ["Tables", "Visits"]
 
@@ -119,14 +120,11 @@ class Tables:
 def _chain(system: System, space: StateSpace, cores: Array) -> tuple[Array, Array]:
     """Return the thresholds, flat, and the mean time in each state."""
     leaving = departure_rates(system, space.jobs, cores)
-    coming = np.broadcast_to(system.arrival_rates[:, None], leaving.shape)
-    rates = np.concatenate([coming, leaving])
-    upto = np.cumsum(rates, axis=0)
-    holding = 1.0 / upto[-1]
-    # The last move that has a rate is taken whatever the rounding: no variable reaches what comes after it.
-    thresholds = np.where(upto >= upto[-1], 2.0, upto * holding)
-    thresholds[:, space.room.min(axis=0) == 0.0] = -1.0
-    return np.ascontiguousarray(thresholds.T).ravel(), holding
+    thresholds, holding = np.empty(2 * leaving.size), np.empty(space.size)
+    _kernels.move_thresholds(
+        leaving, system.arrival_rates, space.counts, space.dimensions, thresholds, holding
+    )
+    return thresholds, holding
 
 
 @dataclass
