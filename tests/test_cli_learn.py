@@ -6,6 +6,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,9 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 import corewise as cw
+from corewise.cli.changes import print_changes
 from corewise.cli.course import Course
 from corewise.cli.main import app
 from corewise.learning.plant import SimulatedPlant
+from corewise.learning.saved import saved_note
 from tests.test_cli import GOOD, HARD, ONE, TWO, as_json, succeed, write
 from tests.test_cli_data import on_a_terminal, one_line
 from tests.test_start_up import _imported
@@ -197,6 +201,222 @@ def test_curves_that_change_do_so_and_the_truth_is_what_they_are_in_the_end() ->
     assert early["truth"]["two"] == {"p": 0.8}
 
 
+# --- changes that are found -----------------------------------------------------------------------
+
+JUMP = """\
+cores = 10
+
+[[class]]
+name = "one"
+arrival_rate = 1.4
+size_rate = 1.5
+speedup = { family = "amdahl", p = 0.6 }
+
+[[class]]
+name = "two"
+arrival_rate = 0.6
+size_rate = 1.5
+speedup = { family = "amdahl", p = 0.85 }
+
+[[change]]
+time = 1500.0
+class = "two"
+speedup = { family = "amdahl", p = 0.4 }
+"""
+"""A jump of many standard errors after about 3000 departures."""
+
+WATCH = ("--algorithm", "adaptive", "--departures", "100")
+ADAPTIVE = ("learn", "system.toml", *WATCH, "--between-alarms", "1e5", "--no-gap", "--seed")
+"""The seed and --steps follow; a false alarm in 60 windows has a probability of 0.06."""
+
+
+def adapted(seed: int, steps: int = 60) -> list[cw.Epoch]:
+    system = cw.load_system(write(JUMP))
+    algorithm = cw.adaptive(system, departures=100, steps=steps, between_alarms=1e5)
+    return list(cw.learn(cw.DriftingPlant(system, rng=seed), algorithm, diagnose=False))
+
+
+@cache
+def named_later() -> tuple[int, cw.Epoch, cw.Epoch]:
+    """Return a seed, the epoch that finds a change of speed, and the later one that names it."""
+    for seed in range(1, 9):
+        kinds = {alarm.kind: epoch for epoch in adapted(seed) for alarm in epoch.alarms}
+        if set(kinds) == {"speed", "curve"} and kinds["curve"].k > kinds["speed"].k + 1:
+            return seed, kinds["speed"], kinds["curve"]
+    raise AssertionError("every change is named at once")
+
+
+def test_a_change_is_told_once_as_it_is_known_in_the_end() -> None:
+    write(JUMP)
+    seed, found, named = named_later()
+    result = as_json(*ADAPTIVE, str(seed), "--steps", "60")
+    assert result["epochs"] == plain(adapted(seed))
+    assert [row["k"] for row in result["epochs"] if row["alarms"]] == [found.k, named.k]
+    (change,) = result["changes"]
+    (last,) = named.alarms
+    assert change == {**last.as_mapping(), "raised": found.departures, "named": named.departures}
+    assert (change["name"], change["kind"]) == ("two", "curve")
+    assert change["before"]["p"] == pytest.approx(0.85, abs=0.05)
+    assert change["after"]["p"] == pytest.approx(0.4, abs=0.3)
+    assert change["time_interval"][0] <= change["time"] <= change["time_interval"][1]
+    assert change["time"] == pytest.approx(1500.0, abs=150.0)
+    assert change["between"] > 1e5
+    assert [result[key] for key in ("algorithm", "power", "between_alarms")] == ["adaptive", 0.0, 1e5]
+    assert without_seconds(as_json(*ADAPTIVE, str(seed), "--steps", "60")) == without_seconds(result)
+
+
+def test_a_change_that_is_not_named_yet_is_told_as_one_of_speed() -> None:
+    write(JUMP)
+    seed, found, _ = named_later()
+    run = (*ADAPTIVE, str(seed), "--steps", str(found.k + 1))
+    (change,) = as_json(*run)["changes"]
+    (alarm,) = found.alarms
+    assert change == {**alarm.as_mapping(), "named": None}
+    assert change["kind"] == "speed"
+    assert re.search(r"\n +two +speed: curve or size +", succeed(*run))
+
+
+def test_the_table_of_changes_has_the_essentials() -> None:
+    write(JUMP)
+    seed, *_ = named_later()
+    run = (*ADAPTIVE, str(seed), "--steps", "60")
+    (change,) = as_json(*run)["changes"]
+    text = succeed(*run)
+    flat = " ".join(text.split())
+    assert "1 change was found (by chance one is found every 100,000 departures)." in flat
+    low, high = change["interval"]
+    first = rf"two +curve +{change['departures']:,.0f} +{change['time']:,.0f} +{change['raised']:,}"
+    step = rf"p {change['before']['p']:.4g} → {change['after']['p']:.4g}"
+    second = rf"{step} +{low:,.0f}–{high:,.0f} +\(1,500\) +{re.escape(format(change['between'], '.1e'))}"
+    assert re.search(rf"\n +{first}\n +{second}\n", text)
+    assert re.search(r"true changes +two at time 1,500\n", text)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_that_nothing_was_found_is_told_by_those_who_look() -> None:
+    run = ("learn", "paper:1", *WATCH, "--steps", "5", "--seed", "7", "--no-gap")
+    assert as_json(*run)["changes"] == []
+    default = signature(cw.adaptive).parameters["between_alarms"].default
+    assert as_json(*run)["between_alarms"] == default
+    told = f"No change was found (by chance one is found every {default:,.8g} departures)."
+    assert told in " ".join(succeed(*run).split())
+    result = as_json(*RUN)
+    assert (result["changes"], result["between_alarms"]) == ([], None)
+    assert "change" not in succeed(*RUN)
+
+
+def test_a_run_that_was_stopped_while_a_change_had_no_name_goes_on_as_if_it_had_not_been() -> None:
+    write(JUMP)
+    seed, found, named = named_later()
+    begin = (*ADAPTIVE, str(seed), "--steps")
+    whole = as_json(*begin, "60")
+    for stop in range(found.k - 1, named.k + 1):
+        first = as_json(*begin, str(stop), *SAVED)
+        assert first["epochs"] == whole["epochs"][:stop]
+        rest = as_json("learn", "system.toml", "--resume", "run.npz", "--steps", "60", "--no-gap")
+        assert without_seconds(rest) == without_seconds(whole)
+
+
+def test_a_resumed_run_keeps_to_its_false_alarms() -> None:
+    write(JUMP)
+    whole = as_json(*ADAPTIVE, "1", "--steps", "3", *SAVED)
+    resumed = ("learn", "system.toml", "--resume", "run.npz", "--no-gap")
+    assert as_json(*resumed, "--between-alarms", "100000.0")["epochs"] == whole["epochs"]
+    error = one_line(*resumed, "--between-alarms", "2e5")
+    assert "run.npz: is a run with --between-alarms 100000.0, got 200000.0" in error
+    assert "is a run with --algorithm adaptive, got 1b" in one_line(*resumed, "--algorithm", "1b")
+    succeed(*RUN, "--save", "other.npz")
+    error = one_line("learn", "paper:1", "--resume", "other.npz", "--between-alarms", "1e7")
+    assert "--between-alarms is for --algorithm adaptive" in error
+    # What the library chooses is written down as well: the choice may be another one some day.
+    default = signature(cw.adaptive).parameters["between_alarms"].default
+    succeed("learn", "paper:1", *WATCH, "--steps", "2", "--no-gap", "--save", "default.npz")
+    assert saved_note("default.npz")["between_alarms"] == str(default)
+    again = ("learn", "paper:1", "--resume", "default.npz", "--no-gap", "--between-alarms")
+    assert len(as_json(*again, f"{default:.0e}")["epochs"]) == 2
+    assert f"--between-alarms {default}, got 50000.0" in one_line(*again, "5e4")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--algorithm", "1b", "--between-alarms", "1e6"], "is for --algorithm adaptive: 1b .*got '1e6'"),
+        (["--algorithm", "1a", "--between-alarms", "1e6"], "is for --algorithm adaptive: 1a .*got '1e6'"),
+        ([*WATCH, "--between-alarms", "often"], "--between-alarms must be a finite number, got 'often'"),
+        ([*WATCH, "--between-alarms", "inf"], "--between-alarms must be a finite number, got 'inf'"),
+        ([*WATCH, "--between-alarms", "nan"], "--between-alarms must be a finite number, got 'nan'"),
+        ([*WATCH, "--between-alarms", "0"], "between_alarms must be positive, got 0"),
+        ([*WATCH, "--between-alarms", "-1e6"], "between_alarms must be positive, got -1"),
+        ([*WATCH, "--between-alarms", "9999"], "at least 100 windows of 100 departures, got 9999"),
+        ([*WATCH, "--power", "-1"], "power must not be negative: .*got -1"),
+        ([*WATCH, "--algorithm", "adaptative"], "--algorithm must be 1a, 1b or adaptive, got 'adaptative'"),
+    ],
+)
+def test_false_alarms_that_cannot_be_are_refused(
+    options: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SimulatedPlant, "run", fails_from(1, AssertionError, SimulatedPlant.run))
+    assert re.search(message, one_line(*RUN, *options))
+    assert list(Path().iterdir()) == []
+
+
+def found_change(**changed: Any) -> dict[str, Any]:
+    """Return a change as `changes_found` has it."""
+    place = {"departures": 4000.0, "interval": [3000.0, 5000.0], "time": 40.0, "time_interval": [30.0, 50.0]}
+    sides = {"before": {"p": 0.25}, "after": {"p": 0.75}, "statistic": 20.0, "threshold": 15.0}
+    about = {"name": "one", "kind": "curve", "raised": 6000, "named": 7000, "between": 2.5e8}
+    return {**about, **place, **sides, **changed}
+
+
+def test_of_many_changes_the_last_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    print_changes([found_change(raised=1000 + i) for i in range(300)], 1e6)
+    text = capsys.readouterr().out
+    shown = [int(raised.replace(",", "")) for raised in re.findall(r"4,000 +40 +([\d,]+)\n", text)]
+    assert shown == list(range(1290, 1300))
+    flat = " ".join(text.split())
+    assert "300 changes were found; these are the last 10 (by chance one is found every 1,000,000" in flat
+    print_changes([found_change(raised=1000 + i) for i in range(10)], 1e6)
+    assert "10 changes were found (by" in " ".join(capsys.readouterr().out.split())
+
+
+def test_changes_of_rates_and_of_several_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = {"before": {"arrival_rate": 1.25}, "after": {"arrival_rate": 2.5}}
+    print_changes([found_change(kind="arrival rate", **sides)], 1e6)
+    text = capsys.readouterr().out
+    assert re.search(
+        r"\n +one +arrival rate +4,000 +40 +6,000\n +1\.25 → 2\.5 +3,000–5,000 +2\.5e\+08\n", text
+    )
+    assert "true" not in text
+    sides = {"before": {"sigma": 0.1, "kappa": 0.01}, "after": {"sigma": 0.2, "kappa": 0.02}}
+    print_changes([found_change(**sides)], 1e6)
+    assert re.search(r" sigma 0\.1 → 0\.2 .*\n +kappa 0\.01 → 0\.02\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "told"),
+    [
+        ("curve", [41.0], "(41)"),
+        ("curve", [9.0], None),  # the interval is from 30 to 50
+        ("curve", [11.0], "(11)"),
+        ("speed", [71.0], None),
+        ("speed", [69.0], "(69)"),
+        ("size rate", [29.0, 43.0, 44.0], "(43)"),
+        ("arrival rate", [41.0], None),  # curves change, and nothing else
+    ],
+)
+def test_the_true_time_is_told_if_it_is_near(
+    kind: str, times: list[float], told: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system = cw.packaged("paper:1")
+    other = [cw.Change(40.0, "two", cw.Amdahl(0.5))]
+    own = [cw.Change(time, "one", cw.Amdahl(0.5)) for time in times]
+    truth = cw.System(system.cores, system.classes, sorted([*other, *own], key=lambda change: change.time))
+    print_changes([found_change(kind=kind)], 1e6, truth)
+    text = capsys.readouterr().out
+    assert re.findall(r"\(\d+\)", text) == ([] if told is None else [told])
+    assert "(true)" in text
+
+
 # --- a log ---------------------------------------------------------------------------------------
 
 
@@ -270,8 +490,10 @@ def test_a_log_too_short_for_a_window_is_refused() -> None:
         ["paper:2", "--algorithm", "1b", "--seed", "7", "--policy", "whittle"],
         ["system.toml", "--algorithm", "1a", "--seed", "7"],
         ["paper:1", "--algorithm", "1a", "--power", "0", "--events", "log.csv"],
+        ["system.toml", "--algorithm", "adaptive", "--seed", "7"],
+        ["paper:1", "--algorithm", "adaptive", "--between-alarms", "5e3", "--events", "log.csv"],
     ],
-    ids=["1b", "1a fixed", "whittle", "drift", "log"],
+    ids=["1b", "1a fixed", "whittle", "drift", "log", "adaptive", "adaptive log"],
 )
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(options: list[str]) -> None:
     logged()
@@ -505,7 +727,7 @@ def saved_with(**changes: Any) -> None:
         ({"memory": None}, "not a usable run"),
         ({"plant": {}}, "not a usable run"),
         ({"note": 5}, "not a usable run"),
-        ({"note": {"algorithm": "1c"}}, "not a usable run: --algorithm must be 1a or 1b, got '1c'"),
+        ({"note": {"algorithm": "1c"}}, "not a usable run: --algorithm must be 1a, 1b or adaptive, got '1c'"),
         ({"note": {"algorithm": "1b", "departures": [], "steps": "6"}}, "not a usable run: --departures"),
     ],
 )
@@ -562,9 +784,8 @@ def test_a_saved_run_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--algorithm", "1c"], "--algorithm must be 1a or 1b, got '1c'"),
-        (["--algorithm", "adaptive"], "--algorithm must be 1a or 1b, got 'adaptive'"),
-        (["--algorithm", ""], "--algorithm must be 1a or 1b, got ''"),
+        (["--algorithm", "1c"], "--algorithm must be 1a, 1b or adaptive, got '1c'"),
+        (["--algorithm", ""], "--algorithm must be 1a, 1b or adaptive, got ''"),
         (["--departures", "0"], "--departures must be at least 1, got '0'"),
         (["--departures", "-5"], "--departures must be at least 1, got '-5'"),
         (["--departures", "abc"], "--departures must be a whole number, got 'abc'"),
@@ -610,14 +831,17 @@ def test_a_bad_question_is_refused_before_anything_is_run(
 @pytest.mark.parametrize(
     ("left_out", "message"),
     [
-        (["--algorithm"], "--algorithm (1a or 1b) is needed"),
+        (["--algorithm"], "--algorithm (1a, 1b or adaptive) is needed"),
         (["--departures"], "--departures (how many in the first window) is needed"),
         (["--steps"], "--steps (how many windows) is needed"),
-        (["--algorithm", "--steps"], "--algorithm (1a or 1b) and --steps (how many windows) are needed"),
+        (
+            ["--algorithm", "--steps"],
+            "--algorithm (1a, 1b or adaptive) and --steps (how many windows) are needed",
+        ),
         (
             ["--algorithm", "--departures", "--steps"],
-            "--algorithm (1a or 1b), --departures (how many in the first window) and --steps (how many "
-            "windows) are needed",
+            "--algorithm (1a, 1b or adaptive), --departures (how many in the first window) and --steps (how "
+            "many windows) are needed",
         ),
     ],
 )
@@ -631,7 +855,7 @@ def test_what_is_needed_is_asked_for_at_once(left_out: list[str], message: str) 
 
 def test_for_a_log_the_number_of_windows_is_not_needed() -> None:
     error = one_line("learn", "paper:1", "--events", "log.csv")
-    assert error.startswith("error: --algorithm (1a or 1b) and --departures (")
+    assert error.startswith("error: --algorithm (1a, 1b or adaptive) and --departures (")
     assert "--steps" not in error
 
 
@@ -880,8 +1104,12 @@ def test_a_resumed_run_is_drawn_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_help_imports_nothing_slow() -> None:
     assert _imported("['learn', '--help']") == []
     flat = " ".join(succeed("learn", "--help").split())
-    for option in ("--algorithm 1a|1b", "--departures N", "--steps K"):
+    for option in ("--algorithm 1a|1b|adaptive", "--departures N", "--steps K"):
         assert re.search(rf"{re.escape(option)} (?:(?! --).)*Needed unless --resume\.", flat)
+    default = signature(cw.adaptive).parameters["between_alarms"].default
+    told = re.search(r"--between-alarms G .*?Default: (\S+)\. ", flat)
+    assert told
+    assert float(told[1]) == default
     assert "learn" in succeed("--help")
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,16 +20,18 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.experiments import examples
+from corewise.experiments import examples, paper, tracking
 from corewise.experiments import reproduce as module
 from corewise.experiments.example_story import tell_example
 from corewise.experiments.examples import ALGORITHM_2, run_example
-from corewise.experiments.paper import DRIFT, EXAMPLES, Example
+from corewise.experiments.paper import DRIFT, EXAMPLES, Drift, Example, Switch, tracking_algorithms
 from corewise.experiments.report import Section, html_report, html_section
 from corewise.experiments.reproduce import EXPERIMENTS, reproduce
 from corewise.experiments.results import Heading, Picture, Result, Setting, Table
-from corewise.experiments.tracking import positions, spread
+from corewise.experiments.tracking import positions, run_table_2, spread
+from corewise.model.plain import to_json
 from corewise.studies.learning import learning_study, tracking_errors
+from corewise.studies.tracking import oracle, windows_until
 
 SMALL = Example(9, "1b", 4, 1.0, 1.5, 0.5, 0.3, 0.8, first=40, power=0.0, steps=3)
 """An example that takes no time."""
@@ -114,6 +117,94 @@ def test_positions_and_tracking_errors_by_hand(drifting: cw.System) -> None:
         assert tracking_errors(study, drifting)[run, 1] == pytest.approx(
             np.mean((in_force - truth) ** 2), rel=5e-3
         )
+
+
+@dataclass(frozen=True)
+class Brief(Drift):
+    """As in Table 2, but soon over, and with changes that nobody could miss."""
+
+    @property
+    def system(self) -> cw.System:
+        classes = [cw.JobClass(name, 1.0, 1.5, cw.Amdahl(p)) for name, p in (("one", 0.1), ("two", 0.9))]
+        return cw.System(
+            10, classes, [cw.Change(2e3, "one", cw.Amdahl(0.9)), cw.Change(4e3, "two", cw.Amdahl(0.2))]
+        )
+
+
+BRIEF = Brief((Switch(2e3, 0.9, 0.9, 14, 0.5), Switch(4e3, 0.9, 0.2, 21, 0.5)), 100, 0.75, 6e3)
+
+
+@pytest.fixture(scope="module")
+def brief_table() -> Iterator[Result]:
+    """Table 2 at a small scale."""
+    with pytest.MonkeyPatch.context() as patch:
+        for where in (paper, tracking):
+            patch.setattr(where, "DRIFT", BRIEF)
+        patch.setattr(tracking, "_RUNS", {"1a": 2, "1b": 1, "adaptive": 1, "oracle": 1})
+        patch.setattr(tracking, "_AROUND", (200.0, 1500.0))
+        yield run_table_2(Setting((5, 5)))
+
+
+def test_all_algorithms_run_to_the_same_end() -> None:
+    """6e6 departures are in 498 windows of the paper, or in 30 000 checks of 200."""
+    algorithms = tracking_algorithms()
+    assert {name: found.steps for name, found in algorithms.items()} == {
+        "1a": 498,
+        "1b": 498,
+        "adaptive": 30_000,
+        "oracle": 30_000,
+    }
+    assert {found.schedule.window(16) for name, found in algorithms.items() if name[0] == "1"} == {1600}
+
+
+def test_numbers_of_table_2_are_those_of_its_runs(brief_table: Result) -> None:
+    """The first run of the oracle and of 1a again, from the streams that they are said to have."""
+    numbers, system = brief_table.numbers, BRIEF.system
+    assert numbers["runs"] == {"1a": 2, "1b": 1, "adaptive": 1, "oracle": 1}
+    rows = {block.name: block for block in brief_table.story if isinstance(block, Table)}
+    checks = list(csv.DictReader(rows["checks"].as_csv().splitlines()))
+    assert [int(row["k"]) for row in checks[:3]] == [10, 20, 30]
+    assert {row["algorithm"] for row in checks} == {"adaptive", "oracle"}
+    (stream,) = np.random.default_rng([5, 5, 3]).spawn(1)
+    epochs = list(cw.learn(cw.DriftingPlant(system, rng=stream), oracle(system, departures=100, steps=120)))
+    told = [row for row in checks if row["algorithm"] == "oracle"]
+    for row, epoch in zip(told, epochs[9::10], strict=True):
+        assert float(row["p:two"]) == epoch.estimates["two"].value
+    algorithm = cw.algorithm_1a(system, departures=100, steps=windows_until(cw.Growing(100), 12e3))
+    study = learning_study(system, algorithm, n=2, rng=np.random.default_rng([5, 5, 0]), worth=6e3)
+    errors = tracking_errors(study, system).mean(axis=0)
+    assert list(numbers["mean_squared_error"]["1a"].values()) == errors.tolist()
+    assert numbers["mean_jobs"]["1a"] == study.worths.mean()
+
+
+def test_table_2_says_what_the_algorithms_are_worth(brief_table: Result) -> None:
+    """The oracle's errors are the least; changes that nobody could miss are found soon."""
+    numbers = brief_table.numbers
+    errors = {name: np.array(list(row.values())) for name, row in numbers["mean_squared_error"].items()}
+    assert np.all(errors["oracle"] < errors["1a"])
+    assert np.all(errors["adaptive"] < errors["1b"])
+    system = BRIEF.system
+    parts = [cw.evaluate(system.regime(at), cw.Equi()).mean_jobs for at in (0.0, 2e3, 4e3)]
+    assert numbers["mean_jobs"]["EQUI"] == pytest.approx(np.mean(parts), rel=1e-9)
+    assert min(numbers["mean_jobs"].values()) == numbers["mean_jobs"]["optimum"]
+    assert all(0.0 < delay < 1500.0 for row in numbers["delays"] for delay in row)
+    assert {alarm["name"] for run in numbers["alarms"] for alarm in run} == {"one", "two"}
+    assert [block.name for block in brief_table.story if isinstance(block, Picture)] == [
+        "tracking",
+        "changes",
+    ]
+    rows = {block.name: block for block in brief_table.story if isinstance(block, Table)}
+    assert set(rows) == {"switches", "followed", "alarms", "epochs", "checks"}
+    assert [row[0] for row in rows["followed"].rows] == [
+        "Algorithm 1a",
+        "Algorithm 1b",
+        "adaptive",
+        "oracle",
+        "EQUI",
+        "optimum",
+    ]
+    assert all(len(row) == len(block.columns) for block in rows.values() for row in block.rows)
+    assert json.loads(to_json(numbers))["delays"] == numbers["delays"]
 
 
 # --- results --------------------------------------------------------------------------------------

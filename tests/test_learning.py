@@ -29,6 +29,7 @@ MIXED = cw.System(
 )
 ALGORITHMS: list[Callable[..., cw.Algorithm]] = [cw.algorithm_1a, cw.algorithm_1b]
 BOTH = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["1a", "1b"])
+ALL = pytest.mark.parametrize("algorithm", [*ALGORITHMS, cw.adaptive], ids=["1a", "1b", "adaptive"])
 
 
 def rows(epochs: Iterator[cw.Epoch]) -> list[str]:
@@ -129,8 +130,9 @@ def test_impossible_powers(power: Any, told: str) -> None:
         cw.Growing(100, power)
     with pytest.raises(cw.InvalidInput, match=told):
         cw.algorithm_1a(EXAMPLE, departures=100, steps=5, power=power)
-    with pytest.raises(cw.InvalidInput, match=told):
-        cw.algorithm_1b(EXAMPLE, departures=100, steps=5, power=power)
+    for algorithm in (cw.algorithm_1b, cw.adaptive):
+        with pytest.raises(cw.InvalidInput, match=told):
+            algorithm(EXAMPLE, departures=100, steps=5, power=power)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,11 @@ def test_everything_is_the_sum_of_all_windows() -> None:
     assert memories[0].kept is None
 
 
-@pytest.mark.parametrize("kind", [cw.Latest, cw.Everything])
+def since_change() -> cw.SinceChange:
+    return cw.SinceChange(cw.ChangeDetector(EXAMPLE, 1e6))
+
+
+@pytest.mark.parametrize("kind", [cw.Latest, cw.Everything, since_change])
 def test_a_memory_can_be_taken_apart_and_put_together(kind: Callable[[], Memory]) -> None:
     memory = kind()
     assert memory.of_parts(memory.parts).parts == ()
@@ -241,7 +247,7 @@ def liar(system: cw.System) -> cw.System:
 WITH_USL = MIXED.with_curves({"one": cw.Usl(0.1, 0.02)})
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     ("system", "policy"),
     [(EXAMPLE, None), (MIXED, None), (MIXED, cw.Whittle()), (WITH_USL, cw.Whittle())],
@@ -260,7 +266,7 @@ def test_the_truth_does_not_leak(
     assert len(set(honest)) == 4
 
 
-@BOTH
+@ALL
 def test_an_algorithm_keeps_no_parameters(algorithm: Callable[..., cw.Algorithm]) -> None:
     known = algorithm(liar(WITH_USL), departures=10, steps=1).system
     assert known.changes == ()
@@ -484,7 +490,7 @@ def test_an_algorithm_in_a_line() -> None:
 # --- the learner ------------------------------------------------------------------------------------
 
 
-@BOTH
+@ALL
 def test_a_learner_fed_by_hand(algorithm: Callable[..., cw.Algorithm]) -> None:
     """It has no plant and no randomness: the same windows give the same requests as the loop."""
     method = algorithm(MIXED, departures=30, steps=4)
@@ -584,7 +590,7 @@ def log_likelihood(p: float, z: float, departures: int, job_time: float) -> floa
 
 
 @pytest.mark.parametrize(("time", "departures", "end"), [(10.0, 3, 0.0), (0.5, 40, 1.0)])
-@BOTH
+@ALL
 def test_an_estimate_at_the_end_of_its_range(
     algorithm: Callable[..., cw.Algorithm], time: float, departures: int, end: float
 ) -> None:
@@ -610,7 +616,7 @@ def test_an_estimate_at_the_end_of_its_range(
     assert learner.standing.estimated["one"].speedup == cw.Amdahl(end)
 
 
-@BOTH
+@ALL
 def test_without_information_the_last_estimate_stays(algorithm: Callable[..., cw.Algorithm]) -> None:
     """No departure, or never more than one core a job: flagged, and the policy's curve stays as well."""
     learner = cw.Learner(algorithm(EXAMPLE, departures=5, steps=9))
@@ -701,7 +707,7 @@ HARD: dict[str, tuple[cw.System, Any]] = {
 
 
 @pytest.mark.statistical
-@BOTH
+@ALL
 @pytest.mark.parametrize("case", HARD)
 def test_the_loop_never_freezes(algorithm: Callable[..., cw.Algorithm], case: str) -> None:
     """Whatever it begins with, and where the truth is at the end of its range.
@@ -720,15 +726,16 @@ def test_the_loop_never_freezes(algorithm: Callable[..., cw.Algorithm], case: st
 
 
 @pytest.mark.statistical
-@BOTH
-def test_a_class_that_hardly_ever_comes(algorithm: Callable[..., cw.Algorithm]) -> None:
+@ALL
+@pytest.mark.parametrize("p", [0.4, 0.0])
+def test_a_class_that_hardly_ever_comes(algorithm: Callable[..., cw.Algorithm], p: float) -> None:
     """α = 0.001: most windows say nothing about it, the loop goes on, and in the end it is known as well.
 
     Within four standard errors: false alarm 6e-5 a class.
     """
     system = cw.System(
         20.0,
-        [cw.JobClass("one", 0.002, 1.0, cw.Amdahl(0.4)), cw.JobClass("two", 1.998, 1.0, cw.Amdahl(0.7))],
+        [cw.JobClass("one", 0.002, 1.0, cw.Amdahl(p)), cw.JobClass("two", 1.998, 1.0, cw.Amdahl(0.7))],
     )
     power = {"power": 2.0} if algorithm is cw.algorithm_1a else {}
     method = algorithm(system, departures=100, steps=40, **power)
@@ -1107,6 +1114,229 @@ def test_plants_and_changes_must_fit() -> None:
     cw.SimulatedPlant(CHANGING.at(100.0))
 
 
+# --- changes ----------------------------------------------------------------------------------------
+
+
+def log_of(system: cw.System, departures: int, seed: int) -> cw.Path:
+    path = cw.simulate(system, cw.Equi(), departures=departures, rng=seed, record=True).path
+    assert path is not None
+    return path
+
+
+def test_while_nothing_changes_the_adaptive_one_estimates_as_1b_does() -> None:
+    """From the same log: windows are kept by width, on a grid, which costs a small part of an error.
+
+    A false alarm has a probability of 0.002.
+    """
+    path = log_of(MIXED, 20_000, 4)
+    how: dict[str, Any] = {"departures": 200, "steps": None, "policy": cw.Equi()}
+    watchful, simple = (
+        [*cw.learn(cw.ReplayPlant(path), algorithm(MIXED, **how))]
+        for algorithm in (cw.adaptive, cw.algorithm_1b)
+    )
+    assert len(watchful) == len(simple) == 100
+    for one, other in zip(watchful, simple, strict=True):
+        assert not one.alarms
+        for name, found in one.estimates.items():
+            assert found.departures == other.estimates[name].departures
+            assert abs(found.value - other.estimates[name].value) < 0.01 * found.stderr
+            assert found.stderr == pytest.approx(other.estimates[name].stderr, rel=0.01)
+
+
+JUMP = cw.System(EXAMPLE.cores, EXAMPLE.classes, [cw.Change(2000.0, "two", cw.Amdahl(0.2))])
+"""From 0.7 after about 4000 departures."""
+
+
+class Counting(cw.DriftingPlant):
+    """A plant that notes how many jobs of each class leave in a window."""
+
+    def __init__(self, system: cw.System, rng: int) -> None:
+        super().__init__(system, rng=rng)
+        self.left: list[list[float]] = []
+
+    def run(self, policy: cw.Policy, departures: int) -> cw.Statistics:
+        seen = super().run(policy, departures)
+        self.left.append([float(table.departures.sum()) for table in seen.classes])
+        return seen
+
+
+def found_in(epochs: list[cw.Epoch]) -> set[tuple[str, float]]:
+    return {(alarm.name, alarm.departures) for epoch in epochs for alarm in epoch.alarms}
+
+
+@pytest.mark.statistical
+def test_a_jump_is_found_and_only_its_class_forgets() -> None:
+    """Estimates end within four standard errors: false alarm 6e-5 a class; a false change in 8000: 0.008.
+
+    Negative control: Algorithm 1b, which forgets nothing, ends far from the truth.
+    """
+    how: dict[str, Any] = {"departures": 100, "steps": 80, "policy": cw.Whittle()}
+    plant = Counting(JUMP, rng=5)
+    found = [*cw.learn(plant, cw.adaptive(JUMP, between_alarms=1e6, **how), diagnose=False)]
+    kept = [*cw.learn(cw.DriftingPlant(JUMP, rng=5), cw.algorithm_1b(JUMP, **how), diagnose=False)]
+    ((name, departures),) = found_in(found)
+    before = [epoch for epoch in found if epoch.time <= 2000.0]
+    at = before[-1].departures
+    assert name == "two"
+    assert abs(departures - at) <= 500
+    assert all(not epoch.alarms for epoch in before)
+    assert found[-1].alarms == ()
+    last = JUMP.regime(math.inf)
+    assert closeness(last, found[-1]) < 4.0
+    assert closeness(last, kept[-1]) > 8.0
+    assert closeness(JUMP.regime(0.0), before[-1]) < 4.0
+    left = np.array(plant.left)
+    assert found[-1].estimates["one"].departures == left[:, 0].sum()
+    assert found[-1].estimates["two"].departures == left[int(departures) // 100 :, 1].sum()
+
+
+class Turning:
+    """A plant that is one system and later another: rates may change as well."""
+
+    truth = None
+
+    def __init__(self, before: cw.System, after: cw.System, departures: int, rng: int) -> None:
+        self.plant, self.after, self.left = cw.SimulatedPlant(before, rng=rng), after, departures
+
+    def run(self, policy: cw.Policy, departures: int) -> cw.Statistics:
+        if self.left == 0:
+            self.plant = cw.SimulatedPlant(self.after, rng=self.plant.rng, start=self.plant.state)
+        self.left -= departures
+        return self.plant.run(policy, departures)
+
+
+def with_rates(system: cw.System, name: str, **rates: Any) -> cw.System:
+    classes = [replace(known, **rates) if known.name == name else known for known in system.classes]
+    return cw.System(system.cores, classes)
+
+
+BUSY = EXAMPLE.at_load(0.4)
+
+
+def turned(after: cw.System, windows: int, **how: Any) -> tuple[cw.Learning, list[cw.Epoch]]:
+    """Return the loop around a plant that turns from `BUSY` into another after 4000 departures."""
+    method = cw.adaptive(BUSY, departures=100, steps=windows, between_alarms=1e6, **how)
+    learning = cw.learn(Turning(BUSY, after, 4000, rng=2), method)
+    return learning, [*learning]
+
+
+@pytest.mark.statistical
+def test_a_change_of_the_arrival_rate_is_taken_into_account() -> None:
+    """4000 arrivals later it is known to five standard errors, false alarm 6e-7; a false change: 0.008.
+
+    Negative control: the old rate is farther away than that.
+    """
+    after = with_rates(BUSY, "one", arrival_rate=8.0)
+    learning, epochs = turned(after, 80)
+    ((alarm,),) = [epoch.alarms for epoch in epochs if epoch.alarms]
+    assert (alarm.name, alarm.kind) == ("one", "arrival rate")
+    assert alarm.departures == pytest.approx(4000, abs=300)
+    assert alarm.before["arrival_rate"] == pytest.approx(5.2, rel=5.0 / math.sqrt(2600))
+    believed = learning.learner.standing.believed
+    error = 5.0 * 8.0 / math.sqrt(4000 * 8.0 / 10.8)
+    assert abs(believed.arrival_rates[0] - 8.0) < error < 8.0 - 5.2
+    assert believed["two"].arrival_rate == BUSY["two"].arrival_rate  # what did not change is known
+    assert believed.size_rates.tolist() == BUSY.size_rates.tolist()
+    assert is_best(epochs[-1].policy, believed)
+    assert not is_best(epochs[-1].policy, believed.at_load(BUSY.load))
+    assert closeness(after, epochs[-1]) < 4.0
+    assert sum(found.departures for found in epochs[-1].estimates.values()) == 8000  # no curve has changed
+
+
+@pytest.mark.statistical
+def test_a_change_of_the_size_rate_is_taken_into_account() -> None:
+    """As above; and what was seen before goes on to tell about the curve, in the old unit of work."""
+    after = with_rates(BUSY, "one", size_rate=1.7)
+    learning, epochs = turned(after, 120)
+    assert {(name, round(at, -3)) for name, at in found_in(epochs)} == {("one", 4000.0)}
+    alarms = [alarm for epoch in epochs for alarm in epoch.alarms]
+    assert alarms[-1].kind == "size rate"
+    assert alarms[-1].before["size_rate"] == 1.0
+    believed = learning.learner.standing.believed
+    error = 5.0 * 1.7 / math.sqrt(8000 * 0.65)
+    assert abs(believed["one"].size_rate - 1.7) < error < 0.7
+    assert believed["two"].size_rate == 1.0
+    assert believed.arrival_rates.tolist() == BUSY.arrival_rates.tolist()
+    assert is_best(epochs[-1].policy, believed)
+    assert closeness(after, epochs[-1]) < 4.0
+    assert epochs[-1].estimates["one"].departures == pytest.approx(12_000 * 0.65, abs=500)
+
+
+def test_more_work_than_there_are_cores_does_not_stop_the_loop() -> None:
+    """The policy is then one that could keep up with less."""
+    learning, epochs = turned(BUSY.at_load(1.2), 60)
+    assert [epoch.k for epoch in epochs] == list(range(1, 61))
+    kinds = {(alarm.name, alarm.kind) for epoch in epochs for alarm in epoch.alarms}
+    assert kinds == {("one", "arrival rate"), ("two", "arrival rate")}
+    assert learning.learner.standing.believed.load < 1.0
+    assert learning.learner.standing.estimated.load > 1.0
+
+
+def test_a_policy_is_made_anew_when_an_estimate_has_moved() -> None:
+    """By more than some of its standard error since the last one was made; with no inertia every time.
+
+    In window k an estimate moves by about 1/√k standard errors: the later, the more seldom.
+    """
+    counts = []
+    for inertia in (0.0, 0.1, 0.5):
+        method = cw.adaptive(EXAMPLE, departures=20, steps=300, policy=cw.Whittle(), inertia=inertia)
+        learner, plant = cw.Learner(method), cw.SimulatedPlant(EXAMPLE, rng=4)
+        made_for: dict[str, float] = {}
+        made = []
+        while not learner.done:
+            request = learner.observe(plant.run(learner.policy, 20))
+            assert request is not None
+            moved = [
+                abs(found.value - made_for.get(name, math.inf)) > inertia * found.stderr
+                for name, found in request.estimates.items()
+            ]
+            assert (request.in_force is None) == (any(moved) or inertia == 0.0)
+            if request.in_force is None:
+                made.append(request.k)
+                made_for = {name: curve.p for name, curve in amdahl_in(request.system).items()}
+            else:
+                assert request.in_force is learner.policy
+                assert request.carry_out() is learner.policy
+            learner.adopt(request.carry_out())
+        assert made[0] == 1
+        counts.append([sum(low < k <= low + 100 for k in made) for low in (0, 200)])
+    every, tenth, half = counts
+    assert every == [100, 100]
+    assert half[1] < tenth[1] < 60 < tenth[0] < 100
+    assert half[1] < 10 < half[0] < 60
+
+
+def amdahl_in(system: cw.System) -> dict[str, cw.Amdahl]:
+    curves = {known.name: known.speedup for known in system.classes}
+    return {name: curve for name, curve in curves.items() if isinstance(curve, cw.Amdahl)}
+
+
+def test_a_change_is_found_in_a_log() -> None:
+    path = log_of(JUMP, 8000, 6)
+    method = cw.adaptive(EXAMPLE, departures=100, steps=None, policy=cw.Whittle())
+    epochs = [*cw.learn(cw.ReplayPlant(path), method)]
+    assert len(epochs) == 80
+    assert {(name, round(at, -3)) for name, at in found_in(epochs)} == {("two", 4000.0)}
+    assert closeness(JUMP.regime(math.inf), epochs[-1]) < 4.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"between_alarms": 0.0}, "between_alarms must be positive, got 0"),
+        ({"between_alarms": math.nan}, "between_alarms must be finite, got nan"),
+        ({"between_alarms": "x"}, "between_alarms must be a number, got 'x'"),
+        ({"between_alarms": 9_999}, "at least 100 windows of 100 departures, got 9999"),
+        ({"inertia": -0.1}, "inertia must .*got -0.1"),
+        ({"inertia": math.nan}, "inertia must .*got nan"),
+    ],
+)
+def test_bad_ways_to_adapt(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(cw.InvalidInput, match=told):
+        cw.adaptive(EXAMPLE, **{"departures": 100, "steps": 5, **arguments})
+    cw.adaptive(EXAMPLE, departures=100, steps=5, between_alarms=10_000, inertia=0.0)
+
+
 # --- bad input --------------------------------------------------------------------------------------
 
 
@@ -1146,7 +1376,7 @@ def test_bad_policies_of_plants() -> None:
         cw.ReplayPlant("x")  # type: ignore[arg-type]
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize(
     ("arguments", "error", "told"),
     [

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 import corewise as cw
 from corewise.learning.algorithms import algorithm_1b
+from corewise.learning.epochs import changes_found
 from corewise.learning.learner import learn
 from corewise.learning.plant import SimulatedPlant
 from corewise.plots.curves import speedup_figure
 from corewise.plots.epochs import learn_figure
-from corewise.plots.learning import error_figure, gap_figure, tracking_figure, trajectory_figure
+from corewise.plots.learning import error_figure, gap_figure, trajectory_figure
 from corewise.plots.policy import policy_heatmap, policy_heatmaps
 from corewise.plots.style import class_colour, save_figure
+from corewise.plots.tracking import changes_figure, tracking_figure
 from corewise.studies.learning import LearningStudy
 
 if TYPE_CHECKING:
@@ -360,6 +362,69 @@ def test_what_cannot_be_tracked_is_refused() -> None:
         tracking_figure({"1a": study(runs=4), "1b": study(runs=3)}, cw.packaged("paper:1"), run=3)
     with pytest.raises(cw.InvalidInput, match="expected a System"):
         tracking_figure({"1a": study()}, "paper:drift")  # type: ignore[arg-type]
+
+
+def raised_for(name: str, raised: int) -> cw.Alarm:
+    at, sides = (float(raised), float(raised)), {"p": 0.5}
+    return cw.Alarm(name, "curve", raised, at[0], at, at[0], at, sides, sides, 20.0, 15.0, 1e8)
+
+
+def test_every_change_has_a_panel_with_all_studies() -> None:
+    """Estimates of the class that changed, by the time since; alarms for that class when they were raised."""
+    epochs = 300
+    found = ((), (raised_for("one", 6_100), raised_for("two", 12_100), raised_for("two", 29_000)))
+    plain = drifting(epochs=epochs)
+    studies = {"1a": plain, "adaptive": replace(drifting(epochs=epochs), alarms=found)}
+    system = cw.packaged("paper:drift")
+    figure = changes_figure(studies, system, span=(3e4, 9e4), run=1)
+    titles = ["one: 0.6 → 0.5 at $t$ = 600000", "two: 0.85 → 0.75 at $t$ = 1.2e+06"]
+    titles += ["one: 0.5 → 0.55 at $t$ = 1.8e+06", "two: 0.75 → 0.9 at $t$ = 2.4e+06"]
+    assert [axes.get_title() for axes in figure.axes] == [f"class {title}" for title in titles]
+    for axes, change, alarms in zip(figure.axes, system.changes, (1, 1, 0, 0), strict=True):
+        i = system.index(change.name)
+        assert axes.get_xlim() == (-3e4, 9e4)
+        lines = [one for one in axes.lines if one.get_marker() in {"None", ""}]
+        assert len(lines) == 3
+        low, high = axes.get_ylim()
+        for made, one in zip(studies.values(), lines, strict=False):
+            x, y = (np.asarray(part, dtype=float) for part in one.get_data())
+            # From the estimate in force at the left edge to the first beyond the right one.
+            assert x[0] <= -3e4 <= x[1]
+            assert x[-2] < 9e4 <= x[-1]
+            first = int(np.flatnonzero(made.times[1] - change.time == x[0])[0])
+            np.testing.assert_array_equal(y, made.estimates[1, i, first : first + y.size])
+            assert low < y.min()
+            assert y.max() < high
+            assert one.get_drawstyle() == "steps-post"
+        assert len({one.get_color() for one in lines[:2]}) == 2
+        x, y = (np.asarray(part, dtype=float) for part in lines[2].get_data())
+        curves = [system.at(change.time + since)[change.name].speedup for since in (-1.0, 1.0)]
+        for since, curve in zip((-1.0, 1.0), curves, strict=True):
+            assert y[np.searchsorted(x, since, side="right") - 1] == curve.parameters["p"]
+        marks = [one for one in axes.lines if one not in lines]
+        assert len(marks) == alarms
+        if alarms:
+            # Departure 100 k is at the end of window k, and windows are as long as each other.
+            raised = next(row.raised for row in found[1] if row.name == change.name)
+            moment = np.interp(raised, plain.departures, plain.times[1])
+            assert np.asarray(marks[0].get_xdata(), dtype=float)[0] == pytest.approx(moment - change.time)
+            assert marks[0].get_color() == lines[1].get_color()
+    assert legend(figure) == ["1a", "adaptive", TRUTH, "alarm raised"]
+    assert "alarm raised" not in legend(changes_figure({"1a": plain}, system, span=(1.0, 1.0)))
+
+
+def test_changes_that_cannot_be_shown_are_refused() -> None:
+    span = (1.0, 1.0)
+    with pytest.raises(cw.InvalidInput, match="from 1 to 12 changes, the system has 0"):
+        changes_figure({"1a": study()}, cw.packaged("paper:1"), span=span)
+    system = cw.packaged("paper:drift")
+    many = cw.System(10, system.classes, [cw.Change(1.0, "one", cw.Amdahl(0.5))] * 13)
+    with pytest.raises(cw.InvalidInput, match="from 1 to 12 changes, the system has 13"):
+        changes_figure({"1a": study()}, many, span=span)
+    with pytest.raises(cw.InvalidInput, match="span must be positive"):
+        changes_figure({"1a": study()}, system, span=(1.0, 0.0))
+    with pytest.raises(cw.InvalidInput, match="studies are of classes a, b; the system has one, two"):
+        changes_figure({"1a": study(names=("a", "b"))}, system, span=span)
 
 
 # --- all studies ------------------------------------------------------------------------------
@@ -760,6 +825,149 @@ def test_the_gap_of_a_run_is_shown_beside_those_of_other_policies() -> None:
         learn_figure(unjudged, system, baseline={"EQUI": 0.0036})
 
 
+def alarm(name: str, kind: str, at: float, raised: int, statistic: float = 20.0) -> dict[str, Any]:
+    """Return an alarm as plain values."""
+    return {
+        "name": name,
+        "kind": kind,
+        "raised": raised,
+        "departures": at,
+        "interval": [at - 30.0, at + 20.0],
+        "time": 0.1 * at,
+        "time_interval": [0.1 * at - 3.0, 0.1 * at + 2.0],
+        "before": {"p": 0.3},
+        "after": {"p": 0.1 + 0.001 * raised},
+        "statistic": statistic,
+        "threshold": 15.0,
+        "between": 1e8,
+    }
+
+
+def alarming(*alarms: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return epochs of 100 departures with these alarms in them."""
+    last = 1 + max((one["raised"] for one in alarms), default=0) // 100
+    rows = [row(k, 100 * k, two(0.3, 0.7)) for k in range(1, last + 1)]
+    return [{**at, "alarms": [one for one in alarms if one["raised"] == at["departures"]]} for at in rows]
+
+
+def test_a_change_that_is_named_later_is_one_change() -> None:
+    speed, named = alarm("one", "speed", 300.0, 500), alarm("one", "curve", 300.0, 700)
+    renamed, other = alarm("one", "size rate", 300.0, 900), alarm("two", "speed", 300.0, 600)
+    came = alarm("one", "arrival rate", 300.0, 800, statistic=16.0)
+    again = alarm("one", "speed", 300.0, 1200, statistic=25.0)  # another one, in the same place
+    assert changes_found(alarming()) == []
+    assert changes_found([row(1, 100, two(0.3, 0.7))]) == []  # of before there were alarms
+    assert changes_found(alarming(speed)) == [{**speed, "named": None}]
+    assert changes_found(alarming(named)) == [{**named, "named": 700}]
+    assert changes_found(alarming(speed, other, named, came)) == [
+        {**named, "raised": 500, "named": 700},
+        {**other, "named": None},
+        {**came, "named": 800},
+    ]
+    assert changes_found(alarming(speed, named, came, renamed, again)) == [
+        {**renamed, "raised": 500, "named": 900},
+        {**came, "named": 800},
+        {**again, "named": None},
+    ]
+
+
+def test_changes_that_were_found_are_marked() -> None:
+    system = cw.packaged("paper:1")
+    found = [alarm("two", "speed", 250.0, 500), alarm("two", "curve", 250.0, 700)]
+    rows = alarming(*found, alarm("one", "arrival rate", 9000.0, 20_000))
+    assert rows[-1]["departures"] > 100 * rows[0]["departures"]
+    figure = learn_figure(rows, system)
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "linear"  # although two decades are spanned: changes come at any time
+    across = axes.get_xaxis_transform()
+    marked = [part for part in axes.lines if part.get_transform() == across]
+    looks = [(part.get_color(), part.get_marker(), part.is_dashed()) for part in marked]
+    assert looks == [
+        (class_colour(0), "None", True),
+        (class_colour(0), "v", False),
+        (class_colour(1), "None", False),
+        (class_colour(1), "v", False),
+    ]
+    places = [np.unique(np.asarray(part.get_xdata(), dtype=float)).tolist() for part in marked]
+    assert places == [[9000.0], [20_000.0], [250.0], [500.0]]
+    spans = [(patch.get_x(), patch.get_width()) for patch in axes.patches]  # type: ignore[attr-defined]
+    assert spans == [(8970.0, 50.0), (220.0, 50.0)]
+    assert legend(figure)[-3:] == [
+        "change, with 95 % interval",
+        "when it was found",
+        "change of the arrival rate",
+    ]
+    plain = learn_figure([{**at, "alarms": []} for at in rows], system)
+    assert plain.axes[0].get_ylim() == axes.get_ylim()
+    assert plain.axes[0].get_xscale() == "log"
+    assert not any("change" in text for text in legend(plain))
+    assert legend(learn_figure(alarming(*found), system))[-1] == "when it was found"
+
+
+def test_changes_are_marked_where_their_class_is() -> None:
+    jobs = [
+        cw.JobClass("batch", 3.0, 1.0, cw.Usl(0.05, 0.002)),
+        cw.JobClass("web", 6.0, 2.0, cw.Tabulated([(1, 1), (4, 3.2)])),
+        cw.JobClass("legacy", 2.0, 1.0, cw.Amdahl(0.4)),
+    ]
+    estimates = {"batch": {"sigma": (0.1, 0.0, 0.2), "kappa": (0.1, 0.0, 0.2)}, "web": {}}
+    epochs = [row(k, 100 * k, {**estimates, "legacy": {"p": (0.5, 0.4, 0.6)}}) for k in (1, 2, 3)]
+    found = [alarm(name, "speed", 150.0, 200) for name in ("batch", "web", "legacy")]
+    figure = learn_figure([epochs[0], {**epochs[1], "alarms": found}, epochs[2]], cw.System(16, jobs))
+    for axes, i in zip(figure.axes, (0, 0, 2), strict=True):
+        marks = [part for part in axes.lines if part.get_marker() == "v"]
+        assert [part.get_color() for part in marks] == [class_colour(i)]
+    assert legend(figure).count("when it was found") == 1
+
+
+def test_very_many_changes_are_a_fringe() -> None:
+    system = cw.packaged("paper:1")
+    found = [alarm(("one", "two")[k % 2], "speed", 100.0 * k - 50.0, 100 * k) for k in range(1, 301)]
+    few, many = (learn_figure(alarming(*part), system) for part in (found[:30], found))
+    assert len(few.axes[0].patches) == 30
+    (axes,) = many.axes
+    assert len(axes.patches) == 0
+    assert not any(part.get_marker() == "v" for part in axes.lines)
+    fringes = [part for part in axes.collections if type(part).__name__ == "LineCollection"]
+    for i, fringe in enumerate(fringes):
+        ends = np.array(fringe.get_segments())  # type: ignore[attr-defined]
+        own = [one["departures"] for one in found if one["name"] == system.names[i]]
+        assert ends[:, 0, 0].tolist() == own
+        assert (ends[:, :, 1].min(), ends[:, :, 1].max()) == (0.93, 1.0)
+    assert len(fringes) == 2
+    assert legend(many)[-1] == "change found"
+
+
+@pytest.mark.parametrize("growth", [1.0, 1.0005], ids=["linear", "log"])
+def test_of_very_many_epochs_those_are_drawn_that_stand_out(growth: float) -> None:
+    system = cw.packaged("paper:1")
+    rng = np.random.default_rng(3)
+    values = rng.normal(0.5, 0.01, (2, 20_000))
+    values[:, 12_345], values[:, 17_001] = 0.9, 0.1
+    at = 1000 + np.cumsum(np.ceil(growth ** np.arange(20_000)).astype(int))
+    gaps = rng.uniform(0.01, 0.02, 20_000)
+    gaps[777] = 0.5
+    rows = [
+        row(k + 1, int(at[k]), two(*values[:, k]), gap=gaps[k] if k % 7 == 0 else None) for k in range(20_000)
+    ]
+    figure = learn_figure(rows, system)
+    parameters, judged = figure.axes
+    assert parameters.get_xscale() == ("linear" if growth == 1.0 else "log")
+    for i in (0, 1):
+        x, y = line(parameters, i)
+        assert 1000 < x.size <= 1600
+        known = dict(zip(at.tolist(), values[i].tolist(), strict=True))
+        assert [known[departures] for departures in x] == y.tolist()
+        assert (x[0], x[-1]) == (at[0], at[-1])
+        assert {at[12_345], at[17_001]} <= set(x.tolist())
+        assert bands(parameters)[i][0].tolist() == x.tolist()
+        place = np.log(x) if growth > 1.0 else x
+        assert np.diff(place).max() < 0.01 * (place[-1] - place[0])
+    x, y = line(judged)
+    assert x.size <= 1600
+    assert y[x == at[777]] == 50.0
+
+
 def test_epochs_that_are_none_are_refused() -> None:
     system = cw.packaged("paper:1")
     rows = [row(1, 100, two(0.3, 0.7))]
@@ -811,6 +1019,13 @@ def _tracking_of(classes: int) -> Figure:
     return tracking_figure(studies, system, title="A title")
 
 
+def _changes_of(classes: int) -> Figure:
+    system, studies = _named(classes)
+    changes = [cw.Change(10.0 * (k + 1), system.names[k % classes], cw.Amdahl(0.5)) for k in range(5)]
+    changing = cw.System(12, system.classes, changes)
+    return changes_figure(studies, changing, span=(20.0, 100.0), title="A title")
+
+
 def _learn_of(classes: int) -> Figure:
     system, _ = _named(classes)
     found: dict[str, dict[str, Any]] = {name: {"p": (0.6, 0.5, 0.7)} for name in system.names}
@@ -829,7 +1044,7 @@ def _curves_of(classes: int) -> Figure:
     return speedup_figure(laws, cores=30, title="A title")
 
 
-ALL = [_trajectory_of, _errors_of, _gaps_of, _tracking_of, _learn_of, _heat_of, _curves_of]
+ALL = [_trajectory_of, _errors_of, _gaps_of, _tracking_of, _changes_of, _learn_of, _heat_of, _curves_of]
 
 
 @pytest.mark.parametrize(

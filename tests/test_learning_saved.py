@@ -100,6 +100,11 @@ LOOPS: dict[str, Make] = {
     "crowded": simulated(cw.algorithm_1b, CROWDED, departures=2000, policy=cw.Whittle()),
     "replay 1a": replayed(False, cw.algorithm_1a),
     "replay 1b per job": replayed(True, cw.algorithm_1b),
+    "adaptive": simulated(cw.adaptive),
+    "adaptive growing": simulated(cw.adaptive, power=0.5, first={"one": cw.Amdahl(0.9)}),
+    "adaptive, no news of a class": simulated(cw.adaptive, RARE, departures=15),
+    "adaptive at the ends": simulated(cw.adaptive, ENDS, departures=12, inertia=0.5),
+    "adaptive replay": replayed(True, cw.adaptive),
     **{
         source.__name__: drawn_by(source)
         for source in (
@@ -179,6 +184,65 @@ def test_windows_that_are_listed_and_no_more(tmp_path: File) -> None:
         done = [exactly(next(learning).as_mapping()) for _ in range(stop)]
         learning.save(tmp_path / "run")
         assert done + rows(cw.learn(*make(8), resume=tmp_path / "run")) == whole
+
+
+# --- changes ----------------------------------------------------------------------------------------
+
+JUMP = cw.System(10.0, EXAMPLE.classes, [cw.Change(500.0, "two", cw.Amdahl(0.1))])
+"""From 0.7 after about 1000 departures."""
+
+
+def watched(policy: cw.Policy | None, between_alarms: float = 5e3) -> Make:
+    """Windows of 50, and in 100 of them an alarm although nothing changes: many changes, in all states."""
+    how = {"departures": 50, "steps": 40, "policy": policy, "between_alarms": between_alarms}
+    return simulated(cw.adaptive, JUMP, **how)
+
+
+@pytest.mark.parametrize("policy", [None, cw.Whittle()], ids=["optimum", "whittle"])
+def test_resumed_is_uninterrupted_whatever_was_found(policy: cw.Policy | None, tmp_path: File) -> None:
+    """Stopped after every epoch, also while a change has been found and not been named."""
+    make = watched(policy)
+    epochs = [*cw.learn(*make(3), diagnose=False)]
+    alarms = {epoch.k: alarm for epoch in epochs for alarm in epoch.alarms}
+    assert "speed" in {alarm.kind for alarm in alarms.values()}
+    assert any(k - 1 not in alarms and alarm.kind != "speed" for k, alarm in alarms.items())  # named later
+    whole = [exactly(epoch.as_mapping()) for epoch in epochs]
+    file, learning = tmp_path / "run", cw.learn(*make(3), diagnose=False)
+    for k in range(1, len(whole) + 1):
+        assert exactly(next(learning).as_mapping()) == whole[k - 1]
+        learning.save(file)
+        learning = cw.learn(*make(8), resume=file, diagnose=False)
+    assert [exactly(row) for row in learning.past] == whole
+    assert next(learning, None) is None
+
+
+def test_a_run_of_other_false_alarms(tmp_path: File) -> None:
+    """What was found would have been found sooner or later, or not at all."""
+    learning = cw.learn(*watched(cw.Whittle())(3), diagnose=False)
+    next(learning)
+    learning.save(tmp_path / "run")
+    cw.learn(*watched(cw.Whittle())(3), resume=tmp_path / "run")
+    with pytest.raises(cw.InvalidFile, match=r"is another one: .*5000\.0 there, and 6000\.0 here"):
+        cw.learn(*watched(cw.Whittle(), 6e3)(3), resume=tmp_path / "run")
+
+
+def test_a_run_of_before_there_were_alarms(tmp_path: File) -> None:
+    """Its epochs have none; it goes on, and can be saved and resumed like any other."""
+    whole = rows(cw.learn(*LOOPS["1b"](7)))
+    learning = cw.learn(*LOOPS["1b"](7))
+    next(learning)
+    next(learning)
+    learning.save(tmp_path / "new")
+    about, arrays = read_archive(tmp_path / "new", "corewise learning 1", "saved run")
+    for row in about["past"]:
+        del row["alarms"]
+    write_archive(tmp_path / "old", about.pop("format"), about, arrays)
+    learning = cw.learn(*LOOPS["1b"](8), resume=tmp_path / "old")
+    assert exactly(next(learning).as_mapping()) == whole[2]
+    learning.save(tmp_path / "run")
+    learning = cw.learn(*LOOPS["1b"](9), resume=tmp_path / "run")
+    assert rows(learning) == whole[3:]
+    assert [exactly(row) for row in learning.past] == whole
 
 
 # --- interrupts -------------------------------------------------------------------------------------

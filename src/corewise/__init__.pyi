@@ -19,6 +19,9 @@ from .errors import InvalidSystem as InvalidSystem
 from .errors import NotConverged as NotConverged
 from .errors import UnstablePolicy as UnstablePolicy
 from .errors import UnstableSystem as UnstableSystem
+from .estimation.change import Alarm as Alarm
+from .estimation.change import ChangeDetector as ChangeDetector
+from .estimation.change import Cusum as Cusum
 from .estimation.estimates import Candidate as Candidate
 from .estimation.estimates import Estimate as Estimate
 from .estimation.estimates import Estimates as Estimates
@@ -29,6 +32,7 @@ from .estimation.rates import Quantity as Quantity
 from .estimation.residuals import GoodnessOfFit as GoodnessOfFit
 from .estimation.residuals import goodness_of_fit as goodness_of_fit
 from .learning.algorithms import Algorithm as Algorithm
+from .learning.algorithms import adaptive as adaptive
 from .learning.algorithms import algorithm_1a as algorithm_1a
 from .learning.algorithms import algorithm_1b as algorithm_1b
 from .learning.epochs import Epoch as Epoch
@@ -38,6 +42,7 @@ from .learning.learner import SolveRequest as SolveRequest
 from .learning.learner import learn as learn
 from .learning.memories import Everything as Everything
 from .learning.memories import Latest as Latest
+from .learning.memories import SinceChange as SinceChange
 from .learning.plant import DriftingPlant as DriftingPlant
 from .learning.plant import Plant as Plant
 from .learning.plant import ReplayPlant as ReplayPlant

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.course import Course, Plan, Yardstick
+from corewise.cli.course import Course, Yardstick
 from corewise.cli.learned import Learned, print_learned
 from corewise.cli.options import AsJson, SystemName
 from corewise.cli.output import (
@@ -20,6 +20,7 @@ from corewise.cli.output import (
     require_target,
     waiting,
 )
+from corewise.cli.plan import Plan
 from corewise.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     algorithm: Annotated[
         str | None,
         typer.Option(
-            metavar="1a|1b",
-            help="1a: only the latest window counts. 1b: all of them do. Needed unless --resume.",
+            metavar="1a|1b|adaptive",
+            help="1a: only the latest window counts. 1b: all of them do. adaptive: changes are found, and of "
+            "each class all counts since it last changed. Needed unless --resume.",
         ),
     ] = None,
     departures: Annotated[
@@ -47,7 +49,17 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     power: Annotated[
         str | None,
         typer.Option(
-            metavar="G", help="Window k has N k^G departures. Default: 0.75 for 1a, 0 (equal windows) for 1b."
+            metavar="G",
+            help="Window k has N k^G departures. Default: 0.75 for 1a, 0 (equal windows) for the others.",
+        ),
+    ] = None,
+    between_alarms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="G",
+            help="For adaptive: while nothing changes, a change is found by chance once in so many "
+            "departures, in the mean. With more of them a change is surer and found later. At least 100 "
+            "windows. Default: 1e7.",
         ),
     ] = None,
     steps: Annotated[
@@ -108,6 +120,7 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         "algorithm": algorithm,
         "departures": departures,
         "power": power,
+        "between_alarms": between_alarms,
         "policy": policy,
         "steps": steps,
         "seed": seed,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from corewise.cli.course import Course, Plan, Yardstick
+from corewise.cli.changes import print_changes
+from corewise.cli.course import Course, Yardstick
 from corewise.cli.output import headline, is_weighted, print_facts, print_table
+from corewise.cli.plan import Plan
 
 if TYPE_CHECKING:
     from corewise.learning.saved import Row
@@ -33,19 +36,32 @@ class Learned:
     truth: System | None
     yardstick: Yardstick | None
 
+    @cached_property
+    def changes(self) -> list[dict[str, Any]]:
+        """The changes that were found; of one that was named later there is but one row."""
+        from corewise.learning.epochs import changes_found
+
+        return changes_found(self.course.rows)
+
     def as_mapping(self) -> dict[str, object]:
-        """Return everything as plain values, for JSON."""
+        """Return everything as plain values, for JSON.
+
+        ``epochs`` has all records as they were made, with the alarms of each; ``changes`` has every change
+        once, as it is known in the end.
+        """
         plan, course, truth = self.plan, self.course, self.truth
         return {
             "algorithm": plan.algorithm,
             "first_window": plan.departures,
             "power": plan.power,
+            "between_alarms": plan.between_alarms,
             "steps": plan.steps,
             "policy": plan.policy,
             "seed": plan.seed,
             "events": plan.events,
             "interrupted": course.interrupted,
             "epochs": course.rows,
+            "changes": self.changes,
             "truth": truth and {known.name: dict(known.speedup.parameters) for known in truth.classes},
             "baselines": self._baselines(),
             "seconds": course.seconds,
@@ -73,6 +89,9 @@ def print_learned(learned: Learned) -> None:
     if rows:
         _print_epochs(_selected(rows), is_weighted(learned.system))
         _print_estimates(learned)
+        if learned.plan.between_alarms is not None:
+            truth = learned.system if learned.truth else None
+            print_changes(learned.changes, learned.plan.between_alarms, truth)
         print_facts(_worth(learned), [])
 
 
@@ -95,7 +114,7 @@ def _print_course(learned: Learned) -> None:
         facts.append(("seed", f"{plan.seed}{'' if course.interrupted else again}"))
     changes = [change for change in learned.system.changes if learned.truth and change.time <= course.time]
     if changes:
-        facts.append(("changes", ", ".join(f"{c.name} at time {c.time:,.8g}" for c in changes)))
+        facts.append(("true changes", ", ".join(f"{c.name} at time {c.time:,.8g}" for c in changes)))
     print_facts(headline(f"Algorithm {plan.algorithm}", replace(learned.system, changes=())), facts)
 
 

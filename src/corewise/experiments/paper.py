@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.learning.algorithms import ALGORITHMS, Algorithm
+from corewise.learning.algorithms import ALGORITHMS, Algorithm, adaptive
+from corewise.learning.schedules import Constant, Growing
 from corewise.model.files import packaged
 from corewise.model.speedup import Amdahl
 from corewise.model.system import JobClass, System
+from corewise.studies.tracking import oracle, windows_until
 
-__all__ = ["DRIFT", "EXAMPLES", "Drift", "Example", "Switch", "algorithm_named"]
+__all__ = ["DRIFT", "EXAMPLES", "Drift", "Example", "Switch", "algorithm_named", "tracking_algorithms"]
 
 
 def algorithm_named(name: str, system: System, first: int, power: float, steps: int) -> Algorithm:
@@ -117,3 +119,19 @@ DRIFT = Drift(
     end=3e6,
 )
 """Table 2, and the settings named below it; the paper does not say when its run ended."""
+
+
+def tracking_algorithms() -> dict[str, Algorithm]:
+    """Return what runs on the changing system to its end: the paper's algorithms, one that adapts, an oracle.
+
+    Those of the paper have its windows, the other two as many departures in every window as in its first.
+    """
+    system, first = DRIFT.system, DRIFT.first
+    departures = DRIFT.end * float(system.arrival_rates.sum())
+    steps = windows_until(Growing(first, DRIFT.power), departures)
+    checks = windows_until(Constant(first), departures)
+    return {
+        **{name: algorithm_named(name, system, first, DRIFT.power, steps) for name in ("1a", "1b")},
+        "adaptive": adaptive(system, departures=first, steps=checks),
+        "oracle": oracle(system, departures=first, steps=checks),
+    }

@@ -1,4 +1,4 @@
-"""The paper's algorithms: a schedule, a memory, and what to do with the estimates.
+"""Algorithms: a schedule, a memory, and what to do with the estimates. The paper's, and one that adapts.
 
 Paper: Algorithms 1, 1a and 1b.
 """
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from corewise.control.solution import Solution, solve, solve_near
 from corewise.errors import InvalidInput
-from corewise.learning.memories import Everything, Latest, Memory
+from corewise.estimation.change import LEAST_CHECKS, ChangeDetector
+from corewise.learning.memories import Everything, Latest, Memory, SinceChange
 from corewise.learning.schedules import Constant, Growing, Schedule
 from corewise.model import checks
 from corewise.model.speedup import Array, SpeedUp
@@ -19,7 +20,10 @@ from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
 
-__all__ = ["ALGORITHMS", "Algorithm", "algorithm_1a", "algorithm_1b", "first_guess"]
+__all__ = ["ALGORITHMS", "Algorithm", "adaptive", "algorithm_1a", "algorithm_1b", "first_guess"]
+
+_BETWEEN_ALARMS = 1e7
+_INERTIA = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,10 @@ class Algorithm:
     first : Policy or mapping, optional
         The first policy; by default EQUI. Curves by class name, such as ``{"one": Amdahl(0.2)}``, are a first
         guess instead: the first policy is then the one that the algorithm would adopt for them.
+    inertia : float, optional
+        A new policy is made only when some estimate has moved by more than so many of its standard errors
+        since the last one was. What a policy loses by estimates that are off is of second order in their
+        error, so a tenth costs a hundredth of what is lost anyway.
     """
 
     name: str
@@ -53,6 +61,7 @@ class Algorithm:
     steps: int | None = None
     policy: Policy | None = None
     first: Policy | Mapping[str, SpeedUp] | None = None
+    inertia: float = 0.0
 
     def __post_init__(self) -> None:
         require_system(self.system)
@@ -68,6 +77,7 @@ class Algorithm:
             object.__setattr__(self, "steps", checks.count(self.steps, "steps"))
         if self.policy is not None:
             bind(self.policy, self.system)
+        checks.within(self.inertia, 0.0, math.inf, "inertia")
         self.schedule.window(1 if self.steps is None else self.steps)  # the longest must be possible
         if self.first is not None and not isinstance(self.first, Mapping):
             bind(self.first, self.system)
@@ -153,8 +163,50 @@ def algorithm_1b(
     return Algorithm("1b", system, schedule, Everything(), steps, policy, first)
 
 
-ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {"1a": algorithm_1a, "1b": algorithm_1b}
-"""The paper's algorithms by name."""
+def adaptive(
+    system: System,
+    *,
+    departures: int = 200,
+    steps: int | None,
+    power: float = 0.0,
+    between_alarms: float = _BETWEEN_ALARMS,
+    policy: Policy | None = None,
+    first: Policy | Mapping[str, SpeedUp] | None = None,
+    inertia: float = _INERTIA,
+) -> Algorithm:
+    """Return the algorithm that looks out for changes: estimates from all that was seen since the last.
+
+    As accurate as Algorithm 1b while nothing changes, and quicker than 1a when something does.
+
+    Parameters
+    ----------
+    system : System
+        What is known; see `Algorithm`. Arrival and size rates may change as well.
+    departures : int, optional
+        The departures in a window; after each one all classes are looked at.
+    steps : int or None
+        How many windows.
+    between_alarms : float, optional
+        How many departures there are to be between false alarms, in the mean; at least a hundred windows.
+    power, policy, first, inertia
+        See `algorithm_1b` and `Algorithm`.
+    """
+    schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
+    made = Algorithm("adaptive", system, schedule, Everything(), steps, policy, first, inertia)
+    between, longest = checks.positive(between_alarms, "between_alarms"), schedule.window(made.steps or 1)
+    if between < LEAST_CHECKS * longest:
+        raise InvalidInput(
+            f"between_alarms must be at least {LEAST_CHECKS} windows of {longest} departures, got {between:g}"
+        )
+    return replace(made, memory=SinceChange(ChangeDetector(made.system, between)))
+
+
+ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {
+    "1a": algorithm_1a,
+    "1b": algorithm_1b,
+    "adaptive": adaptive,
+}
+"""The algorithms by name."""
 
 
 def first_guess(curve: SpeedUp) -> SpeedUp:

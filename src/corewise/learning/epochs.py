@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corewise.estimation.change import Alarm
 from corewise.estimation.estimates import Estimates
 from corewise.policies.base import Policy
 
-__all__ = ["Epoch", "Seconds"]
+__all__ = ["Epoch", "Seconds", "changes_found"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Epoch:
         The same, each job counted by the weight of its class.
     gap : float or None
         J/J* − 1: how much more the policy costs than the best one for the truth.
+    alarms : tuple of Alarm
+        The changes that were found at the end of the window; none where nobody looks out for them.
     seconds : Seconds
         How long each part took.
     """
@@ -66,6 +70,7 @@ class Epoch:
     mean_jobs: float | None
     mean_cost: float | None
     gap: float | None
+    alarms: tuple[Alarm, ...]
     seconds: Seconds = field(repr=False)
 
     @property
@@ -80,7 +85,8 @@ class Epoch:
             for name, estimate in self.estimates.items()
         )
         judged = "" if self.gap is None else f"; {self.gap:.4%} above the optimum"
-        return f"epoch {self.k}, {self.departures} departures: {found}{judged}"
+        changes = "".join(f"; {alarm}" for alarm in self.alarms)
+        return f"epoch {self.k}, {self.departures} departures: {found}{judged}{changes}"
 
     def as_mapping(self) -> dict[str, Any]:
         """Return everything but the policy and the seconds as plain values, for JSON."""
@@ -101,4 +107,21 @@ class Epoch:
             "mean_jobs": self.mean_jobs,
             "mean_cost": self.mean_cost,
             "gap": self.gap,
+            "alarms": [alarm.as_mapping() for alarm in self.alarms],
         }
+
+
+def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the changes in the records of epochs, each once and in the order in which they were found.
+
+    They are as `Alarm.as_mapping` has them, but where a later alarm has said what an earlier one had found,
+    both are one change: ``raised`` is when it was found, and ``named`` when it was last said what it is, None
+    if it has not been yet.
+    """
+    found: dict[tuple[str, float, float], dict[str, Any]] = {}
+    for alarm in (alarm for row in rows for alarm in row.get("alarms", ())):
+        which = alarm["name"], alarm["departures"], alarm["statistic"]  # the same in all alarms of a change
+        raised = found[which]["raised"] if which in found else alarm["raised"]
+        named = None if alarm["kind"] == "speed" else alarm["raised"]
+        found[which] = {**alarm, "raised": raised, "named": named}
+    return list(found.values())

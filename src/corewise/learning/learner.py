@@ -25,13 +25,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from corewise.control.solution import Solution
 from corewise.errors import InvalidInput
+from corewise.estimation.change import Alarm
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.mle import estimate
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.epochs import Epoch, Seconds
 from corewise.learning.judge import Judge
+from corewise.learning.memories import Watchful
 from corewise.learning.plant import Plant
 from corewise.learning.saved import Row, Saved, Standing, plant_snapshot
 from corewise.model.frozen import FrozenMapping
@@ -39,6 +43,12 @@ from corewise.model.speedup import Array, SpeedUp
 from corewise.model.statistics import Statistics
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
+
+_SAME_RATE = 0.01
+"""Rates that differ by less ask for no new policy."""
+
+_BUSIEST = 0.95
+"""The load at which to solve if arrivals are found to be more than that: above it a solve takes long."""
 
 __all__ = ["Learner", "Learning", "SolveRequest", "learn"]
 
@@ -59,6 +69,10 @@ class SolveRequest:
         How.
     near : ndarray or None
         Where to look first: the gist of the last solution.
+    alarms : tuple of Alarm
+        The changes that were found at the end of the window.
+    in_force : Solution, Policy or None
+        What was adopted last, if it will do.
     """
 
     k: int
@@ -66,10 +80,12 @@ class SolveRequest:
     system: System
     algorithm: Algorithm
     near: Array | None
+    alarms: tuple[Alarm, ...] = ()
+    in_force: Solution | Policy | None = None
 
     def carry_out(self) -> Solution | Policy:
         """Return what to adopt."""
-        return self.algorithm.answer(self.system, self.near)
+        return self.algorithm.answer(self.system, self.near) if self.in_force is None else self.in_force
 
 
 class Learner:
@@ -90,6 +106,7 @@ class Learner:
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         self.algorithm = algorithm
         self._near: Array | None = None
+        self._answer: Solution | Policy | None = None
         if standing is None:
             guess, self.policy = algorithm.beginning()
             self.standing = Standing(0, 0, 0.0, guess, guess, None, algorithm.memory)
@@ -129,27 +146,65 @@ class Learner:
         before = self.standing
         memory = before.memory.remember(window)
         found = estimate(memory.recall(), self.algorithm.system)
-        estimated = before.estimated.with_curves(found.curves)
-        alike = before.believed == before.estimated and not any(row.at_boundary for row in found.values())
+        estimated, known = before.estimated.with_curves(found.curves), before.believed
+        alarms: tuple[Alarm, ...] = ()
+        if isinstance(memory, Watchful):
+            alarms, estimated = memory.alarms, memory.known(estimated)
+            known = _servable(memory.known(known), known)
+        in_force = None if alarms else self._in_force(found, known)
+        if in_force is not None:
+            believed, near = before.believed, before.near
+        else:
+            at_end = any(row.at_boundary for row in found.values())
+            believed, near = known.with_curves(_tempered(found) if at_end else found.curves), self._near
+        self._answer = in_force
         self.standing = now = Standing(
             before.k + 1,
             before.departures + window.departures,
             before.time + window.time,
             estimated,
-            estimated if alike else before.believed.with_curves(_tempered(found)),
-            self._near,
+            believed,
+            near,
             memory,
         )
         estimates = {name: _kept(row, now.estimated[name].speedup) for name, row in found.items()}
         kept = Estimates(FrozenMapping(estimates))
-        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.near)
+        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.near, alarms, in_force)
+
+    def _in_force(self, found: Estimates, known: System) -> Solution | Policy | None:
+        """Return what was adopted last, if it will do: no estimate is far from what it was made for."""
+        inertia, made_for = self.algorithm.inertia, self.standing.believed
+        if inertia == 0.0 or self._answer is None or not _same_rates(known, made_for):
+            return None
+        for name, row in found.items():
+            last = made_for[name].speedup.parameters
+            for parameter, value in row.parameters.items():
+                if row.informative and not abs(value - last[parameter]) <= inertia * row.stderrs[parameter]:
+                    return None
+        return self._answer
 
     def adopt(self, answer: Solution | Policy) -> None:
         """Run what was asked for from now on."""
+        if answer is not None and answer is self._answer:
+            return
         policy = answer.policy if isinstance(answer, Solution) else answer
         bind(policy, self.algorithm.system)
         self.policy = policy
+        self._answer = answer
         self._near = answer.gist if isinstance(answer, Solution) else None
+
+
+def _same_rates(one: System, other: System) -> bool:
+    """Return whether all rates differ too little to ask for a new policy."""
+    if one is other:
+        return True
+    pairs = ((one.arrival_rates, other.arrival_rates), (one.size_rates, other.size_rates))
+    return all(bool(np.all(np.abs(a - b) <= _SAME_RATE * b)) for a, b in pairs)
+
+
+def _servable(system: System, last: System) -> System:
+    """Return what is believed of all rates, with fewer arrivals if no policy would keep up easily."""
+    return system if system is last or system.load <= _BUSIEST else system.at_load(_BUSIEST)
 
 
 def _tempered(found: Estimates) -> dict[str, SpeedUp]:
@@ -228,6 +283,7 @@ class Learning(Iterator[Epoch]):
             mean_jobs=mean_jobs,
             mean_cost=mean_cost,
             gap=gap,
+            alarms=request.alarms,
             seconds=Seconds(running, estimating, solved - began, judged - solved),
         )
         # Taken now, when all parts are at the same point: an interrupt may come in the middle of a window.

@@ -6,13 +6,21 @@ algorithms differ, besides the length of their windows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
+
+from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
+from corewise.estimation.change import Alarm, ChangeDetector
 from corewise.model.statistics import Statistics
+from corewise.model.system import System
 
-__all__ = ["Everything", "Latest", "Memory"]
+__all__ = ["Everything", "Latest", "Memory", "Part", "SinceChange", "Watchful"]
+
+Part = Statistics | Mapping[str, NDArray[Any]]
+"""Something to be kept: statistics, or named arrays."""
 
 
 @runtime_checkable
@@ -24,7 +32,7 @@ class Memory(Protocol):
         ...
 
     @property
-    def parts(self) -> tuple[Statistics, ...]:
+    def parts(self) -> tuple[Part, ...]:
         """What has to be kept to go on later."""
         ...
 
@@ -32,8 +40,22 @@ class Memory(Protocol):
         """Return the memory after one more window."""
         ...
 
-    def of_parts(self, parts: tuple[Statistics, ...]) -> Self:
+    def of_parts(self, parts: tuple[Any, ...]) -> Self:
         """Return the memory of this kind that has kept those parts."""
+        ...
+
+
+@runtime_checkable
+class Watchful(Protocol):
+    """A memory that looks out for changes."""
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """The changes that were found at the end of the latest window."""
+        ...
+
+    def known(self, system: System) -> System:
+        """Return a system with the arrival and size rates as they are now believed to be."""
         ...
 
 
@@ -78,6 +100,43 @@ class Everything(_Whole):
         """Return the memory with that window added."""
         _require_statistics(window)
         return type(self)(window if self.kept is None else self.kept + window)
+
+
+@dataclass(frozen=True, eq=False)
+class SinceChange:
+    """Remember of each class what was seen since it last changed.
+
+    Attributes
+    ----------
+    detector : ChangeDetector
+        Who looks out for changes.
+    alarms : tuple of Alarm
+        The changes that were found at the end of the latest window.
+    """
+
+    detector: ChangeDetector
+    alarms: tuple[Alarm, ...] = ()
+
+    def recall(self) -> Statistics:
+        """Return what was seen since the last change of each class, or lately if it drifts."""
+        return self.detector.statistics()
+
+    def remember(self, window: Statistics) -> Self:
+        """Return the memory with that window added, and without what a change has made void."""
+        return type(self)(*self.detector.observe(window))
+
+    def known(self, system: System) -> System:
+        """Return a system with the arrival and size rates as they are now believed to be."""
+        return self.detector.known(system)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What has to be kept to go on later."""
+        return (self.detector.state,) if self.detector.departures else ()
+
+    def of_parts(self, parts: tuple[Any, ...]) -> Self:
+        """Return the memory of this kind that has kept those parts."""
+        return type(self)(self.detector.of_state(*parts)) if parts else self
 
 
 def _require_statistics(window: object) -> None:

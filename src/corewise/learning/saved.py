@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.memories import Memory
+from corewise.learning.memories import Memory, Part, SinceChange
 from corewise.learning.plant import Plant, Resumable
 from corewise.model import checks
 from corewise.model.archive import read_archive, usable, write_archive
@@ -119,6 +119,8 @@ class Saved:
                 algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
             )
             identity, past, snapshot = about["identity"], about["past"], about["plant"]
+            for row in past:
+                row.setdefault("alarms", [])  # which runs of old did not have
             _require_record(standing, past)
             windows = len(identity["windows"])
         here = json.loads(json.dumps(_identity(algorithm, plant, windows)))
@@ -164,10 +166,18 @@ def _identity(algorithm: Algorithm, plant: Plant, windows: int) -> dict[str, Any
         "known system": system_to_mapping(algorithm.system),
         "policy": None if algorithm.policy is None else algorithm.policy.name,
         "memory": type(algorithm.memory).__name__,
+        **_of_adaptive(algorithm),
         "windows": [algorithm.schedule.window(j) for j in range(1, windows + 1)],
         "plant": type(plant).__name__,
         "system": system_to_mapping(system) if isinstance(system, System) else None,
     }
+
+
+def _of_adaptive(algorithm: Algorithm) -> dict[str, float]:
+    """Return what else must be the same where an algorithm looks out for changes, or keeps policies."""
+    memory = algorithm.memory
+    found = {"between_alarms": memory.detector.between_alarms} if isinstance(memory, SinceChange) else {}
+    return found | ({"inertia": algorithm.inertia} if algorithm.inertia else {})
 
 
 def _difference(there: Any, here: Any, what: str = "") -> str:
@@ -182,11 +192,15 @@ def _difference(there: Any, here: Any, what: str = "") -> str:
     return next(filter(None, found), "")
 
 
-def _packed(parts: tuple[Statistics, ...]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
-    """Return statistics as a description and named arrays."""
+def _packed(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+    """Return statistics and named arrays as a description and named arrays."""
     about: list[dict[str, Any]] = []
     arrays: dict[str, NDArray[Any]] = {}
     for j, part in enumerate(parts):
+        if isinstance(part, Mapping):
+            about.append({"arrays": list(part)})
+            arrays |= {f"{j}.{name}": array for name, array in part.items()}
+            continue
         rows = [{"arrivals": row.arrivals, "per_octave": row.per_octave} for row in part.classes]
         about.append({"names": list(part.names), "time": part.time, "classes": rows})
         for i, row in enumerate(part.classes):
@@ -194,10 +208,13 @@ def _packed(parts: tuple[Statistics, ...]) -> tuple[list[dict[str, Any]], dict[s
     return about, arrays
 
 
-def _unpacked(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -> tuple[Statistics, ...]:
-    """Return the statistics that were packed."""
-    parts = []
+def _unpacked(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -> tuple[Part, ...]:
+    """Return the parts that were packed."""
+    parts: list[Part] = []
     for j, part in enumerate(about):
+        if "arrays" in part:
+            parts.append({name: arrays[f"{j}.{name}"] for name in part["arrays"]})
+            continue
         classes = []
         for i, row in enumerate(part["classes"]):
             widths, departures, job_time = (_floats(arrays[f"{j}.{i}.{column}"]) for column in _COLUMNS)

@@ -6,6 +6,7 @@ Paper: section 2.1. The paper's λ and α are the classes' own arrival rates, λ
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -225,15 +226,33 @@ class System:
 
     def at(self, time: float) -> System:
         """Return the system from a time on: the curves then in force, and the changes still to come."""
-        if not self.changes:
-            return self
-        curves = {change.name: change.speedup for change in self.changes if change.time <= time}
-        later = [change for change in self.changes if change.time > time]
-        return System(self.cores, self.with_curves(curves).classes, later)
+        over = bisect_right(self._change_times, time)
+        return self if over == 0 else self._checked(self._classes_after(over), self.changes[over:])
 
     def regime(self, time: float) -> System:
         """Return the system as it is at a time, as if it stayed so."""
-        return System(self.cores, self.at(time).classes)
+        classes = self._classes_after(bisect_right(self._change_times, time))
+        return self._checked(classes, ()) if self.changes else self
+
+    @cached_property
+    def _change_times(self) -> list[float]:
+        return [change.time for change in self.changes]
+
+    def _classes_after(self, over: int) -> tuple[JobClass, ...]:
+        """Return the classes with the curves that are in force after so many changes."""
+        curves: dict[str, SpeedUp] = {}
+        for change in reversed(self.changes[:over]):
+            curves.setdefault(change.name, change.speedup)
+            if len(curves) == len(self.classes):
+                break
+        return tuple(replace(known, speedup=curves.get(known.name, known.speedup)) for known in self.classes)
+
+    def _checked(self, classes: tuple[JobClass, ...], changes: tuple[Change, ...]) -> System:
+        """Return a system of parts of this one, which were checked when it was made."""
+        made = object.__new__(System)
+        for name, value in (("cores", self.cores), ("classes", classes), ("changes", changes)):
+            object.__setattr__(made, name, value)
+        return made
 
     def at_load(self, load: float) -> System:
         """Return the same system with every arrival rate scaled so that the load is `load`."""

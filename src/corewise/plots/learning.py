@@ -1,18 +1,15 @@
-"""Learning as it goes on: estimates, their errors, the gap to the optimum, and changes that are tracked."""
+"""Learning as it goes on: estimates, their errors, and the gap to the optimum."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.model import checks
-from corewise.model.speedup import SpeedUp
-from corewise.model.system import System, require_system
 from corewise.plots.lines import (
     DASHES,
     Gaps,
@@ -30,7 +27,6 @@ from corewise.plots.lines import (
     patch,
     stroke,
     thinned,
-    true_steps,
     truth_mark,
     write_title,
 )
@@ -40,7 +36,7 @@ from corewise.studies.learning import LearningStudy
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["error_figure", "gap_figure", "tracking_figure", "trajectory_figure"]
+__all__ = ["error_figure", "gap_figure", "names_of", "run_of", "trajectory_figure"]
 
 _DEPARTURES = "departures so far, all classes"
 _GAP = "gap to the optimum (%)"
@@ -70,7 +66,7 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
     widest tenth, the beginning, may leave the axes.
     Paper: figures 4, 5, 7 and 8, part (a).
     """
-    at = _run_of(study, run)
+    at = run_of(study, run)
     k = np.arange(1.0, study.departures.size + 1.0)
     estimates, truths = study.estimates[at], study.truths[at]
     least, most = min(0.0, float(truths.min())), max(1.0, float(truths.max()))
@@ -121,7 +117,7 @@ def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = No
     those of the second study and of later ones are hatched.
     Of many epochs those are drawn that lie evenly on the log scale.
     """
-    names = _names_of(studies)
+    names = names_of(studies)
     with styled():
         figure, panels = panel_grid(len(names), _DEPARTURES, "root mean square error")
         for i, (axes, name) in enumerate(zip(panels, names, strict=True)):
@@ -179,7 +175,7 @@ def gap_figure(
     rounding, are drawn there; those of policies that cannot keep up are infinite, and lie at the upper edge.
     Of many epochs those are drawn that lie evenly on the log scale.
     """
-    _names_of(studies)
+    names_of(studies)
     series = {}
     for name, study in studies.items():
         known = np.flatnonzero(~np.isnan(study.gaps).all(axis=0))
@@ -199,75 +195,7 @@ def gap_figure(
     return figure
 
 
-def tracking_figure(
-    studies: Mapping[str, LearningStudy], system: System, *, run: int = 0, title: str | None = None
-) -> Figure:
-    """Draw estimates against time while the true parameters change.
-
-    Parameters
-    ----------
-    studies : mapping
-        Studies of the same system, by what to call each; every one has a panel.
-    system : System
-        The true curves, and their changes.
-    run : int, optional
-        Which run of each, from 0.
-    title : str, optional
-        Printed above the panels; none by default, as a caption says more.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
-
-    Notes
-    -----
-    An estimate is drawn from the end of its window, when it is first known, to the end of the next.
-    Paper: figure 6, with the changes of Table 2.
-    """
-    names = _names_of(studies)
-    require_system(system)
-    if system.names != list(names):
-        raise InvalidInput(
-            f"the studies are of classes {', '.join(names)}; the system has {', '.join(system.names)}"
-        )
-    at = min(_run_of(study, run) for study in studies.values())
-    end = max(float(study.times[at, -1]) for study in studies.values())
-    power = max(0, math.floor(math.log10(end)) - 1) if end >= 1e4 else 0
-    unit = 10.0**power
-    steps = [true_steps(system, name, end, partial(_only_parameter, name)) for name in names]
-    changes = sorted({change.time for change in system.changes if change.time <= end})
-    with styled():
-        from matplotlib.figure import Figure
-
-        size = 1.9 * len(studies) + (0.9 if title is None else 1.2)
-        figure = Figure(figsize=(6.6, size), layout="constrained")
-        panels = figure.subplots(len(studies), sharex=True, sharey=True, squeeze=False)[:, 0]
-        for axes, (name, study) in zip(panels, studies.items(), strict=True):
-            for time in changes:
-                axes.axvline(time / unit, color="0.6", linewidth=0.6, zorder=1)
-            known, found = study.times[at] / unit, study.estimates[at]
-            for i, (since, true) in enumerate(steps):
-                axes.plot(known, found[i], drawstyle="steps-post", linewidth=0.9, zorder=3, **class_line(i))
-                draw_truth(axes, i, since / unit, true, "steps-post")
-            axes.set_title(plain(shortened(name, 60)), loc="left", fontsize=9)
-            axes.set_ylabel(r"estimate, $\hat{p}_i$")
-        shown = [study.estimates[at] for study in studies.values()]
-        panels[0].set_ylim(*limits([*shown, *(true for _, true in steps)]))
-        panels[-1].set_xlim(0.0, end / unit)
-        panels[-1].set_xlabel(
-            f"time ($\\times 10^{{{power}}}$, unit of the rates)" if power else "time (unit of the rates)"
-        )
-        marks = class_marks(enumerate(names))
-        marks.append(truth_mark())
-        if changes:
-            marks.append(("a curve changes", stroke(color="0.6", linewidth=0.6)))
-        add_legend(figure, marks)
-        write_title(figure, title)
-    return figure
-
-
-def _run_of(study: LearningStudy, run: int) -> int:
+def run_of(study: LearningStudy, run: int) -> int:
     """Return which run, if the study has it."""
     _require_study(study)
     at, runs = checks.count(run, "run", least=0), study.times.shape[0]
@@ -283,7 +211,7 @@ def _require_study(study: LearningStudy) -> None:
     require_few_classes(study.names)
 
 
-def _names_of(studies: Mapping[str, LearningStudy]) -> tuple[str, ...]:
+def names_of(studies: Mapping[str, LearningStudy]) -> tuple[str, ...]:
     """Return the classes of the studies, which must be the same for all of them."""
     if not isinstance(studies, Mapping) or not studies:
         raise InvalidInput(f"expected studies by their names, at least one, got {studies!r}")
@@ -297,11 +225,3 @@ def _names_of(studies: Mapping[str, LearningStudy]) -> tuple[str, ...]:
                 f"{name!r} is of classes {', '.join(study.names)}; {first!r} of {', '.join(one.names)}"
             )
     return one.names
-
-
-def _only_parameter(name: str, curve: SpeedUp) -> float:
-    if len(curve.parameters) != 1:
-        raise InvalidInput(
-            f"class {name!r}: {curve.family} has not one parameter, which a figure could track"
-        )
-    return next(iter(curve.parameters.values()))

@@ -6,27 +6,38 @@ and the number of runs, not on who computed which of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from corewise.analysis.information import fisher_information
 from corewise.errors import InvalidInput
+from corewise.estimation.change import Alarm
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.judge import Judge
 from corewise.learning.learner import learn
 from corewise.learning.memories import Latest
 from corewise.learning.plant import simulated
 from corewise.model import checks
-from corewise.model.speedup import Array, SpeedUp
+from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.simulation.replicate import carried_out
 from corewise.simulation.simulator import Progress, random_streams
+from corewise.studies.tracking import Worth, squared_errors, true_values
 
-__all__ = ["LearningStudy", "cramer_rao", "learning_study", "tracking_errors"]
+__all__ = [
+    "Detections",
+    "LearningStudy",
+    "cramer_rao",
+    "detections",
+    "learning_study",
+    "tracking_errors",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +61,11 @@ class LearningStudy:
         change.
     mean_jobs, gaps : ndarray
         Of the policy adopted after each window, exactly, shape (runs, epochs); NaN where not computed.
+    worths : ndarray
+        The exact mean number of jobs over each run, see `corewise.studies.tracking.Worth`, shape (runs,); NaN
+        where not computed.
+    alarms : tuple of tuple of Alarm
+        The changes that were found in each run; none where nobody looks out for them.
     """
 
     algorithm: str
@@ -62,6 +78,8 @@ class LearningStudy:
     bounds: Array
     mean_jobs: Array
     gaps: Array
+    worths: Array = field(default_factory=lambda: np.empty(0))
+    alarms: tuple[tuple[Alarm, ...], ...] = ()
 
     @property
     def errors(self) -> Array:
@@ -91,6 +109,7 @@ def learning_study(
     n: int,
     rng: np.random.Generator | int | None = None,
     diagnose: bool | Container[int] = False,
+    worth: float | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> LearningStudy:
@@ -108,36 +127,43 @@ def learning_study(
         Where the streams of the runs are spawned from, or a seed for it.
     diagnose : bool or container of int, optional
         After which epochs the policy is judged exactly; the last is always among them.
+    worth : float, optional
+        If given, every policy in force is evaluated, for the exact mean number of jobs over each run up to
+        that time; if it comes after the last window, the last policy stays in force.
     executor : concurrent.futures.Executor, optional
         Who does the work; this process alone if not given.
     progress : callable, optional
         Called after every run with the share of them that are done.
     """
     count = checks.count(n, "n")
+    if worth is not None:
+        checks.positive(worth, "worth")
     steps = _steps(system, algorithm)
     bounds = cramer_rao(system, algorithm)
     epochs = range(1, steps + 1)
     judge = Judge(diagnose)
     judged = {k for k in epochs if judge.wants(k)} | {steps}
-    work = partial(_run, system, algorithm, judged)
+    work = partial(_run, system, algorithm, judged, worth)
     streams = random_streams(rng, count)
     if executor is None:
         records = _one_by_one(work, streams, progress)
     else:
         records = carried_out(work, streams, executor, progress)
     windows = np.array([algorithm.schedule.window(k) for k in epochs])
-    times = np.array([record[0] for record in records])
+    times = np.array([record.rows[0] for record in records])
     return LearningStudy(
         algorithm=algorithm.name,
         names=tuple(system.names),
         windows=windows,
         departures=np.cumsum(windows),
         times=times,
-        estimates=np.array([record[3:].tolist() for record in records]),
-        truths=_truths(system, times),
+        estimates=np.array([record.rows[3:] for record in records]),
+        truths=true_values(system, times),
         bounds=bounds,
-        mean_jobs=np.array([record[1] for record in records]),
-        gaps=np.array([record[2] for record in records]),
+        mean_jobs=np.array([record.rows[1] for record in records]),
+        gaps=np.array([record.rows[2] for record in records]),
+        worths=np.array([record.worth for record in records]),
+        alarms=tuple(record.alarms for record in records),
     )
 
 
@@ -185,33 +211,93 @@ def tracking_errors(study: LearningStudy, system: System) -> Array:
     first estimate.
     """
     found = []
-    changes = [change.time for change in system.changes]
     for times, estimates in zip(study.times, study.estimates, strict=True):
-        edges = np.unique(np.concatenate([times, [t for t in changes if times[0] < t < times[-1]]]))
-        truth = _truths(system, edges[None, :-1])[0]
-        in_force = estimates[:, np.searchsorted(times, edges[:-1], side="right") - 1]
-        found.append(((in_force - truth) ** 2 * np.diff(edges)).sum(axis=1) / (edges[-1] - edges[0]))
+        spans = np.diff(times)
+        found.append(squared_errors(system, times, estimates) @ spans / spans.sum())
     return np.array(found)
 
 
-def _run(system: System, algorithm: Algorithm, judged: Container[int], stream: np.random.Generator) -> Array:
-    """Return the record of one run: rows are times, mean jobs, gaps and the estimates of every class."""
-    plant = simulated(system, stream)
-    rows = [
-        [
-            epoch.time,
-            np.nan if epoch.mean_jobs is None else epoch.mean_jobs,
-            np.nan if epoch.gap is None else epoch.gap,
-            *(estimate.value for estimate in epoch.estimates.values()),
-        ]
-        for epoch in learn(plant, algorithm, diagnose=judged)
-    ]
-    return np.array(rows).T
+@dataclass(frozen=True, eq=False)
+class Detections:
+    """Which changes were found, and how soon.
+
+    Attributes
+    ----------
+    delays : ndarray
+        The departures of all classes from each change of the system to the first alarm for its class, shape
+        (runs, changes); NaN where there was none before the class changed again.
+    others : ndarray
+        How many further alarms there were, false ones and second ones for the same change, shape (runs,).
+    """
+
+    delays: Array
+    others: Array
+
+
+def detections(study: LearningStudy, system: System) -> Detections:
+    """Return what the alarms of each run were about; alarms that only name an earlier one do not count."""
+    delays = np.full((len(study.alarms), len(system.changes)), np.nan)
+    others = np.zeros(len(study.alarms))
+    for run, (times, alarms) in enumerate(zip(study.times, study.alarms, strict=True)):
+        clock, count = np.append(0.0, times), np.append(0.0, study.departures)
+        at = np.interp([change.time for change in system.changes], clock, count)
+        places = set()
+        for alarm in alarms:
+            speed = alarm.kind != "arrival rate"
+            if (alarm.name, speed, alarm.departures) in places:
+                continue
+            places.add((alarm.name, speed, alarm.departures))
+            own = (j for j, change in enumerate(system.changes) if change.name == alarm.name)
+            meant = [j for j in own if speed and at[j] <= alarm.raised]
+            if meant and np.isnan(delays[run, meant[-1]]):
+                delays[run, meant[-1]] = alarm.raised - at[meant[-1]]
+            else:
+                others[run] += 1
+    return Detections(delays, others)
+
+
+class _Record(NamedTuple):
+    """One run: rows are times, mean jobs, gaps and the estimates of every class."""
+
+    rows: Array
+    worth: float
+    alarms: tuple[Alarm, ...]
+
+
+def _run(
+    system: System,
+    algorithm: Algorithm,
+    judged: Container[int],
+    worth: float | None,
+    stream: np.random.Generator,
+) -> _Record:
+    """Return the record of one run."""
+    epochs = learn(simulated(system, stream), algorithm, diagnose=judged)
+    in_force, jobs = epochs.learner.policy, Worth(system, worth or math.inf)
+    rows: list[list[float]] = []
+    alarms: list[Alarm] = []
+    for epoch in epochs:
+        if worth is not None:
+            jobs.add(in_force, epoch.time)
+        in_force = epoch.policy
+        alarms += epoch.alarms
+        rows.append(
+            [
+                epoch.time,
+                np.nan if epoch.mean_jobs is None else epoch.mean_jobs,
+                np.nan if epoch.gap is None else epoch.gap,
+                *(estimate.value for estimate in epoch.estimates.values()),
+            ]
+        )
+    if worth is None:
+        return _Record(np.array(rows).T, np.nan, tuple(alarms))
+    jobs.add(in_force, worth)
+    return _Record(np.array(rows).T, jobs.mean_jobs, tuple(alarms))
 
 
 def _one_by_one(
-    work: partial[Array], streams: Sequence[np.random.Generator], progress: Progress | None
-) -> list[Array]:
+    work: partial[_Record], streams: Sequence[np.random.Generator], progress: Progress | None
+) -> list[_Record]:
     """Return the record of every run, made in this process."""
     records = []
     for stream in streams:
@@ -219,19 +305,3 @@ def _one_by_one(
         if progress:
             progress(len(records) / len(streams))
     return records
-
-
-def _truths(system: System, times: Array) -> Array:
-    """Return the parameters in force at times of shape (runs, epochs), class by class."""
-    columns = []
-    for known in system.classes:
-        changes = [change for change in system.changes if change.name == known.name]
-        values = [_value(known.speedup), *(_value(change.speedup) for change in changes)]
-        regime = np.searchsorted([change.time for change in changes], times, side="right")
-        columns.append(np.array(values)[regime])
-    return np.stack(columns, axis=1)
-
-
-def _value(curve: SpeedUp) -> float:
-    (value,) = curve.parameters.values()
-    return value
