@@ -14,7 +14,6 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,6 @@ from typing import Any
 
 from numba import njit
 from rich.console import Console
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -31,7 +29,7 @@ import numpy as np
 from scipy import stats
 
 import corewise as cw
-from benchmarks.measure import Findings, Target, progress, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of, targets_table
 from corewise.estimation._kernels import append_bucket
 from corewise.plots.detection import delay_figure
 from corewise.plots.style import save_figure
@@ -347,13 +345,6 @@ def show(report: Report, console: Console) -> None:
     )
     console.print(table)
     console.print(targets_table(report.targets))
-
-
-def table_of(title: str, headings: Sequence[str]) -> Table:
-    table = Table(title=title)
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    return table
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from statistics import median
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -32,7 +31,7 @@ import numpy as np
 import corewise as cw
 from benchmarks import reference
 from benchmarks.chain import Model
-from benchmarks.measure import Findings, Target, options, progress, targets_table, timed
+from benchmarks.measure import Findings, Target, options, progress, table_of, targets_table, timed
 from benchmarks.peers import Problem, solve_with_numpy
 from corewise.model.path import Event
 
@@ -296,13 +295,6 @@ def show(report: Report, console: Console) -> None:
         table.add_row(str(entry.k), f"{entry.window:,}", *times, f"{entry.sweeps:.0f}")
     console.print(table)
     console.print(targets_table(report.targets))
-
-
-def table_of(title: str, headings: Sequence[str]) -> Table:
-    table = Table(title=title)
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    return table
 
 
 if __name__ == "__main__":

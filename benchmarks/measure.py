@@ -98,6 +98,14 @@ def peak_megabytes(code: str, arguments: Sequence[str] = ()) -> float:
     return int(done.stdout) * unit / 1e6
 
 
+def table_of(title: str, headings: Sequence[str]) -> Table:
+    """An empty table; all columns with a heading are numbers."""
+    table = Table(title=title)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    return table
+
+
 def targets_table(targets: Iterable[Target]) -> Table:
     """Targets and verdicts, for people."""
     table = Table(title="Targets")
