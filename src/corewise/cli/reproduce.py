@@ -32,7 +32,7 @@ def reproduce(
 ) -> None:
     """Run the experiments of the paper again, many times each, and write figures, tables and a report.
 
-    All of them take two to three minutes on two cores. DIR gets a directory for each experiment and
+    All of them take some five minutes on two cores. DIR gets a directory for each experiment and
     report.html, which has everything in it. Ctrl-C leaves the experiments that are done.
     """
     from corewise.experiments.reproduce import REPORT
