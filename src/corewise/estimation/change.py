@@ -8,7 +8,7 @@ each of their edges is tried as the place of a change: how much more likely is w
 
 the generalised likelihood ratio. An alarm is raised when the largest exceeds a threshold, and only the class
 that changed forgets what came before. At most checks nothing is near the threshold, and a quadratic model of
-ℓ at the last estimate, which takes a product of two matrices, says so; where it says otherwise, the
+ℓ at the last estimate, which takes one pass over all that was seen, says so; where it says otherwise, the
 likelihoods are maximised.
 
 *The threshold.* Where nothing changes, G is as for normal variables, whatever the curves and the policy; and
@@ -51,7 +51,7 @@ from corewise.estimation.watch import Watch, quiet_after
 from corewise.model import checks
 from corewise.model.frozen import FrozenMapping
 from corewise.model.speedup import Array, SpeedUp
-from corewise.model.statistics import ClassStatistics, Statistics
+from corewise.model.statistics import ClassStatistics, Statistics, require_statistics
 from corewise.model.system import System, require_system
 
 __all__ = ["LEAST_CHECKS", "Alarm", "ChangeDetector", "Cusum", "run_length", "threshold"]
@@ -100,13 +100,7 @@ class ChangeDetector:
 
     def observe(self, window: Statistics) -> tuple[ChangeDetector, tuple[Alarm, ...]]:
         """Return the detector after one more window, and the changes found at its end."""
-        if not isinstance(window, Statistics):
-            raise InvalidInput(f"expected Statistics, such as those of a run, got {window!r}")
-        if list(window.names) != self.system.names:
-            raise InvalidInput(
-                f"the statistics are of classes {', '.join(window.names)}; "
-                f"the system has {', '.join(self.system.names)}"
-            )
+        require_statistics(window, self.system.names)
         seen = window.departures
         if seen == 0:
             raise InvalidInput("a window without departures says nothing about a change")
@@ -125,10 +119,14 @@ class ChangeDetector:
         return detector, (*alarms, *found)
 
     def _heights(self, every: int, curve: SpeedUp) -> dict[str, float]:
-        """Return the threshold of every test of a class."""
-        own = max(self.between_alarms / every, LEAST_CHECKS) * len(self._watches)
-        counts = {"curve": max(len(curve.bounds), 1)}
-        return {test: threshold(own / share, counts.get(test, 1)) for test, share in SHARES.items()}
+        """Return the thresholds for changes of the speed of a class."""
+        count = max(len(curve.bounds), 1)
+        return {"curve": self._height("curve", every, count), "size rate": self._height("size rate", every)}
+
+    def _height(self, test: str, every: int, parameters: int = 1) -> float:
+        """Return the threshold of a test that each class has."""
+        between = max(self.between_alarms / every, LEAST_CHECKS) * len(self._watches)
+        return threshold(between / SHARES[test], parameters)
 
     def _with_arrivals(self, window: Statistics, now: Check) -> tuple[Buckets, tuple[bool, ...], list[Alarm]]:
         """Return the arrivals of all classes with one more check, which rates have moved, and the alarms.
@@ -141,7 +139,7 @@ class ChangeDetector:
             return coming, self._moved, []
         ratios = np.empty((len(came), len(coming) - 1))
         _kernels.two_rates_each(coming.sizes, coming.rows, TIME, self._quiet, ratios)
-        height = self._heights(window.departures, self.system.classes[0].speedup)["arrival rate"]
+        height = self._height("arrival rate", window.departures)
         if ratios.max() < height:
             return coming, self._moved, []
         latest, moved, alarms = 0, list(self._moved), []

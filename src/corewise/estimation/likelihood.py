@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array, SpeedUp
 from corewise.model.statistics import ClassStatistics
 
-__all__ = ["Likelihood", "likely_drop"]
+__all__ = ["Likelihood", "curve_of", "likely_drop", "parameters_of"]
 
 
 @cache
@@ -62,8 +62,7 @@ class Likelihood:
 
     def curve(self, parameters: Array) -> SpeedUp:
         """Return the curve with these parameters."""
-        values = parameters.tolist()
-        return self.family.with_parameters(**dict(zip(self.family.bounds, values, strict=True)))
+        return curve_of(self.family, parameters)
 
     def best_size_rate(self, parameters: Array) -> float:
         """Return μ if it is known, otherwise the best one for these parameters."""
@@ -120,3 +119,13 @@ class Likelihood:
         told = self.table.widths > 1.0
         curve = self.curve(parameters)
         return told, curve.rate(self.table.widths[told]), curve.gradient(self.table.widths[told])
+
+
+def parameters_of(curve: SpeedUp) -> Array:
+    """Return the parameters of a curve as an array."""
+    return np.array([getattr(curve, name) for name in curve.bounds])
+
+
+def curve_of(family: SpeedUp, parameters: Array) -> SpeedUp:
+    """Return the curve of a family with these parameters."""
+    return family.with_parameters(**dict(zip(family.bounds, parameters.tolist(), strict=True)))

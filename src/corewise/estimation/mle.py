@@ -23,7 +23,7 @@ from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.model import checks
 from corewise.model.frozen import FrozenMapping
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
-from corewise.model.statistics import ClassStatistics, Statistics
+from corewise.model.statistics import ClassStatistics, Statistics, require_statistics
 from corewise.model.system import JobClass, System, require_system
 
 __all__ = ["AUTO", "estimate"]
@@ -89,13 +89,7 @@ def estimate(
         If the search for a maximum failed.
     """
     require_system(system)
-    if not isinstance(statistics, Statistics):
-        raise InvalidInput(f"expected Statistics, such as those of a run, got {statistics!r}")
-    if list(statistics.names) != system.names:
-        raise InvalidInput(
-            f"the statistics are of classes {', '.join(statistics.names)}; "
-            f"the system has {', '.join(system.names)}"
-        )
+    require_statistics(statistics, system.names)
     confidence = checks.within(level, 0.5, 0.999999, "level")
     free = _names(unknown_size_rates, system)
     if isinstance(family, Mapping):

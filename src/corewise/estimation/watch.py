@@ -14,7 +14,7 @@ from corewise.estimation import _kernels
 from corewise.estimation.alarms import Alarm, Check, place_of
 from corewise.estimation.buckets import Buckets
 from corewise.estimation.grid import DEPARTURES, PER_OCTAVE, TABLE, TIME, columns_of, table_of
-from corewise.estimation.likelihood import Likelihood
+from corewise.estimation.likelihood import Likelihood, curve_of, parameters_of
 from corewise.estimation.search import fit_curve_to
 from corewise.model.frozen import FrozenMapping
 from corewise.model.speedup import Array, SpeedUp
@@ -38,7 +38,7 @@ _AT_MOST = 4
 _STEP = 0.25
 """The reference is moved by a step of Newton's if that raises ℓ by less than half of this, else refitted."""
 
-SPANS = 2 ** np.arange(1, 13)
+_SPANS = 2 ** np.arange(1, 13)
 """The lengths of the windows that follow drift, in checks."""
 
 _BEYOND_A_JUMP = 1.5
@@ -70,10 +70,12 @@ class Watch:
         The reference: the latest estimate.
     speed : Buckets
         Departures of all classes, time, and the departures and job-time of this one at each node of the grid.
+    offsets : ndarray
+        What each window would have estimated, from the reference.
     span : int
-        Which window the estimate is from: 0 for all since the last change, j for the j-th of `SPANS`.
-    offsets, leads : ndarray
-        What each window would have estimated, from the reference; and how far it leads.
+        Which window the estimate is from: 0 for all since the last change, j for the j-th of `_SPANS`.
+    leads : ndarray
+        How far each window leads the one in force.
     tempo : float
         The size rate now, over the one taken for granted.
     quiet : int
@@ -85,9 +87,9 @@ class Watch:
     known: JobClass
     curve: SpeedUp
     speed: Buckets
+    offsets: Array
     span: int = 0
-    offsets: Array = field(default_factory=lambda: np.empty((0, 1)))
-    leads: Array = field(default_factory=lambda: np.zeros(SPANS.size + 1))
+    leads: Array = field(default_factory=lambda: np.zeros(_SPANS.size + 1))
     tempo: float = 1.0
     quiet: int = 0
     suspect: _Suspect | None = None
@@ -96,7 +98,7 @@ class Watch:
     def of(cls, known: JobClass, nodes: Array) -> Watch:
         """Return a watch that has seen nothing yet."""
         offsets = np.empty((0, len(known.speedup.bounds)))
-        return cls(known, known.speedup, Buckets.empty(TABLE + 2 * nodes.size), offsets=offsets)
+        return cls(known, known.speedup, Buckets.empty(TABLE + 2 * nodes.size), offsets)
 
     # --- a check ----------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class Watch:
         _kernels.share_out(table.widths, table.departures, table.job_time, PER_OCTAVE, left, spent)
         spent *= self.tempo
         speed = self.speed.with_row(row)
-        view = View.of(self, speed, nodes)
+        view = _View.of(self, speed, nodes)
         if view.alerting(heights):
             found = replace(self, speed=speed)._speed_changed(view, now, nodes, heights)
             if found is not None:
@@ -118,13 +120,13 @@ class Watch:
         span, leads = self._foresight(view.leads, heights["curve"])
         curve, offsets = self._estimate(view, span, speed, nodes)
         suspect = self.suspect if span == 0 else None  # what drifts has no one change to be named
-        watch = Watch(self.known, curve, speed, span, offsets, leads, self.tempo, self.quiet, suspect)
+        watch = Watch(self.known, curve, speed, offsets, span, leads, self.tempo, self.quiet, suspect)
         return watch._named(now, nodes) if suspect else (watch, [])
 
     # --- jumps ------------------------------------------------------------------------------------
 
     def _speed_changed(
-        self, view: View, now: Check, nodes: Array, heights: Mapping[str, float]
+        self, view: _View, now: Check, nodes: Array, heights: Mapping[str, float]
     ) -> tuple[Watch, Alarm] | None:
         """Return the watch after a change of speed, and the alarm, if there is one."""
         found = {"size rate": view.by_size} if view.most_by_size >= heights["size rate"] else {}
@@ -135,7 +137,7 @@ class Watch:
         test = max(found, key=lambda kind: float(found[kind].max()))
         return self._alarm(now, nodes, found[test], test, heights)
 
-    def _curve_changed(self, view: View, nodes: Array, height: float) -> dict[str, Array]:
+    def _curve_changed(self, view: _View, nodes: Array, height: float) -> dict[str, Array]:
         """Return G for a change of the curve after each bucket, if it exceeds the threshold after some.
 
         Curves with several parameters take long to fit: G is computed at the likeliest place alone, and at
@@ -251,7 +253,7 @@ class Watch:
             return self.span, leads
         return best, np.zeros(leads.size)
 
-    def _estimate(self, view: View, span: int, speed: Buckets, nodes: Array) -> tuple[SpeedUp, Array]:
+    def _estimate(self, view: _View, span: int, speed: Buckets, nodes: Array) -> tuple[SpeedUp, Array]:
         """Return the latest estimate, which is the next reference, and how far from it each window's is."""
         if not self.curve.bounds:
             return self.curve, self.offsets
@@ -259,12 +261,12 @@ class Watch:
         estimates = np.minimum(np.maximum(parameters_of(self.curve) + view.steps, low), high)
         if span == self.span and view.square <= _STEP:
             return curve_of(self.curve, estimates[span]), estimates - estimates[span]
-        curve, _ = self._fitted(speed.rows[start_of(speed, span) :].sum(axis=0), nodes)
+        curve, _ = self._fitted(speed.rows[_start_of(speed, span) :].sum(axis=0), nodes)
         return curve, estimates - parameters_of(curve)
 
     def table(self, nodes: Array, arrivals: int) -> ClassStatistics:
         """Return what the estimate is to be made from."""
-        return table_of(self.speed.rows[start_of(self.speed, self.span) :].sum(axis=0), nodes, arrivals)
+        return table_of(self.speed.rows[_start_of(self.speed, self.span) :].sum(axis=0), nodes, arrivals)
 
     # --- to go on later ---------------------------------------------------------------------------
 
@@ -329,15 +331,7 @@ def quiet_after(rest: Buckets) -> int:
     return 2 * int(rest.sizes.sum())
 
 
-def parameters_of(curve: SpeedUp) -> Array:
-    return np.array([getattr(curve, name) for name in curve.bounds])
-
-
-def curve_of(family: SpeedUp, parameters: Array) -> SpeedUp:
-    return family.with_parameters(**dict(zip(family.bounds, parameters.tolist(), strict=True)))
-
-
-class View(NamedTuple):
+class _View(NamedTuple):
     """All buckets of a class, seen from its reference: see `scan`."""
 
     by_curve: Array
@@ -349,12 +343,12 @@ class View(NamedTuple):
     square: float
 
     @classmethod
-    def of(cls, watch: Watch, speed: Buckets, nodes: Array) -> View:
+    def of(cls, watch: Watch, speed: Buckets, nodes: Array) -> _View:
         """Return what the buckets say."""
         rate = watch.curve.rate_above(nodes)  # no node is below one core
         ratio = watch.curve.gradient_above(nodes) / rate[:, None]
         by_curve, by_size = np.zeros((2, len(speed) - 1))
-        leads, steps = watch.leads.copy(), np.empty((SPANS.size + 1, ratio.shape[1]))
+        leads, steps = watch.leads.copy(), np.empty((_SPANS.size + 1, ratio.shape[1]))
         rate = watch.known.size_rate * rate
         most = _kernels.scan(
             speed.sizes,
@@ -362,7 +356,7 @@ class View(NamedTuple):
             TABLE,
             rate,
             ratio,
-            SPANS,
+            _SPANS,
             watch.offsets,
             leads,
             watch.span,
@@ -378,9 +372,9 @@ class View(NamedTuple):
         return self.most_by_size >= heights["size rate"] or self.most_by_curve >= _NEAR * heights["curve"]
 
 
-def start_of(speed: Buckets, span: int) -> int:
+def _start_of(speed: Buckets, span: int) -> int:
     """Return the first bucket of a window."""
     if span == 0:
         return 0
     ages = np.cumsum(speed.sizes[::-1])
-    return max(ages.size - 1 - int(np.searchsorted(ages, SPANS[span - 1])), 0)
+    return max(ages.size - 1 - int(np.searchsorted(ages, _SPANS[span - 1])), 0)

@@ -32,7 +32,7 @@ from corewise.model.path import Event, Path
 from corewise.model.speedup import Array
 from corewise.model.tally import MOST_WIDTHS, Tally
 
-__all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics"]
+__all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics", "require_statistics"]
 
 _FINEST = 128  # nodes of the grid per factor of two; twice as many stands for no grid
 
@@ -295,3 +295,13 @@ class Statistics:
             for name, table in zip(self.names, self.classes, strict=True)
         ]
         return "\n".join(lines)
+
+
+def require_statistics(value: object, names: Sequence[str]) -> None:
+    """Raise `InvalidInput` unless `value` is Statistics of these classes."""
+    if not isinstance(value, Statistics):
+        raise InvalidInput(f"expected Statistics, such as those of a run, got {value!r}")
+    if list(value.names) != list(names):
+        raise InvalidInput(
+            f"the statistics are of classes {', '.join(value.names)}; the system has {', '.join(names)}"
+        )
