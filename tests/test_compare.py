@@ -101,7 +101,7 @@ def test_the_table_names_every_policy_and_the_bound(example: cw.Comparison) -> N
     text = str(example)
     for row in example.rows:
         assert row.name in text
-    assert f"{example.lower_bound:.6g}" in text
+    assert f"{example.lower_bound:.8g}" in text
     assert max(len(line) for line in text.splitlines()) <= 80
 
 

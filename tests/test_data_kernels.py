@@ -85,7 +85,7 @@ def test_walks(classes: int, capacity: int) -> None:
             *(rng, tables.thresholds, visits.moves, tables.steps, 0, events, departures),
         )
     assert visits.moves.sum() > 10
-    when, what = np.zeros(400), np.zeros(400, dtype=np.int8)
+    when, what = np.zeros(400), np.zeros(400, dtype=np.int16)
     ends = set()
     for clock, until, departures in (
         (0.0, math.inf, 10**6),

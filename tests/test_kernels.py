@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -256,15 +257,19 @@ def test_the_parts_of_a_split(classes: int, kind: str, index: bool) -> None:
         for i in range(classes):
             same(split_kernels._rise, shapes.tails, shapes.nodes, i, float(starts[i]), t)
             if shapes.tails[i, 0] in (split_kernels.POWER, split_kernels.SAMPLED):
-                same(split_kernels._curved, shapes.tails, shapes.nodes, i, t)
+                same(split_kernels.curved_tail, shapes.tails, shapes.nodes, i, t)
         cores = np.empty(classes)
         same(split_kernels._settle, *demands, counts, starts, t, 3.0, ranks, cores)
     for most in (False, True):
         same(split_kernels._total, *demands, counts, starts, np.inf, most)
     for budget in (0.5, 2.0, 3.9):
         cores = np.empty(classes)
-        same(split_kernels._split, *demands, counts, starts, budget, ranks, cores)
+        t = same(split_kernels._split, *demands, counts, starts, budget, ranks, cores, 0.0, math.inf)
         assert cores.sum() == pytest.approx(budget, abs=1e-9)
+        for guess in (0.0, 0.03 * t, 0.95 * t, t, 1.3 * t, 90.0 * t, math.inf):
+            near = np.empty(classes)
+            same(split_kernels.split_near, *demands, counts, starts, budget, ranks, near, guess)
+            assert np.allclose(near, cores, rtol=0, atol=1e-9)
     if kind in ("curved", "near"):
         cores = np.empty(classes)
         for high in (50.0, np.inf):
@@ -275,15 +280,10 @@ def test_the_parts_of_a_split(classes: int, kind: str, index: bool) -> None:
                 assert cores.sum() == pytest.approx(budget, rel=1e-9)
 
 
-@pytest.mark.parametrize("classes", [1, 2, 3])
-def test_fill_states(classes: int) -> None:
-    rng = np.random.default_rng(classes)
-    wanted = rng.choice([0.0, 1.0, 2.5], (classes, 20))
-    budget = rng.choice([0.0, 1.3, 40.0], 20)
-    for ranks in (np.zeros(classes, dtype=np.int64), np.arange(classes)[::-1].copy()):
-        given = np.empty(wanted.shape)
-        same(split_kernels.fill_states, wanted, budget, ranks, given)
-        assert np.allclose(given.sum(axis=0), np.minimum(budget, wanted.sum(axis=0)), rtol=0, atol=1e-12)
+def test_strides_meet_every_index() -> None:
+    for size in range(1, 200):
+        step = same(split_kernels._stride, size)
+        assert sorted(k * step % size for k in range(size)) == list(range(size))
 
 
 def test_every_kernel_is_compared_here() -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import corewise as cw
 from corewise.model.speedup import Array
 from corewise.policies.shapes import index_shapes, linear_width, marginal_shapes
-from corewise.policies.waterfill import certified_split, fill_in_order, full_speeds, ranked, split
+from corewise.policies.waterfill import certified_split, full_speeds, ranked, split
 from tests import naive
 
 Build = Callable[[naive.Model], cw.System]
@@ -269,16 +269,6 @@ def test_ties_are_shared_in_proportion_to_the_jumps(as_system: Build) -> None:
     assert np.allclose(first, [4.0, 6.0], rtol=0, atol=1e-12)
     second = split(shapes, counts, np.ones(2), budget, ranks=np.array([1, 0]))[:, 0]
     assert np.allclose(second, [2.0, 8.0], rtol=0, atol=1e-12)
-
-
-def test_fill_in_order() -> None:
-    wanted = np.array([[2.0, 2.0, 0.0], [3.0, 3.0, 0.0], [1.0, 0.0, 0.0]])
-    budget = np.array([4.0, 9.0, 5.0])
-    given = fill_in_order(wanted, budget, np.array([1, 0, 1]))
-    assert np.allclose(given, [[2 / 3, 2.0, 0.0], [3.0, 3.0, 0.0], [1 / 3, 0.0, 0.0]], rtol=0, atol=1e-15)
-    assert budget.tolist() == [4.0, 9.0, 5.0]
-    together = fill_in_order(wanted, budget, np.zeros(3, dtype=np.int64))
-    assert np.allclose(together[:, 0], 4.0 * wanted[:, 0] / 6.0, rtol=0, atol=1e-15)
 
 
 def test_ranks_rise_with_their_keys() -> None:

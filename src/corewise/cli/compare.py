@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from corewise.cli.options import AsJson, Capacity, SystemName
+import typer
+
+from corewise.cli.options import AsJson, Capacity, SystemName, whole_number
 from corewise.cli.output import (
     headline,
     is_weighted,
@@ -13,32 +15,72 @@ from corewise.cli.output import (
     print_facts,
     print_json,
     print_table,
+    progress_bar,
     reporting,
-    waiting,
 )
+from corewise.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from corewise.studies.compare import Comparison
+    from corewise.studies.compare import Comparison, Row
 
 __all__ = ["compare", "print_comparison"]
+
+_EVENTS = "1e6"
+_SEED = "0"
 
 
 @reporting
 def compare(
     system: SystemName,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy", metavar="P", help="A policy to compare; may be given again. Default: the usual ones."
+        ),
+    ] = None,
     capacity: Capacity = None,
+    simulate: Annotated[
+        bool | None,
+        typer.Option(
+            "--simulate/--exact",
+            help="How to find the means. Default: exact up to three classes and some 250 000 states.",
+        ),
+    ] = None,
+    events: Annotated[
+        str | None,
+        typer.Option(metavar="N", help=f"Events to simulate of each policy. [default: {_EVENTS}]"),
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="S", help=f"Of the simulation. [default: {_SEED}]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare policies with the optimum and a lower bound."""
+    """Compare policies with the optimum, or for many classes by simulation, and with a lower bound."""
+    from corewise.control.names import policy_named
     from corewise.model.files import load_system
     from corewise.studies.compare import compare as compare_policies
 
+    if simulate is False and (events is not None or seed is not None):
+        raise InvalidInput("--exact simulates nothing: give neither --events nor --seed")
     problem = load_system(system)
-    with waiting("Comparing ..."):
-        comparison = compare_policies(problem, capacity=parse_capacity(capacity))
+    chosen = [policy_named(text, problem) for text in policies] if policies else None
+    with progress_bar("Comparing", 100.0, "%") as progress:
+        comparison = compare_policies(
+            problem,
+            chosen,
+            capacity=parse_capacity(capacity),
+            simulate=simulate,
+            events=whole_number(events or _EVENTS, "--events", least=1),
+            rng=whole_number(seed or _SEED, "--seed"),
+            progress=progress,
+        )
     if as_json:
         print_json(
-            {"policies": [asdict(row) for row in comparison.rows], "lower_bound": comparison.lower_bound}
+            {
+                "policies": [asdict(row) for row in comparison.rows],
+                "lower_bound": comparison.lower_bound,
+                "exact": comparison.exact,
+            }
         )
     else:
         print_comparison(comparison)
@@ -46,28 +88,48 @@ def compare(
 
 def print_comparison(comparison: Comparison) -> None:
     """Print a comparison as a table for people."""
-    system = comparison.system
+    system, exact = comparison.system, comparison.exact
     weighted = is_weighted(system)
     cost = "mean cost" if weighted else "mean number of jobs"
     bound = "none: arrivals beyond the capacity are lost, and lost jobs cost nothing"
     if comparison.lower_bound is not None:
         bound = f"{comparison.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
-    print_facts(headline("Policies side by side", system), [("lower bound", bound)])
+    facts = [("lower bound", bound)]
+    if not exact:
+        facts.append(
+            ("means", "simulated, with 95 % intervals; at most so much above the optimum: certified")
+        )
+    print_facts(headline("Policies side by side", system), facts)
+    above = "cost above\nthe optimum" if weighted else "above the\noptimum"
     columns = [
         "policy",
         "mean number\nof jobs",
         "mean\nresponse time",
-        "cost above\nthe optimum" if weighted else "above the\noptimum",
+        above if exact else f"at most {above}",
     ]
     if weighted:
         columns.insert(3, "mean\ncost")
-    rows = []
-    for row in comparison.rows:
-        if not row.stable:
-            rows.append([row.name, "unstable", *("-" for _ in columns[2:])])
-            continue
-        cells = [row.name, f"{row.mean_jobs:.8g}", f"{row.mean_response_time:.8g}"]
-        if weighted:
-            cells.append(f"{row.mean_cost:.8g}")
-        rows.append([*cells, f"{row.gap:.2%}"])
-    print_table(columns, rows)
+    print_table(columns, [_cells(row, weighted=weighted, exact=exact) for row in comparison.rows])
+
+
+def _cells(row: Row, *, weighted: bool, exact: bool) -> list[str]:
+    """Return the cells of a policy in the table."""
+    if row.mean_jobs is None or row.mean_response_time is None or row.mean_cost is None:
+        return [row.name, "unstable", *("-" for _ in range(3 if weighted else 2))]
+    shown = row.gap if exact else row.certified_gap
+    jobs, cost = f"{row.mean_jobs:.8g}", f"{row.mean_cost:.8g}"
+    if row.interval is not None and row.cost_interval is not None:
+        jobs, cost = _with_error(row.mean_jobs, row.interval), _with_error(row.mean_cost, row.cost_interval)
+    digits = 8 if exact else 5
+    middle = [cost] if weighted else []
+    gap = "-" if shown is None else f"{shown:.2%}"
+    return [row.name, jobs, f"{row.mean_response_time:.{digits}g}", *middle, gap]
+
+
+def _with_error(value: float, interval: tuple[float, float]) -> str:
+    """Return a value with the half of its interval, to as many places as that has."""
+    from math import ceil, log10
+
+    half = 0.5 * (interval[1] - interval[0])
+    places = max(0, 1 - ceil(log10(half))) if half > 0.0 else 6
+    return f"{value:.{places}f} ± {half:.{places}f}"

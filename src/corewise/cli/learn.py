@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.course import Course, Yardstick
+from corewise.cli.learn_options import LearnOptions
 from corewise.cli.learned import Learned, print_learned
 from corewise.cli.options import AsJson, SystemName
 from corewise.cli.output import (
@@ -20,7 +21,6 @@ from corewise.cli.output import (
     require_target,
     waiting,
 )
-from corewise.cli.plan import Plan
 from corewise.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
@@ -126,28 +126,28 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         "seed": seed,
         "events": None if events is None else str(events.resolve()),
     }
-    plan = Plan.new(given) if resume is None else Plan.resumed(given, resume, problem)
-    method = plan.method(problem)
+    options = LearnOptions.new(given) if resume is None else LearnOptions.resumed(given, resume, problem)
+    method = options.method(problem)
     target = resume if save is None else save
-    inputs = [system] if plan.events is None else [system, plan.events]
+    inputs = [system] if options.events is None else [system, options.events]
     require_target(target, *inputs)
     _require_plot(plot, problem, *inputs, *([] if resume is None else [resume]))
     require_target(plot, outputs=[] if target is None else [target])
-    exact = plan.events is None and not no_gap
+    exact = options.events is None and not no_gap
     with waiting("Preparing ..."):
-        loop = learn_system(plan.plant(problem), method, resume=resume, diagnose=exact)
-        course = Course(loop, target, plan.note)
+        loop = learn_system(options.plant(problem), method, resume=resume, diagnose=exact)
+        course = Course(loop, target, options.note)
         if method.steps is not None and method.steps < course.before:
             raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
         course.require_a_window()
         yardstick = Yardstick.of(problem.regime(0.0)) if exact else None
     with progress_bar(f"Learning, algorithm {method.name}", course.total, "departures") as progress:
         course.run(progress)
-    truth = None if plan.events else problem.regime(course.time)
+    truth = None if options.events else problem.regime(course.time)
     if yardstick and truth:
         with waiting("Comparing ..."):
             yardstick = yardstick.moved(truth)
-    learned = Learned(problem, plan, course, truth, yardstick)
+    learned = Learned(problem, options, course, truth, yardstick)
     if as_json:
         print_json(learned.as_mapping())
     else:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from corewise.cli.changes import print_changes
 from corewise.cli.course import Course, Yardstick
+from corewise.cli.learn_options import LearnOptions
 from corewise.cli.output import headline, is_weighted, print_facts, print_table
-from corewise.cli.plan import Plan
 
 if TYPE_CHECKING:
     from corewise.learning.saved import Row
@@ -31,7 +31,7 @@ class Learned:
     """A run of the loop; `truth` is what was in force at its end, if it is known."""
 
     system: System
-    plan: Plan
+    options: LearnOptions
     course: Course
     truth: System | None
     yardstick: Yardstick | None
@@ -49,16 +49,16 @@ class Learned:
         ``epochs`` has all records as they were made, with the alarms of each; ``changes`` has every change
         once, as it is known in the end.
         """
-        plan, course, truth = self.plan, self.course, self.truth
+        options, course, truth = self.options, self.course, self.truth
         return {
-            "algorithm": plan.algorithm,
-            "first_window": plan.departures,
-            "power": plan.power,
-            "between_alarms": plan.between_alarms,
-            "steps": plan.steps,
-            "policy": plan.policy,
-            "seed": plan.seed,
-            "events": plan.events,
+            "algorithm": options.algorithm,
+            "first_window": options.departures,
+            "power": options.power,
+            "between_alarms": options.between_alarms,
+            "steps": options.steps,
+            "policy": options.policy,
+            "seed": options.seed,
+            "events": options.events,
             "interrupted": course.interrupted,
             "epochs": course.rows,
             "changes": self.changes,
@@ -89,33 +89,33 @@ def print_learned(learned: Learned) -> None:
     if rows:
         _print_epochs(_selected(rows), is_weighted(learned.system))
         _print_estimates(learned)
-        if learned.plan.between_alarms is not None:
+        if learned.options.between_alarms is not None:
             truth = learned.system if learned.truth else None
-            print_changes(learned.changes, learned.plan.between_alarms, truth)
+            print_changes(learned.changes, learned.options.between_alarms, truth)
         print_facts(_worth(learned), [])
 
 
 def _print_course(learned: Learned) -> None:
-    plan, course, rows = learned.plan, learned.course, learned.course.rows
-    steps = "" if plan.steps is None else f" of {plan.steps:,}"
+    options, course, rows = learned.options, learned.course, learned.course.rows
+    steps = "" if options.steps is None else f" of {options.steps:,}"
     ended = ": the log ended" if steps and course.log_ended else ""
     windows = f"{len(rows):,}{steps}{ended}; {course.algorithm.schedule}"
     facts = [("windows", f"interrupted after {windows}" if course.interrupted else windows)]
     if rows:
         facts.append(("departures", _departures(course)))
-    adopted = f"{'the optimum' if plan.policy == 'optimal' else plan.policy} for the estimates"
+    adopted = f"{'the optimum' if options.policy == 'optimal' else options.policy} for the estimates"
     before = "EQUI first, then" if course.logged is None else "what would have been adopted:"
     facts.append(("policy", f"{before} {adopted}"))
     if course.before:
         facts.append(("resumed", f"after {course.before:,} windows"))
     facts.append(("time", _time(course)))
-    if plan.seed is not None:
-        again = f" (the same command with --seed {plan.seed} gives the same numbers)"
-        facts.append(("seed", f"{plan.seed}{'' if course.interrupted else again}"))
+    if options.seed is not None:
+        again = f" (the same command with --seed {options.seed} gives the same numbers)"
+        facts.append(("seed", f"{options.seed}{'' if course.interrupted else again}"))
     changes = [change for change in learned.system.changes if learned.truth and change.time <= course.time]
     if changes:
         facts.append(("true changes", ", ".join(f"{c.name} at time {c.time:,.8g}" for c in changes)))
-    print_facts(headline(f"Algorithm {plan.algorithm}", replace(learned.system, changes=())), facts)
+    print_facts(headline(f"Algorithm {options.algorithm}", replace(learned.system, changes=())), facts)
 
 
 def _departures(course: Course) -> str:

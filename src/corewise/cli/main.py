@@ -17,9 +17,11 @@ from corewise.cli.evaluate import evaluate
 from corewise.cli.fit import fit
 from corewise.cli.init import init
 from corewise.cli.learn import learn
+from corewise.cli.plan import plan
 from corewise.cli.reproduce import reproduce
 from corewise.cli.simulate import simulate
 from corewise.cli.solve import solve
+from corewise.cli.sweep import sweep
 
 __all__ = ["app", "main"]
 
@@ -31,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
 )
-for verb in (init, solve, evaluate, compare, simulate, estimate, fit, learn, reproduce):
+for verb in (init, solve, evaluate, compare, simulate, estimate, fit, learn, reproduce, sweep, plan):
     app.command()(verb)
 
 

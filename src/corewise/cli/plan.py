@@ -1,181 +1,147 @@
-"""What `corewise learn` is asked to do: its options, as they are given or as a saved run has them."""
+"""``corewise plan``: how many cores are enough."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from inspect import signature
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
 
-from corewise.cli import policies
-from corewise.cli.options import number, whole_number
-from corewise.errors import InvalidFile, InvalidInput, InvalidPolicy
+import typer
+
+from corewise.cli.options import AsJson, SystemName, number, whole_number
+from corewise.cli.output import (
+    print_facts,
+    print_json,
+    print_table,
+    progress_bar,
+    reporting,
+    require_figure,
+)
 
 if TYPE_CHECKING:
-    from corewise.learning.algorithms import Algorithm
-    from corewise.learning.plant import ReplayPlant, SimulatedPlant
-    from corewise.model.system import System
-    from corewise.policies.base import Policy
+    from corewise.studies.capacity import CapacityPlan
 
-__all__ = ["Plan"]
+__all__ = ["plan"]
 
-Options = Mapping[str, str | None]
-"""Options as text, by their names; None where they are not given."""
-
-_ADAPTIVE = "adaptive"  # the algorithm that looks out for changes
-
-_POWERS = {"1a": 0.75, "1b": 0.0, _ADAPTIVE: 0.0}
-"""The algorithms, and how their windows grow if nothing is said."""
-
-_CHOICE = "{}, {} or {}".format(*_POWERS)
-
-_NEEDED = {
-    "algorithm": _CHOICE,
-    "departures": "how many in the first window",
-    "steps": "how many windows",
-}
-"""The options that a new run cannot do without, and what they say."""
-
-_MOST_STEPS = 1_000_000  # the record of every window stays in memory
+_LOOKS = 30  # at numbers of cores, by and large
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to learn from and how, as the options say."""
+@reporting
+def plan(
+    system: SystemName,
+    target: Annotated[
+        str,
+        typer.Option(metavar="T", help="The mean response time to meet, in the unit of time of the rates."),
+    ],
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P",
+            help="optimal, improved, whittle, equi, greedy, fixed:… or priority:…, made anew for each "
+            "number of cores. Default: the best there is.",
+        ),
+    ] = None,
+    most_cores: Annotated[
+        str | None, typer.Option(metavar="N", help="How many cores to consider. Default: a million.")
+    ] = None,
+    seed: Annotated[
+        str | None, typer.Option(metavar="S", help="For simulations, if any are needed. Default: a new one.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="Draw mean response time against cores.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the fewest cores that meet a mean response time.
 
-    algorithm: str
-    departures: int
-    power: float
-    policy: str
-    steps: int | None
-    seed: int | None
-    events: str | None
-    between_alarms: float | None
+    Computed for up to three classes, where that does not take too long; otherwise simulated, and met by the
+    upper end of the interval. The cores that SYSTEM has do not matter.
+    """
+    from corewise.model.files import load_system
+    from corewise.studies.capacity import plan as plan_cores
 
-    @classmethod
-    def new(cls, given: Options) -> Plan:
-        """Return the plan of a new run, with a new seed if none is given."""
-        plan = cls._of(given)
-        random = plan.seed is None and plan.events is None
-        return replace(plan, seed=secrets.randbits(32)) if random else plan
+    problem = load_system(system)
+    wanted = number(target, "--target")
+    limits = {} if most_cores is None else {"most_cores": whole_number(most_cores, "--most-cores", least=1)}
+    chosen = secrets.randbits(32) if seed is None else whole_number(seed, "--seed")
+    require_figure(plot, [], system)
+    began = perf_counter()
+    with progress_bar(f"Planning for {wanted:g}", _LOOKS, "looks") as progress:
+        found = plan_cores(problem, target=wanted, policy=policy, rng=chosen, progress=progress, **limits)
+    seconds = perf_counter() - began
+    if plot:
+        from corewise.plots.capacity import capacity_figure
+        from corewise.plots.style import save_figure
 
-    @classmethod
-    def resumed(cls, given: Options, file: Path, system: System) -> Plan:
-        """Return the plan of a saved run; what is given must agree with it, but for the number of windows."""
-        from corewise.learning.saved import saved_note
-
-        note: Options = {key: str(value) for key, value in saved_note(file).items()}
-        if not note:
-            if given["seed"] is not None:
-                raise InvalidInput(f"{file}: goes on with its own random numbers, got --seed {given['seed']}")
-            return cls._of(given)
-        try:
-            before = cls._of(note)
-        except InvalidInput as error:
-            raise InvalidFile(f"{file} is not a usable run: {error}") from None
-        if given["events"] is not None and before.events is None:
-            raise InvalidInput(f"{file}: is a run of a simulation, not of a log, got --events")
-        if given["algorithm"] not in (None, before.algorithm):  # then its options are others as well
-            raise InvalidInput(
-                f"{file}: is a run with --algorithm {before.algorithm}, got {given['algorithm']}"
-            )
-        plan = cls._of({**note, **{key: text for key, text in given.items() if text is not None}})
-        for key in ("departures", "power", "seed", "between_alarms"):
-            there, here = getattr(before, key), getattr(plan, key)
-            if there != here:
-                raise InvalidInput(f"{file}: is a run with --{key.replace('_', '-')} {there}, got {here}")
-        if _rule(plan.policy, system) != _rule(before.policy, system):
-            raise InvalidInput(f"{file}: is a run with --policy {before.policy}, got {plan.policy}")
-        return replace(plan, policy=before.policy)  # as it was first spelled
-
-    @classmethod
-    def _of(cls, given: Options) -> Plan:
-        algorithm, departures, steps = (given.get(key) for key in ("algorithm", "departures", "steps"))
-        power, policy, seed, events = (given.get(key) for key in ("power", "policy", "seed", "events"))
-        between = given.get("between_alarms")
-        if algorithm is not None and algorithm not in _POWERS:
-            raise InvalidInput(f"--algorithm must be {_CHOICE}, got {algorithm!r}")
-        if algorithm is None or departures is None or (steps is None and events is None):
-            raise InvalidInput(_missing(given))
-        if between is not None and algorithm != _ADAPTIVE:
-            raise InvalidInput(
-                f"--between-alarms is for --algorithm {_ADAPTIVE}: {algorithm} looks out for no changes, "
-                f"got {between!r}"
-            )
-        if seed is not None and events is not None:
-            raise InvalidInput(f"--seed is for a simulation, nothing in --events is random, got {seed!r}")
-        count = None if steps is None else whole_number(steps, "--steps", least=1)
-        if count is not None and count > _MOST_STEPS:
-            raise InvalidInput(f"--steps must be at most {_MOST_STEPS}, got {steps!r}")
-        return cls(
-            algorithm=algorithm,
-            departures=whole_number(departures, "--departures", least=1),
-            power=_POWERS[algorithm] if power is None else number(power, "--power") + 0.0,  # no -0
-            policy="optimal" if policy is None else policy,
-            steps=count,
-            seed=None if seed is None else whole_number(seed, "--seed"),
-            events=events,
-            between_alarms=_between_alarms(between) if algorithm == _ADAPTIVE else None,
-        )
-
-    @property
-    def note(self) -> dict[str, str]:
-        """The options of this plan, to be kept with a saved run."""
-        return {option: str(value) for option, value in vars(self).items() if value is not None}
-
-    def method(self, system: System) -> Algorithm:
-        """Return the algorithm for what is known of a system."""
-        from corewise.learning.algorithms import ALGORITHMS
-
-        watch = {} if self.between_alarms is None else {"between_alarms": self.between_alarms}
-        return ALGORITHMS[self.algorithm](
-            system,
-            departures=self.departures,
-            power=self.power,
-            steps=self.steps,
-            policy=_rule(self.policy, system),
-            **watch,
-        )
-
-    def plant(self, system: System) -> SimulatedPlant | ReplayPlant:
-        """Return what to learn from."""
-        from corewise.learning.plant import ReplayPlant, simulated
-
-        if self.events is not None:
-            from corewise.model.events import load_events
-
-            return ReplayPlant(load_events(self.events, system).path)
-        return simulated(system, self.seed)
+        save_figure(capacity_figure(found), plot)
+    if as_json:
+        print_json(_as_mapping(found, None if found.exact else chosen, seconds))
+        return
+    _print_plan(found, None if found.exact else chosen, seconds)
+    if plot:
+        print(f"Wrote the plot to {plot}.")
 
 
-def _between_alarms(text: str | None) -> float:
-    """Return how many departures there are to be between false alarms; the library's choice if not given."""
-    from corewise.learning.algorithms import adaptive
+def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[str, object]:
+    return {
+        "cores": found.cores,
+        "mean_response_time": found.mean_response_time,
+        "interval": list(found.point.interval),
+        "exact": found.point.exact,
+        "mean_jobs": found.mean_jobs,
+        "target": found.target,
+        "policy": found.policy,
+        "least_cores": found.least_cores,
+        "limit": found.limit,
+        "one_more_core": {
+            "time_saved": found.time_saved,
+            "interval": list(found.time_saved_interval),
+            "jobs_saved": found.jobs_saved,
+        },
+        "curve": [asdict(point) for point in found.curve],
+        "seed": seed,
+        "seconds": seconds,
+    }
 
-    if text is None:
-        return float(signature(adaptive).parameters["between_alarms"].default)
-    return number(text, "--between-alarms")
+
+def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
+    point = found.point
+    saved = _between(found.time_saved, found.time_saved_interval, 4)
+    facts = [
+        ("fewest cores", f"{found.cores}, under policy {found.policy}"),
+        ("mean response time", f"{_between(point.mean_response_time, point.interval, 8)} with them"),
+        ("mean number of jobs", f"{point.mean_jobs:.8g}"),
+        ("one more core", f"saves {saved} of the response time, and {found.jobs_saved:.4g} jobs"),
+        ("proved", _proved(found)),
+        ("limit", f"{found.limit:.8g}: no number of cores gives less"),
+        ("time", f"{seconds:.3g} s"),
+    ]
+    if seed is not None:
+        facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
+    classes = "1 class" if len(found.system.classes) == 1 else f"{len(found.system.classes)} classes"
+    print_facts(f"Cores for a mean response time of {found.target:g}: {classes}", facts)
+    rows = [
+        [
+            f"{at.cores}",
+            _between(at.mean_response_time, at.interval, 6),
+            f"{at.mean_jobs:.6g}",
+            f"{found.system.load * found.cores / at.cores:.1%}",
+            "yes" if at.interval[1] <= found.target else "no",
+        ]
+        for at in found.curve
+    ]
+    print_table(["cores", "mean response time", "mean jobs", "load", "meets the target"], rows)
 
 
-def _missing(given: Options) -> str:
-    """Return which options are needed and not there."""
-    needed = dict(_NEEDED)
-    if given.get("events") is not None:
-        del needed["steps"]  # all that the log has
-    missing = [f"--{option} ({what})" for option, what in needed.items() if given.get(option) is None]
-    *others, last = missing
-    return f"{', '.join(others)} and {last} are needed" if others else f"{last} is needed"
+def _proved(found: CapacityPlan) -> str:
+    if found.least_cores == found.cores:
+        return "fewer are not enough under any policy"
+    return f"fewer than {found.least_cores} are not enough under any policy"
 
 
-def _rule(text: str, system: System) -> Policy | None:
-    """Return the rule to bind to the estimates; None for the exact optimum."""
-    from corewise.policies.tabular import Tabular
-
-    if text == "optimal":
-        return None
-    rule = policies.parse_policy(text, system)
-    if isinstance(rule, Tabular):
-        raise InvalidPolicy(f"policy {text!r} is a saved one, made once and for all: name a rule instead")
-    return rule
+def _between(value: float, interval: tuple[float, float], digits: int) -> str:
+    """Return a number with half the width of its interval, if it has one."""
+    half = 0.5 * (interval[1] - interval[0])
+    return f"{value:.{digits}g} ± {half:.2g}" if half > 0.0 else f"{value:.{digits}g}"

@@ -23,7 +23,9 @@ from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole
 
-__all__ = ["Solution", "solve", "solve_near"]
+__all__ = ["Solution", "solve", "solve_near", "within_reach"]
+
+_MOST_CLASSES, _MOST_LIKELY = 3, 250_000  # what is within reach
 
 _TOLERANCE = 1e-9
 _HIGH_LOAD = 0.7
@@ -176,6 +178,12 @@ def solve(
         return _solve_on(space, system, tolerance, whole_cores, values, solver, blocking=True)
     space = stationary_chain(system, Whittle().on(system), None).space
     return _solve_from(space, system, tolerance, whole_cores, values, solver)
+
+
+def within_reach(system: System) -> bool:
+    """Return whether an exact answer takes seconds: there are few classes, and not too many states."""
+    system.require_stable()
+    return len(system.classes) <= _MOST_CLASSES and system.likely_states <= _MOST_LIKELY
 
 
 def solve_near(system: System, values: Array) -> Solution:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Container
 
 from corewise.analysis.performance import evaluate
-from corewise.control.solution import solve
+from corewise.control.solution import solve, within_reach
 from corewise.errors import InvalidInput, UnstablePolicy
 from corewise.learning.plant import Plant
 from corewise.model.system import System
@@ -40,10 +40,11 @@ class Judge:
     ) -> tuple[float, float, float] | tuple[None, None, None]:
         """Return mean jobs and mean cost under a policy, and its gap to the best one for the plant as it is.
 
-        Infinite if the policy cannot keep up; None if epoch k is not to be judged, or nobody knows the truth.
+        Infinite if the policy cannot keep up; None if epoch k is not to be judged, if nobody knows the truth,
+        or if it has so many states that an exact answer is out of reach.
         """
         truth = plant.truth if self.wants(k) else None
-        if truth is None:
+        if truth is None or not (truth == self._truth or within_reach(truth)):
             return None, None, None
         if truth != self._truth:
             self._truth, self._least = truth, solve(truth).mean_cost

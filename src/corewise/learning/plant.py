@@ -17,7 +17,7 @@ from corewise.model.system import System, require_system
 from corewise.model.tally import Tally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
-from corewise.simulation.simulator import Window, first_tables, random_generator, start_state
+from corewise.simulation.simulator import Window, first_walk, random_generator, start_state
 from corewise.simulation.walk import State, Walk
 
 __all__ = ["DriftingPlant", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant", "simulated"]
@@ -97,10 +97,10 @@ class SimulatedPlant:
         """Run under `policy` until so many jobs have left, and return what was seen."""
         window = Window.of(departures, None)
         ample = policy.capacity if isinstance(policy, Tabular) else self._capacity
-        tables = first_tables(self.system, bind(policy, self.system), self.state, ample)
-        walk = Walk(tables, self.state, self.rng)
+        bound = bind(policy, self.system)
+        walk = first_walk(self.system, bound, self.state, self.rng, tally=True, least=ample)
         window.walk(walk, 1, None)
-        self._capacity = walk.tables.space.capacity
+        self._capacity = walk.tables.space.capacity if isinstance(walk, Walk) else None
         self.state, _ = walk.finish()
         return walk.statistics()
 

@@ -195,6 +195,13 @@ class System:
         """Σ λ_i / (c μ_i): the least share of the cores that is busy."""
         return math.fsum(job_class.work_rate for job_class in self.classes) / self.cores
 
+    @cached_property
+    def likely_states(self) -> float:
+        """About how many states a long path sees, going by the jobs there are if each holds one core."""
+        self.require_arrival_rates()
+        jobs = self.arrival_rates / self.size_rates
+        return float(np.prod(1.3 * jobs + 6.0 * np.sqrt(jobs) + 10.0))
+
     def require_arrival_rates(self) -> None:
         """Raise `InvalidSystem` if the arrival rate of some class is not known."""
         for job_class in self.classes:

@@ -6,7 +6,7 @@ reads array fields of a tuple counts references on every access, at many times t
 
 - ``tails[i]`` = (kind, a, b, root, widest): the tail is bought from t = t_i · root on,
 - ``pieces[i, k]`` = (root, width): a piece of slope m is bought at t = t_i · root, root = 1/√m,
-- ``nodes[i, k]`` = (price, extra) of a sampled tail, prices rising.
+- ``nodes[r, k]`` = (price, extra) of a sampled tail, prices rising; a sampled tail has its row r as a.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ __all__ = [
     "NO_TAIL",
     "POWER",
     "SAMPLED",
-    "fill_states",
+    "curved_tail",
     "split_closed_states",
+    "split_near",
     "split_states",
 ]
 
@@ -34,43 +35,30 @@ u = np.uint64  # an unsigned index spares the test for a negative one
 
 NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
 
-
-@njit(cache=True)
-def fill_states(wanted: Floats, budget: Floats, ranks: Ints, given: Floats) -> None:
-    """Serve the classes of every state by rank; see `corewise.policies.waterfill.fill_in_order`."""
-    classes, states = wanted.shape[0], u(wanted.shape[1])
-    for s in range(states):
-        left = budget[s]
-        for rank in range(classes):
-            asked = 0.0
-            for i in range(classes):
-                if ranks[i] == rank:
-                    asked += wanted[i, s]
-            part = min(left / asked, 1.0) if asked > 0.0 else 0.0
-            for i in range(classes):
-                if ranks[i] == rank:
-                    given[i, s] = part * wanted[i, s]
-            left = max(left - asked, 0.0)
+# How often the slope of demand is followed, how often when the level lies between two places, how far.
+_STEPS, _BETWEEN, _FAR = 6, 3, 10.0
 
 
 @njit(cache=True)
-def _curved(tails: Floats, nodes: Floats, i: int, ratio: float) -> tuple[float, float]:
+def curved_tail(tails: Floats, nodes: Floats, i: int, ratio: float) -> tuple[float, float]:
     """Return extra and d extra / d log t of a power or sampled tail at ratio = t / t_i."""
     price = 1.0 / (ratio * ratio)
     if tails[i, 0] == POWER:
         grown = math.exp(min(tails[i, 2] * math.log(tails[i, 1] / price), 600.0)) if price > 0.0 else math.inf
         return max(grown - 1.0, 0.0), 2.0 * tails[i, 2] * grown
-    low, high = 0, nodes.shape[1] - 1
-    if price <= nodes[i, low, 0]:
-        return nodes[i, low, 1], 0.0
+    row, low, high = int(tails[i, 1]), 0, nodes.shape[1] - 1
+    if price <= nodes[row, low, 0]:
+        return nodes[row, low, 1], 0.0
+    if price >= nodes[row, high, 0]:  # several nodes may have the highest price: nothing to divide by
+        return nodes[row, high, 1], 0.0
     while high - low > 1:
         middle = (low + high) // 2
-        if nodes[i, middle, 0] <= price:
+        if nodes[row, middle, 0] <= price:
             low = middle
         else:
             high = middle
-    fall = (nodes[i, high, 1] - nodes[i, low, 1]) / (nodes[i, high, 0] - nodes[i, low, 0])
-    return nodes[i, low, 1] + fall * (price - nodes[i, low, 0]), -2.0 * fall * price
+    fall = (nodes[row, high, 1] - nodes[row, low, 1]) / (nodes[row, high, 0] - nodes[row, low, 0])
+    return nodes[row, low, 1] + fall * (price - nodes[row, low, 0]), -2.0 * fall * price
 
 
 @njit(cache=True)
@@ -83,11 +71,11 @@ def _width(tails: Floats, pieces: Floats, nodes: Floats, i: int, start: float, t
             width += pieces[i, k, 1]
     if tails[i, 0] != NO_TAIL and start * tails[i, 3] < t:
         if math.isinf(t):
-            width += nodes[i, 0, 1] if tails[i, 0] == SAMPLED else tails[i, 4]
+            width += nodes[int(tails[i, 1]), 0, 1] if tails[i, 0] == SAMPLED else tails[i, 4]
         elif tails[i, 0] == INVERSE_ROOT:
             width += max(tails[i, 1] * (t / start) + tails[i, 2], 0.0)
         else:
-            width += _curved(tails, nodes, i, t / start)[0]
+            width += curved_tail(tails, nodes, i, t / start)[0]
     if most and math.isinf(t):
         width += tails[i, 4]
     return width
@@ -124,18 +112,20 @@ def _settle(
             cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
             left -= cores[i]
     for rank in range(counts.size):
+        if left <= 0.0:
+            break
         jumps = 0.0
         for i in range(counts.size):
             if counts[i] > 0 and ranks[i] == rank:
                 jumps += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True) - cores[i]
-        if jumps <= 0.0 or left <= 0.0:
+        if jumps <= 0.0:
             continue
         part = min(left / jumps, 1.0)
         for i in range(counts.size):
             if counts[i] > 0 and ranks[i] == rank:
                 most = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True)
                 cores[i] += part * (most - cores[i])
-        left -= part * jumps
+        left = max(left - jumps, 0.0)
 
 
 @njit(cache=True)
@@ -145,7 +135,7 @@ def _rise(tails: Floats, nodes: Floats, i: int, start: float, t: float) -> float
         return 0.0
     if tails[i, 0] == INVERSE_ROOT:
         return float(tails[i, 1] * (t / start))
-    return _curved(tails, nodes, i, t / start)[1]
+    return curved_tail(tails, nodes, i, t / start)[1]
 
 
 @njit(cache=True)
@@ -205,6 +195,19 @@ def _curved_split(
 
 
 @njit(cache=True)
+def _stride(size: int) -> int:
+    """Return a step with which every index is met, no few of them in a row rising or falling.
+
+    The level is bracketed by trying break points; met in order of price, each would move one end of the
+    bracket by one place, and met at random a few of them leave none to try.
+    """
+    step = max(1, int(0.618 * size))
+    while math.gcd(step, size) > 1:
+        step += 1
+    return step
+
+
+@njit(cache=True)
 def _split(
     tails: Floats,
     pieces: Floats,
@@ -214,10 +217,17 @@ def _split(
     budget: float,
     ranks: Ints,
     cores: Floats,
+    low: float,
+    high: float,
 ) -> float:
-    """Write the best split of `budget` cores into `cores`, and return its level t."""
-    low, high = 0.0, math.inf
-    for i in range(counts.size):
+    """Write the best split of `budget` cores into `cores`, and return its level t, which is in (low, high).
+
+    At `low` the most demand is below the budget, at `high` the least demand above it; zero and infinity will
+    do if nothing is known.
+    """
+    stride = _stride(counts.size)
+    for j in range(counts.size):
+        i = j * stride % counts.size
         if counts[i] == 0:
             continue
         for k in range(pieces.shape[1] + 1):
@@ -265,6 +275,59 @@ def _split(
 
 
 @njit(cache=True)
+def split_near(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    budget: float,
+    ranks: Ints,
+    cores: Floats,
+    guess: float,
+) -> float:
+    """Split the cores of one state with two classes or more, and return the level; quick if near the guess.
+
+    Offers ω come as the t at which a class begins to buy, 1/√ω. The slope of demand is followed from the
+    guess; if demand jumps over the budget on the way, a bracket is left in which `_split` finds the jump.
+    """
+    t, low, high, between = guess, 0.0, math.inf, 0
+    if not 0.0 < guess < math.inf:
+        return _split(tails, pieces, nodes, counts, starts, budget, ranks, cores, low, high)
+    for _ in range(_STEPS):
+        total, rise = 0.0, 0.0
+        for i in range(counts.size):
+            cores[i] = 0.0
+            if counts[i] > 0:
+                start, held, slope = starts[i], 0.0, 0.0
+                for k in range(pieces.shape[1]):
+                    if start * pieces[i, k, 0] < t:
+                        held += pieces[i, k, 1]
+                if tails[i, 0] != NO_TAIL and start * tails[i, 3] < t:
+                    if tails[i, 0] == INVERSE_ROOT:
+                        slope = tails[i, 1] * (t / start)
+                        held += max(slope + tails[i, 2], 0.0)
+                    else:
+                        extra, slope = curved_tail(tails, nodes, i, t / start)
+                        held += extra
+                cores[i] = counts[i] * held
+                total += cores[i]
+                rise += counts[i] * slope
+        if abs(total - budget) <= 1e-13 * budget:
+            return t
+        if total > budget:
+            high = min(high, t)
+        else:
+            low = max(low, t * (1.0 - 1e-14))  # the most demand there is no more than the least at t
+        step = (budget - total) / rise if 0.0 < rise < math.inf else math.inf
+        between += 1 if low > 0.0 and high < math.inf else 0
+        if between > _BETWEEN or step > _FAR:
+            break
+        t *= 1.0 + max(step, -0.5)
+    return _split(tails, pieces, nodes, counts, starts, budget, ranks, cores, low, high)
+
+
+@njit(cache=True)
 def split_states(
     tails: Floats,
     pieces: Floats,
@@ -300,7 +363,7 @@ def split_states(
         if present == 1:
             cores[only, s] = budget[s]
             continue
-        t = _split(tails, pieces, nodes, n, starts, budget[s], ranks, x)
+        t = _split(tails, pieces, nodes, n, starts, budget[s], ranks, x, 0.0, math.inf)
         levels[s] = 1.0 / (t * t)
         for i in range(classes):
             cores[i, s] = x[i]
@@ -319,6 +382,7 @@ def split_closed_states(
     unit, width = pieces[:, 0, 0].copy(), pieces[:, 0, 1].copy()
     a, b, root = tails[:, 1].copy(), tails[:, 2].copy(), tails[:, 3].copy()
     n, scale, first, second = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
+    tried = np.arange(classes) * _stride(classes) % classes
     for s in range(states):
         have = budget[s]
         if have <= 0.0:
@@ -335,7 +399,7 @@ def split_closed_states(
         low, high, level = 0.0, math.inf, -1.0
         left, jumps = have, 0.0
         for event in range(2 * classes):
-            i = event >> 1
+            i = tried[event >> 1]
             t = first[i] if event & 1 == 0 else second[i]
             if n[i] == 0.0 or t <= low or t >= high:
                 continue

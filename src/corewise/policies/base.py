@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -21,6 +22,7 @@ from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
+from corewise.policies.levels import Levels
 
 __all__ = ["BoundPolicy", "Policy", "bind", "tabulate"]
 
@@ -53,9 +55,17 @@ class BoundPolicy:
     rule: Rule
     table: Array | None = None
     """Its cores over a box, shape (K, capacity_1 + 1, …), if they are known already."""
+    levels: Callable[[], Levels] | None = None
+    """Makes the list of steps of a policy that is one water level; with it no table over states is needed."""
 
     def __post_init__(self) -> None:
         require_system(self.system)
+
+    @classmethod
+    def of_levels(cls, system: System, name: str, levels: Callable[[], Levels]) -> BoundPolicy:
+        """Return the policy that is a water level; its steps are made when they are first needed."""
+        made = cache(levels)
+        return cls(system, name, lambda counts: made().allocate(counts), levels=made)
 
     def on(self, system: System) -> BoundPolicy:
         """Return this policy, if it fits `system`: the same cores and class names in order."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
+from corewise.policies.levels import Levels
 
 __all__ = ["Equi", "equal_share"]
 
@@ -30,4 +31,9 @@ class Equi:
 
     def on(self, system: System) -> BoundPolicy:
         """Return EQUI for that system."""
-        return BoundPolicy(system, self.name, lambda counts: equal_share(counts, system.cores))
+        return BoundPolicy(
+            system,
+            self.name,
+            lambda counts: equal_share(counts, system.cores),
+            levels=lambda: Levels.equal(system.cores, len(system.classes)),
+        )

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
+from corewise.policies.levels import Levels
 from corewise.policies.shapes import marginal_shapes
-from corewise.policies.waterfill import full_speeds, ranked, split
+from corewise.policies.waterfill import full_speeds, ranked
 
 __all__ = ["Greedy"]
 
@@ -29,12 +26,10 @@ class Greedy:
     def on(self, system: System) -> BoundPolicy:
         """Return GREEDY* for that system."""
         require_system(system)
-        shapes = marginal_shapes(system)
-        prices = system.weights * system.size_rates
-        ranks = ranked([(speed,) for speed in full_speeds(system)])
 
-        def rule(counts: NDArray[np.int64]) -> Array:
-            budget = np.full(counts.shape[1], system.cores)
-            return split(shapes, counts, prices, budget, ranks=ranks)
+        def levels() -> Levels:
+            ranks = ranked([(speed,) for speed in full_speeds(system)])
+            prices = system.weights * system.size_rates
+            return Levels.of(system.cores, [], marginal_shapes(system), prices, ranks)
 
-        return BoundPolicy(system, self.name, rule)
+        return BoundPolicy.of_levels(system, self.name, levels)

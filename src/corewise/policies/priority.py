@@ -12,7 +12,7 @@ from corewise.errors import InvalidPolicy, nearest
 from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.waterfill import fill_in_order
+from corewise.policies.levels import Levels
 
 __all__ = ["Priority"]
 
@@ -47,9 +47,13 @@ class Priority:
             if name not in self.order:
                 raise InvalidPolicy(f"{self.name}: class {name!r} is missing; name every class once")
         ranks = np.array([self.order.index(name) for name in system.names], dtype=np.int64)
+        order = np.argsort(ranks)
 
         def rule(counts: NDArray[np.int64]) -> Array:
-            wanted = np.where(counts > 0, system.cores, 0.0)
-            return fill_in_order(wanted, np.full(counts.shape[1], system.cores), ranks)
+            first = order[np.argmax(counts[order] > 0, axis=0)]
+            return np.where((np.arange(order.size)[:, None] == first) & (counts > 0), system.cores, 0.0)
 
-        return BoundPolicy(system, self.name, rule)
+        def levels() -> Levels:
+            return Levels.in_order(system.cores, [(ranks, np.full(ranks.size, system.cores))])
+
+        return BoundPolicy(system, self.name, rule, levels=levels)

@@ -224,15 +224,20 @@ def _sampled(pieces: tuple[tuple[float, float], ...], z: Array, price: Array) ->
 def _pack(shapes: list[_Shape], cores: float) -> Shapes:
     """Return the shapes of all classes as arrays for the kernels."""
     pieces = np.zeros((len(shapes), max(1, *(len(shape.pieces) for shape in shapes)), 2))
-    nodes = np.zeros((len(shapes), max(1, *(len(shape.nodes) for shape in shapes)), 2))
+    sampled = [shape for shape in shapes if len(shape.nodes)]
+    nodes = np.zeros((len(sampled), max(1, *(len(shape.nodes) for shape in shapes)), 2))
+    for row, shape in zip(nodes, sampled, strict=True):
+        row[:] = shape.nodes[0]
+        row[-len(shape.nodes) :] = shape.nodes
     pieces[..., 0] = np.inf
     for i, shape in enumerate(shapes):
         for k, (slope, width) in enumerate(shape.pieces):
             pieces[i, k] = _root(slope), width
-        if len(shape.nodes):
-            nodes[i] = shape.nodes[0]
-            nodes[i, -len(shape.nodes) :] = shape.nodes
-    tails = [(shape.tail, shape.a, shape.b, _root(shape.start), cores) for shape in shapes]
+    rows = iter(range(len(sampled)))
+    tails = [
+        (shape.tail, next(rows) if len(shape.nodes) else shape.a, shape.b, _root(shape.start), cores)
+        for shape in shapes
+    ]
     return Shapes(np.array(tails, dtype=np.float64), pieces, nodes)
 
 

@@ -23,7 +23,7 @@ from corewise.policies import _kernels
 from corewise.policies._kernels import SAMPLED
 from corewise.policies.shapes import Shapes
 
-__all__ = ["certified_split", "fill_in_order", "full_speeds", "ranked", "split"]
+__all__ = ["certified_split", "full_speeds", "ranked", "split"]
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
@@ -112,16 +112,6 @@ def certified_split(
         best = _conjugate(curve, offer, eta[shared], system.cores)
         gap[shared] += jobs * np.maximum(best - here, 0.0)
     return cores, gap
-
-
-def fill_in_order(wanted: Array, budget: Array, ranks: NDArray[np.int64]) -> Array:
-    """Give each class what it wants, lowest rank first, while the budget lasts; shapes (K, states).
-
-    Classes of one rank share in proportion to what they want.
-    """
-    given = np.empty(wanted.shape)
-    _kernels.fill_states(wanted, budget, ranks, given)
-    return given
 
 
 def ranked(keys: Sequence[tuple[float, ...]]) -> NDArray[np.int64]:

@@ -22,13 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
+from corewise.policies.levels import Levels
 from corewise.policies.shapes import index_shapes, linear_width
-from corewise.policies.waterfill import fill_in_order, full_speeds, ranked, split
+from corewise.policies.waterfill import full_speeds, ranked
 
 __all__ = ["Whittle"]
 
@@ -42,19 +41,12 @@ class Whittle:
     def on(self, system: System) -> BoundPolicy:
         """Return the Whittle policy for that system."""
         require_system(system)
-        values = (system.weights * system.size_rates).tolist()
-        ranks = ranked([(-value, speed) for value, speed in zip(values, full_speeds(system), strict=True)])
-        linear = np.array([linear_width(job_class.speedup, system.cores) for job_class in system.classes])
-        shapes = index_shapes(system)
 
-        def rule(counts: NDArray[np.int64]) -> Array:
-            jobs = counts.astype(np.float64)
-            held = fill_in_order(jobs, np.full(counts.shape[1], system.cores), ranks)
-            if np.any(linear > 1.0):
-                left = system.cores - held.sum(axis=0)
-                held += fill_in_order(jobs * (linear - 1.0)[:, None], np.maximum(left, 0.0), ranks)
-            left = np.maximum(system.cores - held.sum(axis=0), 0.0)
-            held += split(shapes, counts, system.weights, left)
-            return held
+        def levels() -> Levels:
+            values = (system.weights * system.size_rates).tolist()
+            ranks = ranked(list(zip((-value for value in values), full_speeds(system), strict=True)))
+            linear = [linear_width(job_class.speedup, system.cores) for job_class in system.classes]
+            fills = [(ranks, np.ones(ranks.size)), (ranks, np.array(linear) - 1.0)]
+            return Levels.of(system.cores, fills, index_shapes(system), system.weights)
 
-        return BoundPolicy(system, self.name, rule)
+        return BoundPolicy.of_levels(system, self.name, levels)

@@ -85,7 +85,7 @@ def clocked(
     until: float,
     departures: Int,
     when: Floats,
-    what: NDArray[np.int8],
+    what: NDArray[np.int16],
 ) -> tuple[Int, float, int, Int]:
     """Draw moves and times until a time, so many departures, or a full record; return state, clock, counts.
 
@@ -113,7 +113,7 @@ def clocked(
         moves[row + k] += 1
         here += step[k]
         when[event] = ahead
-        what[event] = np.int8(k)
+        what[event] = np.int16(k)
         left -= np.int64(k >= first_departure)
         if left == 0:
             return here, now, event + 1, departures
@@ -122,7 +122,7 @@ def clocked(
 
 @njit(cache=True, nogil=True)
 def name_jobs(
-    rng: Generator, what: NDArray[np.int8], present: Ints, counts: Ints, named: int, job: Ints
+    rng: Generator, what: NDArray[np.int16], present: Ints, counts: Ints, named: int, job: Ints
 ) -> None:
     """Say which job each move is about: arrivals get the next number, any job of the class may leave.
 

@@ -11,6 +11,7 @@ import os
 import pickle
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, as_completed
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Event
@@ -28,14 +29,15 @@ from corewise.policies.base import Policy, bind
 from corewise.simulation.intervals import mean_interval, ratio_interval
 from corewise.simulation.simulator import (
     Progress,
+    Replay,
     Run,
     Window,
-    first_tables,
+    another_walk,
     random_streams,
     run_of,
     start_state,
 )
-from corewise.simulation.walk import State, Walk
+from corewise.simulation.walk import Course, State
 
 __all__ = ["ClassReplications", "Percentile", "Replications", "carried_out", "replicate"]
 
@@ -209,14 +211,15 @@ class _Job:
             if stop is not None and stop.is_set():
                 raise CancelledError
 
-        tables = first_tables(self.system, bind(self.policy, self.system), self.start)
-        outcomes = []
+        bound = bind(self.policy, self.system)
+        outcomes: list[_Outcome] = []
+        walk: Course | None = None
         for stream in streams:
-            walk = Walk(tables, self.start, stream, record=bool(self.percents))
+            replay = Replay(self.system, self.policy, self.start, self.window, 1, deepcopy(stream))
+            walk = another_walk(walk, self.system, bound, self.start, stream, record=bool(self.percents))
             self.window.walk(walk, 1, go_on)
-            run = run_of(walk)
+            run = run_of(walk, replay)
             outcomes.append((replace(run, path=None), self._percentiles(run)))
-            tables = walk.tables.under(tables.system) if tables.system.changes else walk.tables
         return outcomes
 
     def _percentiles(self, run: Run) -> Array:

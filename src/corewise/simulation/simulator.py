@@ -8,14 +8,18 @@ Two engines, both exact, behind one function.
 - A window that ends at a *time*, a recorded path, and curves that change need the clock: one exponential and
   one uniform variable an event.
 
-Nobody is ever blocked: tables grow with the path, and the path does not depend on them.
+Both read the moves of a state from tables over a box. Nobody is ever blocked: tables grow with the path, and
+the path does not depend on them. For more than three classes policies that are one water level, or go by
+fitted values, are simulated without tables (`corewise.simulation.levels`, `corewise.simulation.fitted`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -30,16 +34,23 @@ from corewise.model.speedup import Array
 from corewise.model.statistics import Statistics
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.fitted.rule import FittedRule
+from corewise.simulation.fitted.walk import FittedWalk
 from corewise.simulation.intervals import ratio_interval
-from corewise.simulation.tables import Tables
-from corewise.simulation.walk import State, Walk
+from corewise.simulation.levels.walk import LevelWalk
+from corewise.simulation.tables import Tables, suits_tables
+from corewise.simulation.walk import Course, State, Walk
 
 __all__ = [
     "ClassRun",
     "Progress",
+    "Replay",
     "Run",
     "Window",
+    "another_walk",
+    "draws_without_tables",
     "first_tables",
+    "first_walk",
     "random_generator",
     "random_streams",
     "run_of",
@@ -51,6 +62,7 @@ _BATCHES = 20  # enough for Student's quantile to be near the normal one, few en
 _LEAST_DEPARTURES = 10 * _BATCHES  # with fewer a batch says nothing, and there is no interval
 
 _MOST_DEPARTURES = 10**18  # what 64 bits can count
+
 
 Progress = Callable[[float], object]
 """Called now and then with the share of the work that is done."""
@@ -90,8 +102,6 @@ class Run:
     ----------
     policy : str
         The name of the policy.
-    statistics : Statistics
-        Departures and job-time by cores per job, for `estimate`.
     path : Path or None
         The record of events, if it was asked for.
     mean_jobs : float
@@ -110,13 +120,14 @@ class Run:
     classes : mapping
         The same for each class, by name.
     visited : ndarray
-        The states visited, shape (K, states).
+        The states visited, shape (K, states); none if it ran without tables, which does not count them.
     times : ndarray
         The time spent in each of them.
+    observed : Statistics or callable
+        What `statistics` gives, or what makes it.
     """
 
     policy: str
-    statistics: Statistics
     path: Path | None
     mean_jobs: float
     interval: tuple[float, float]
@@ -127,6 +138,16 @@ class Run:
     classes: Mapping[str, ClassRun]
     visited: NDArray[np.int64]
     times: Array
+    observed: Statistics | Replay = field(repr=False)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Departures and job-time by cores per job, for `estimate`.
+
+        A run without tables does not keep them, since a tally of all classes at every event takes far longer
+        than the run; when asked for, they come from the same run once more.
+        """
+        return self.observed if isinstance(self.observed, Statistics) else self.observed()
 
     def __str__(self) -> str:
         """Return the numbers as a small table."""
@@ -182,9 +203,10 @@ def simulate(
     bound = bind(policy, system)
     begin = start_state(start, system)
     generator = random_generator(rng)
-    walk = Walk(first_tables(system, bound, begin), begin, generator, record=record)
+    replay = Replay(system, policy, begin, window, _BATCHES, deepcopy(generator))
+    walk = first_walk(system, bound, begin, generator, record=record)
     window.walk(walk, _BATCHES, progress)
-    return run_of(walk)
+    return run_of(walk, replay)
 
 
 @dataclass(frozen=True)
@@ -207,7 +229,7 @@ class Window:
             return cls(count, None)
         return cls(None, checks.positive(time, "time"))
 
-    def walk(self, walk: Walk, batches: int, progress: Progress | None) -> None:
+    def walk(self, walk: Course, batches: int, progress: Progress | None) -> None:
         """Let a walk go on for this window, in batches if it is long enough for them."""
         if self.departures is None:
             assert self.time is not None
@@ -218,22 +240,93 @@ class Window:
         walk.run_departures([high - low for low, high in pairwise(edges)], progress)
 
 
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A run without tables, to be made once more with a tally of what estimates need."""
+
+    system: System
+    policy: Policy
+    start: State
+    window: Window
+    batches: int
+    rng: np.random.Generator
+
+    def __call__(self) -> Statistics:
+        """Return what the run sees; the generator is copied, so that it can be asked again."""
+        bound = bind(self.policy, self.system)
+        walk = first_walk(self.system, bound, self.start, deepcopy(self.rng), tally=True)
+        self.window.walk(walk, self.batches, None)
+        return walk.statistics()
+
+
+def first_walk(
+    system: System,
+    policy: BoundPolicy,
+    start: State,
+    rng: np.random.Generator,
+    *,
+    record: bool = False,
+    tally: bool = False,
+    least: tuple[int, ...] | None = None,
+) -> Course:
+    """Return a path that has not begun, without tables or over tables of at least a given capacity."""
+    kind = _loose_kind(policy)
+    if kind is not None and not suits_tables(system):
+        _require_scale(system, start)
+        return kind(system.at(start.time), policy, start, rng, record=record, tally=tally)
+    return Walk(first_tables(system, policy, start, least), start, rng, record=record)
+
+
+def _loose_kind(policy: BoundPolicy) -> type[LevelWalk | FittedWalk] | None:
+    """Return what can draw the paths of a policy without tables."""
+    if policy.levels is not None:
+        return LevelWalk
+    return FittedWalk if isinstance(policy.rule, FittedRule) else None
+
+
+def draws_without_tables(policy: BoundPolicy) -> bool:
+    """Return whether paths of a policy can be drawn without tables."""
+    return _loose_kind(policy) is not None
+
+
+def another_walk(
+    last: Course | None,
+    system: System,
+    policy: BoundPolicy,
+    start: State,
+    rng: np.random.Generator,
+    *,
+    record: bool = False,
+    tally: bool = False,
+) -> Course:
+    """Return a path that has not begun; the tables that the last one has grown serve it too."""
+    if not isinstance(last, Walk):
+        return first_walk(system, policy, start, rng, record=record, tally=tally)
+    grown = last.tables
+    return Walk(grown.under(system) if system.changes else grown, start, rng, record=record)
+
+
 def first_tables(
     system: System, policy: BoundPolicy, start: State, least: tuple[int, ...] | None = None
 ) -> Tables:
     """Return the tables to start a walk with, over a box of at least a given capacity."""
+    _require_scale(system, start)
+    return Tables.of(system.at(start.time), policy, start.counts, least)
+
+
+def _require_scale(system: System, start: State) -> None:
+    """Raise `InvalidInput` if arithmetic would break down."""
     system.require_scale()
     if np.spacing(abs(start.time)) * uniformisation_constant(system) > 1e-4:
         raise InvalidInput(
             f"the clock cannot start at {start.time!r}: events would be too close to tell apart"
         )
-    return Tables.of(system.at(start.time), policy, start.counts, least)
 
 
-def run_of(walk: Walk) -> Run:
-    """Return what a walk saw."""
-    names, tables = tuple(walk.tables.system.names), walk.tables
-    counts, _, moves, times = walk.seen()
+def run_of(walk: Course, replay: Replay) -> Run:
+    """Return what a walk saw; `replay` makes the same one again, should its statistics be asked for."""
+    names, moves = tuple(walk.system.names), walk.moves
+    counts, times = walk.visits
     counts.setflags(write=False)
     times.setflags(write=False)
     departures = int(moves[len(names) :].sum())
@@ -246,18 +339,17 @@ def run_of(walk: Walk) -> Run:
     state, path = walk.finish()
     rows = {}
     for i, name in enumerate(names):
-        area, left = float(areas[:, i].sum()), int(moves[len(names) + i].sum())
+        area, left = float(areas[:, i].sum()), int(moves[len(names) + i])
         rows[name] = ClassRun(
             name,
-            int(moves[i].sum()),
+            int(moves[i]),
             left,
             area / duration,
             ratio_interval(areas[:, i], spans),
             area / left if left else math.nan,
         )
     return Run(
-        policy=tables.policy.name,
-        statistics=walk.statistics(),
+        policy=walk.policy.name,
         path=path,
         mean_jobs=float(areas.sum()) / duration,
         interval=ratio_interval(areas.sum(axis=1), spans),
@@ -268,6 +360,7 @@ def run_of(walk: Walk) -> Run:
         classes=FrozenMapping(rows),
         visited=counts,
         times=times,
+        observed=walk.statistics() if isinstance(walk, Walk) else replay,
     )
 
 

@@ -20,13 +20,23 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, tabulate
 from corewise.simulation import _kernels
 
-__all__ = ["Tables", "Visits"]
+__all__ = ["Tables", "Visits", "suits_tables"]
 
 _FIRST_CAPACITY = (63, 23, 11, 7, 5, 4, 3, 3, 2)
 """The first capacity for one, two, … classes: about the range of a moderate load, and quick to tabulate."""
 
 _MOST_STATES = 2**22
 """A path that needs more is of many classes, or not stable: making tables would take longer than walking."""
+
+
+_MOST_TABULATED = 3
+_MOST_LIKELY = 2**21
+"""Classes and likely states up to which tables are quicker than none."""
+
+
+def suits_tables(system: System) -> bool:
+    """Return whether tables over states are small enough to be worth their while."""
+    return len(system.classes) <= _MOST_TABULATED and system.likely_states <= _MOST_LIKELY
 
 
 @dataclass(frozen=True, eq=False)

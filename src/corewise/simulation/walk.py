@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,10 +16,12 @@ from corewise.model import checks
 from corewise.model.path import NOBODY, Event, Path
 from corewise.model.speedup import Array
 from corewise.model.statistics import Statistics
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
 from corewise.simulation import _kernels
 from corewise.simulation.tables import Tables, Visits
 
-__all__ = ["State", "Walk"]
+__all__ = ["Course", "State", "Walk"]
 
 _AT_A_TIME = 2**20
 """Events per call of a kernel, which cannot be interrupted: about ten milliseconds."""
@@ -62,24 +65,174 @@ class State:
         return State(self.counts, self.time, jobs, edges[-1])
 
 
-class Walk:
-    """A path in the making."""
+class Course(ABC):
+    """A path in the making, whatever draws it.
 
-    def __init__(
-        self, tables: Tables, start: State, rng: np.random.Generator, *, record: bool = False
-    ) -> None:
-        self.tables = tables
+    Attributes
+    ----------
+    start : State
+        Where it began.
+    events : int
+        How many there were.
+    areas : list of ndarray
+        ∫ n dt of each batch, by class.
+    spans : list of float
+        The length of each batch.
+    """
+
+    def __init__(self, start: State, rng: np.random.Generator, *, record: bool) -> None:
         self.start = start.with_names() if record else start
         self.rng = rng
         self.record = record
         self.events = 0
-        self.areas: list[Array] = []  # ∫ n dt of each batch and class
-        self.spans: list[float] = []  # the length of each batch
+        self.areas: list[Array] = []
+        self.spans: list[float] = []
         self._clock = start.time
+        self._when: list[Array] = []
+        self._what: list[NDArray[np.int16]] = []
+
+    @property
+    @abstractmethod
+    def system(self) -> System:
+        """The system that is simulated, as it is now."""
+
+    @property
+    @abstractmethod
+    def policy(self) -> BoundPolicy:
+        """Who holds how many cores."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[int, ...]:
+        """The jobs of each class now."""
+
+    @property
+    @abstractmethod
+    def moves(self) -> NDArray[np.int64]:
+        """The arrivals of each class, then the departures of each, in the batches closed so far."""
+
+    @property
+    @abstractmethod
+    def visits(self) -> tuple[NDArray[np.int64], Array]:
+        """The states visited, shape (K, states), and the time in each; none if they are not counted."""
+
+    @abstractmethod
+    def statistics(self) -> Statistics:
+        """Return what was seen, for `estimate`."""
+
+    @abstractmethod
+    def run_departures(self, batches: Sequence[int], progress: Callable[[float], object] | None) -> None:
+        """Go on until as many jobs have left as all batches say."""
+
+    @abstractmethod
+    def _tick(self, until: float, departures: int) -> int:
+        """Make moves by the clock, up to a time and at most as many departures; return how many."""
+
+    @abstractmethod
+    def _close_batch(self) -> None:
+        """Put away what was seen since the last batch was closed."""
+
+    @abstractmethod
+    def _cores(self, counts: NDArray[np.int64]) -> Array:
+        """Return the cores of each class in each state, both of shape (K, states)."""
+
+    def run_time(self, length: float, batches: int, progress: Callable[[float], object] | None) -> None:
+        """Go on for a length of time."""
+        for i in range(1, batches + 1):
+            until = self.start.time + length * i / batches
+            while self._clock < until:
+                self._tick(until, np.iinfo(np.int64).max)
+                if progress:
+                    progress((self._clock - self.start.time) / length)
+            self._close_batch()
+
+    def sampled(self, length: float, times: int) -> NDArray[np.int64]:
+        """Go on for a length of time, a batch of its own; return the states at regular times, (K, times)."""
+        began, first, recorded, kept = self._clock, np.array(self.counts), len(self._when), self.record
+        at = began + length * np.arange(1, times + 1) / times
+        self.record = True
+        while self._clock < at[-1]:
+            self._tick(float(at[-1]), np.iinfo(np.int64).max)
+        self.record = kept
+        self._close_batch()
+        when, what = np.concatenate(self._when[recorded:]), np.concatenate(self._what[recorded:])
+        if not kept:
+            del self._when[recorded:], self._what[recorded:]
+        moves = 2 * first.size
+        between = np.searchsorted(at, when) * moves + what
+        made = np.bincount(between, minlength=times * moves)[: times * moves].reshape(times, 2, -1)
+        return np.ascontiguousarray((first + np.cumsum(made[:, 0] - made[:, 1], axis=0)).T)
+
+    def finish(self) -> tuple[State, Path | None]:
+        """Return the state at the end, and the path if it was recorded; their jobs are named here."""
+        counts = self.counts
+        if not self.record:
+            return State(counts, self._clock, named=self.start.named), None
+        what = np.concatenate(self._what) if self._what else np.empty(0, dtype=np.int16)
+        classes = len(counts)
+        arrivals = int(np.count_nonzero(what < classes))
+        present = np.full((classes, max(self.start.counts) + arrivals), NOBODY, dtype=np.int64)
+        for i, row in enumerate(self.start.jobs):
+            present[i, : len(row)] = row
+        job, held = np.empty(what.size, dtype=np.int64), np.array(self.start.counts, dtype=np.int64)
+        _kernels.name_jobs(self.rng, what, present, held, self.start.named, job)
+        jobs = tuple(tuple(present[i, :n].tolist()) for i, n in enumerate(counts))
+        end = State(counts, self._clock, jobs, self.start.named + arrivals)
+        return end, self._path(what, job)
+
+    def _path(self, what: NDArray[np.int16], job: NDArray[np.int64]) -> Path:
+        """Return the record as a path: the start, the jobs present, every event, the end."""
+        start, classes = self.start, len(self.start.counts)
+        at_first = np.repeat(np.arange(classes), start.counts)
+        first_jobs = [number for row in start.jobs for number in row]
+        moves = np.concatenate([at_first, what])
+        counts = np.zeros((classes, moves.size + 2), dtype=np.int64)
+        counts[moves % classes, np.arange(1, moves.size + 1)] = np.where(moves < classes, 1, -1)
+        kinds = np.where(what < classes, Event.ARRIVAL, Event.DEPARTURE)
+        column = np.concatenate
+        nobody, when = [NOBODY], self._when or [np.empty(0)]
+        return Path(
+            names=tuple(self.system.names),
+            pool=self.system.cores,
+            time=column([np.full(1 + at_first.size, start.time), *when, [self._clock]]),
+            event=column([[Event.START], [Event.PRESENT] * at_first.size, kinds, [Event.END]]).astype(
+                np.int8
+            ),
+            job_class=column([nobody, moves % classes, nobody]),
+            job=column([nobody, np.array(first_jobs, dtype=np.int64), job, nobody]),
+            cores=np.ascontiguousarray(self._cores(np.cumsum(counts, axis=1)).T),
+        )
+
+
+class Walk(Course):
+    """A path over tables: every state of a box has its moves in them."""
+
+    def __init__(
+        self, tables: Tables, start: State, rng: np.random.Generator, *, record: bool = False
+    ) -> None:
+        super().__init__(start, rng, record=record)
+        self.tables = tables
         self._total, self._batch = Visits.none(tables.space), Visits.none(tables.space)
         self._here = tables.state(start.counts)
-        self._when: list[Array] = []
-        self._what: list[NDArray[np.int8]] = []
+
+    @property
+    def system(self) -> System:
+        """The system that is simulated, as it is now."""
+        return self.tables.system
+
+    @property
+    def policy(self) -> BoundPolicy:
+        """Who holds how many cores."""
+        return self.tables.policy
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The jobs of each class now."""
+        return self.tables.counts(self._here)
+
+    def _cores(self, counts: NDArray[np.int64]) -> Array:
+        """Return the cores of each class in each state."""
+        return self.tables.cores[:, self.tables.space.index(counts.T)]
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -101,16 +254,6 @@ class Walk:
         if not with_clock:
             self._clock = self.start.time + math.fsum(self.spans)
 
-    def run_time(self, length: float, batches: int, progress: Callable[[float], object] | None) -> None:
-        """Go on for a length of time."""
-        for i in range(1, batches + 1):
-            until = self.start.time + length * i / batches
-            while self._clock < until:
-                self._tick(until, np.iinfo(np.int64).max)
-                if progress:
-                    progress((self._clock - self.start.time) / length)
-            self._close_batch()
-
     def _jump(self, departures: int) -> int:
         """Make moves without a clock, at most as many departures; return how many."""
         tables = self.tables
@@ -127,7 +270,7 @@ class Walk:
         changes = self.tables.system.changes
         horizon = min(until, changes[0].time) if changes else until
         room = min(_AT_A_TIME, 4 * departures + 64)
-        when, what = np.empty(room), np.empty(room, dtype=np.int8)
+        when, what = np.empty(room), np.empty(room, dtype=np.int16)
         here, self._clock, events, done = _kernels.clocked(
             self.rng,
             self.tables.thresholds,
@@ -185,46 +328,17 @@ class Walk:
 
     def statistics(self) -> Statistics:
         """Return what was seen, for `estimate`."""
-        names = tuple(self.tables.system.names)
+        names = tuple(self.system.names)
         counts, cores, moves, times = self.seen()
         return Statistics.of_states(names, counts, cores, times, moves[: len(names)], moves[len(names) :])
 
-    def finish(self) -> tuple[State, Path | None]:
-        """Return the state at the end, and the path if it was recorded; their jobs are named here."""
-        counts = self.tables.counts(self._here)
-        if not self.record:
-            return State(counts, self._clock, named=self.start.named), None
-        what = np.concatenate(self._what) if self._what else np.empty(0, dtype=np.int8)
-        classes = len(counts)
-        arrivals = int(np.count_nonzero(what < classes))
-        present = np.full((classes, max(self.start.counts) + arrivals), NOBODY, dtype=np.int64)
-        for i, row in enumerate(self.start.jobs):
-            present[i, : len(row)] = row
-        job, held = np.empty(what.size, dtype=np.int64), np.array(self.start.counts, dtype=np.int64)
-        _kernels.name_jobs(self.rng, what, present, held, self.start.named, job)
-        jobs = tuple(tuple(present[i, :n].tolist()) for i, n in enumerate(counts))
-        end = State(counts, self._clock, jobs, self.start.named + arrivals)
-        return end, self._path(what, job)
+    @property
+    def moves(self) -> NDArray[np.int64]:
+        """The arrivals of each class, then the departures of each."""
+        return np.asarray(self._total.moves.reshape(self._total.times.size, -1).sum(axis=0))
 
-    def _path(self, what: NDArray[np.int8], job: NDArray[np.int64]) -> Path:
-        """Return the record as a path: the start, the jobs present, every event, the end."""
-        start, classes, tables = self.start, len(self.start.counts), self.tables
-        at_first = np.repeat(np.arange(classes), start.counts)
-        first_jobs = [number for row in start.jobs for number in row]
-        moves = np.concatenate([at_first, what])
-        states = np.concatenate([[0], np.cumsum(np.array(tables.steps)[moves])])
-        rows = np.concatenate([states, states[-1:]])
-        kinds = np.where(what < classes, Event.ARRIVAL, Event.DEPARTURE)
-        column = np.concatenate
-        nobody, when = [NOBODY], self._when or [np.empty(0)]
-        return Path(
-            names=tuple(tables.system.names),
-            pool=tables.system.cores,
-            time=column([np.full(1 + at_first.size, start.time), *when, [self._clock]]),
-            event=column([[Event.START], [Event.PRESENT] * at_first.size, kinds, [Event.END]]).astype(
-                np.int8
-            ),
-            job_class=column([nobody, moves % classes, nobody]),
-            job=column([nobody, np.array(first_jobs, dtype=np.int64), job, nobody]),
-            cores=tables.cores[:, rows].T,
-        )
+    @property
+    def visits(self) -> tuple[NDArray[np.int64], Array]:
+        """The states visited, shape (K, states), and the time in each."""
+        counts, _, _, times = self.seen()
+        return counts, times

@@ -1,13 +1,21 @@
-"""Policies side by side, against the optimum and a bound that no policy beats."""
+"""Policies side by side, against the optimum and a bound that no policy beats.
+
+For few classes every number is exact. For many the state space is out of reach: the means come from
+simulation with a control variate (`corewise.studies.means`), and how far a policy can be from the optimum
+from the upper end of its interval and the lower bound.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from corewise.analysis.bounds import lower_bound
 from corewise.analysis.performance import evaluate
-from corewise.control.solution import Solution, solve
+from corewise.control.improve import Improved
+from corewise.control.solution import Solution, solve, within_reach
 from corewise.errors import InvalidInput, InvalidPolicy, UnstablePolicy
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
@@ -15,6 +23,8 @@ from corewise.policies.equi import Equi
 from corewise.policies.greedy import Greedy
 from corewise.policies.priority import Priority
 from corewise.policies.whittle import Whittle
+from corewise.simulation.simulator import Progress, random_streams
+from corewise.studies.means import simulated_mean
 
 __all__ = ["Comparison", "Row", "compare"]
 
@@ -33,11 +43,17 @@ class Row:
     name : str
         The policy.
     mean_jobs, mean_response_time, mean_cost : float or None
-        Its exact performance.
+        Its performance, exact or by simulation.
     gap : float or None
-        How much it costs above the optimum, as a fraction: cost / optimal cost − 1.
+        How much it costs above the optimum, as a fraction: cost / optimal cost − 1. None if the optimum is
+        not known.
     stable : bool
         Whether the number of jobs stays finite under it.
+    interval, cost_interval : tuple of float or None
+        95 % confidence intervals for `mean_jobs` and `mean_cost`; None if they are exact.
+    certified_gap : float or None
+        The gap is at most this: the upper end of the interval for the cost over the lower bound, less one, or
+        the gap itself where it is known. None without a lower bound.
     """
 
     name: str
@@ -46,29 +62,37 @@ class Row:
     mean_cost: float | None
     gap: float | None
     stable: bool
+    interval: tuple[float, float] | None = None
+    cost_interval: tuple[float, float] | None = None
+    certified_gap: float | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The optimum and other policies on one system.
+    """The optimum, where it is known, and other policies on one system.
 
     Attributes
     ----------
     system : System
         What they serve.
     rows : tuple of Row
-        The optimum first, then the policies in the order given.
+        The optimum first, if it is known, then the policies in the order given.
     lower_bound : float or None
         No policy costs less; on the cost, which without weights is the number of jobs. None where jobs are
         blocked: it holds only if every job is served.
-    optimum : Solution
-        What the first row is about, with its policy and certificate.
+    optimum : Solution or None
+        What the first row is about, with its policy and certificate; None if the numbers are from simulation.
     """
 
     system: System
     rows: tuple[Row, ...]
     lower_bound: float | None
-    optimum: Solution = field(repr=False, compare=False)
+    optimum: Solution | None = field(repr=False, compare=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the numbers are exact."""
+        return self.optimum is not None
 
     def __str__(self) -> str:
         """Return a table; the cost has a column only where it is not the number of jobs."""
@@ -79,21 +103,24 @@ class Comparison:
             middle = f"{cost:>11}  " if weighted else ""
             return f"{name:{width}}  {jobs:>11}  {time:>18}  {middle}{gap:>13}".rstrip()
 
+        above = "cost above opt." if weighted else "above optimum"
         lines = [
             line(
                 "policy",
                 "mean jobs",
                 "mean response time",
                 "mean cost",
-                "cost above opt." if weighted else "above optimum",
+                above if self.exact else f"{above} <=",
             )
         ]
+        digits = 8 if self.exact else 6
         for row in self.rows:
             jobs, time, cost = (
-                "" if number is None else f"{number:.8g}"
+                "" if number is None else f"{number:.{digits}g}"
                 for number in (row.mean_jobs, row.mean_response_time, row.mean_cost)
             )
-            gap = "" if row.gap is None else f"{row.gap:.2%}"
+            shown = row.gap if self.exact else row.certified_gap
+            gap = "" if shown is None else f"{shown:.2%}"
             lines.append(line(row.name, jobs if row.stable else "unstable", time, cost, gap))
         if self.lower_bound is not None:
             cost = "mean cost" if weighted else "mean number of jobs"
@@ -102,18 +129,35 @@ class Comparison:
 
 
 def compare(
-    system: System, policies: Iterable[Policy] | None = None, *, capacity: int | Sequence[int] | None = None
+    system: System,
+    policies: Iterable[Policy] | None = None,
+    *,
+    capacity: int | Sequence[int] | None = None,
+    simulate: bool | None = None,
+    events: int = 1_000_000,
+    rng: np.random.Generator | int | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
-    """Evaluate policies exactly beside the optimum.
+    """Evaluate policies beside the optimum or, for many classes, beside a lower bound.
 
     Parameters
     ----------
     system : System
         What they serve.
     policies : iterable of Policy, optional
-        Which to compare; by default EQUI, GREEDY*, Whittle and, for two classes, priority to each in turn.
+        Which to compare; by default EQUI, GREEDY*, Whittle and, for two classes, priority to each in turn,
+        for more the improved policy.
     capacity : int or sequence of int, optional
         The most jobs of each class, as for `solve` and `evaluate`: the paper's blocking model.
+    simulate : bool, optional
+        Whether to simulate; by default only if there are more than three classes, or too many states for an
+        exact answer within seconds.
+    events : int, optional
+        How many events to simulate of each policy.
+    rng : Generator or int, optional
+        The source of randomness for it, or a seed.
+    progress : callable, optional
+        Called with the share of the policies that are done.
 
     Raises
     ------
@@ -123,18 +167,73 @@ def compare(
     if not isinstance(system, System):
         raise InvalidInput(f"expected a System, got {system!r}")
     chosen = _usual(system) if policies is None else _checked(policies, system)
+    if simulate and capacity is not None:
+        raise InvalidInput(f"a simulation blocks nobody: give no capacity, got {capacity!r}")
+    if simulate is None:
+        simulate = capacity is None and not within_reach(system)
+    if simulate:
+        return _simulated(system, chosen, events, rng, progress)
     best = solve(system, capacity=capacity)
-    rows = [Row("optimal", best.mean_jobs, best.mean_response_time, best.mean_cost, 0.0, stable=True)]
-    rows += [_row(system, policy, capacity, best.mean_cost) for policy in chosen]
+    rows = [
+        Row(
+            "optimal",
+            best.mean_jobs,
+            best.mean_response_time,
+            best.mean_cost,
+            0.0,
+            stable=True,
+            certified_gap=0.0,
+        )
+    ]
+    for k, policy in enumerate(chosen, start=1):
+        rows.append(_row(system, policy, capacity, best.mean_cost))
+        if progress:
+            progress(k / len(chosen))
     return Comparison(system, tuple(rows), lower_bound(system) if capacity is None else None, best)
 
 
 def _usual(system: System) -> list[Policy]:
     chosen: list[Policy] = [Equi(), Greedy(), Whittle()]
     names = system.names
-    if 1 < len(names) <= _MOST_CLASSES_FOR_PRIORITY:
+    if len(names) > _MOST_CLASSES_FOR_PRIORITY:
+        chosen.append(Improved())
+    elif len(names) > 1:
         chosen += [Priority([first, *(name for name in names if name != first)]) for first in names]
     return chosen
+
+
+def _simulated(
+    system: System,
+    policies: Sequence[Policy],
+    events: int,
+    rng: np.random.Generator | int | None,
+    progress: Progress | None,
+) -> Comparison:
+    """Return the comparison by simulation; every policy has a random stream of its own."""
+    bound = lower_bound(system)
+    rows = []
+    for k, (policy, stream) in enumerate(zip(policies, random_streams(rng, len(policies)), strict=True)):
+        try:
+            found = simulated_mean(system, policy, events=events, rng=stream)
+        except UnstablePolicy:
+            rows.append(Row(policy.name, None, None, None, None, stable=False))
+        else:
+            rows.append(
+                Row(
+                    policy.name,
+                    found.mean_jobs,
+                    found.mean_response_time,
+                    found.mean_cost,
+                    None,
+                    stable=True,
+                    interval=found.interval,
+                    cost_interval=found.cost_interval,
+                    certified_gap=max(found.cost_interval[1] / bound - 1.0, 0.0),
+                )
+            )
+        if progress:
+            progress((k + 1) / len(policies))
+    return Comparison(system, tuple(rows), bound, None)
 
 
 def _checked(policies: Iterable[Policy], system: System) -> list[Policy]:
@@ -154,4 +253,12 @@ def _row(system: System, policy: Policy, capacity: int | Sequence[int] | None, o
     gap = result.mean_cost / optimal_cost - 1.0
     if abs(gap) < _ROUNDING:
         gap = 0.0
-    return Row(policy.name, result.mean_jobs, result.mean_response_time, result.mean_cost, gap, stable=True)
+    return Row(
+        policy.name,
+        result.mean_jobs,
+        result.mean_response_time,
+        result.mean_cost,
+        gap,
+        stable=True,
+        certified_gap=gap,
+    )

@@ -1,0 +1,1 @@
+"""The lower bounds, one to a file; `corewise.analysis.bounds` takes the best."""

@@ -1,0 +1,266 @@
+r"""Core-time: a bound that knows how far the demand for cores swings.
+
+A job of class i that runs at its fixed width k_i (see `corewise.analysis.lower.fixed_widths`) takes b_i =
+k_i / (μ_i s_i(k_i)) of core-time. Let B = Σ b_i n_i be the core-time that is in the system. When B is high,
+cores are scarce, and one job more of class i costs the others in proportion to b_i. So take as values
+
+    V(n) = Σ a_i n_i + U(B),      a_i = κ_i(ℓ)/μ_i,  U convex.
+
+With U = 0 this is the bound of fixed widths; U adds what randomness costs. In every state and under every
+split of the cores, cost plus drift of V is at least g, hence J ≥ g, if B = 0 and all B ≥ min b_i satisfy
+
+    g ≤ Σ λ_i (a_i + U(B + b_i) − U(B)) + max_{ℓ ≥ 0} { B min_{i: b_i ≤ B} (h_i − ψ_i(w_i, ℓ)) / b_i − ℓ c },
+
+    w_i = a_i + U(B) − U(B − b_i),    ψ_i(w, ℓ) = max_{z ≤ c} (w μ_i s_i(z) − ℓ z).
+
+For given B, the worst mix of jobs solves min over n, b·n = B, of Σ h_i n_i − max_x Σ w_i n_i μ_i
+s_i(x_i/n_i). The maximum over the split x is concave in n and has the price ℓ as its dual, so minimum and
+maximum may be exchanged; what is left is linear in n. That counts are whole is used only in b_i ≤ B. (J is
+finite, or there is nothing to prove; then the mean number of jobs is bounded along some times t → ∞. Beyond
+its last knot U is straight, so V grows no faster than the number of jobs, and V/t vanishes along them.)
+
+*The best U.* The right-hand side is concave in U, which is given by its slope at some knots, linear between
+them. So it is maximised by cutting planes: every worst mix is a linear inequality, and a small linear
+program finds the U that is best against those seen so far.
+
+*Certificate.* On a cell between two values of B let ℓ be linear. There B (h_i − ψ_i)/b_i is concave in B,
+for ψ_i is convex in (w_i, ℓ), except for two terms of known size: ψ_i may fall at most as fast as its width
+times the rise of ℓ, and w_i bends down where U is less curved than b_i before. The arrivals bend up where U
+is more curved b_i ahead. With κ the sum of these curvatures, the least in a cell of length Δ is at one of
+its ends, less at most κ Δ²/8. Beyond the last point everything is linear in B: there ℓ is chosen so that it
+does not fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.analysis.lower._kernels import certified_cells, worst_mixes
+from corewise.analysis.lower.fixed_widths import FixedWidths
+from corewise.analysis.lower.majorants import Majorants
+from corewise.model.speedup import Array
+from corewise.model.system import JobClass
+
+__all__ = ["core_time"]
+
+_CUTS = 60  # a round
+_ROUNDS = 30
+_PRECISION = 1e-4  # of the bound; every U gives one
+_STEEPEST = 1e4
+_POINTS = 300
+_CELLS = 400
+_HALVINGS = 14
+_ROUNDING = 1e-10  # of the bound: what differences of U far out may lose
+
+
+def core_time(
+    classes: Sequence[JobClass], counts: Array, cores: float, majorants: Majorants, start: FixedWidths
+) -> float:
+    """Return the bound for the best U; `counts` says how many classes there are of each kind."""
+    problem = _Problem.of(classes, counts, cores, majorants, start)
+    knots = problem.knots()
+    slopes, hoped = _best_slopes(problem, knots, start.bound)
+    bound = problem.certificate(knots, slopes, hoped)
+    return max(start.bound, bound - _ROUNDING * abs(bound))  # the former with U = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What the bound is about: rates, a_i (`values`) and b_i (`needs`) of every kind of class."""
+
+    arrivals: Array
+    sizes: Array
+    weights: Array
+    values: Array
+    needs: Array
+    jobs: Array
+    cores: float
+    majorants: Majorants
+
+    @classmethod
+    def of(
+        cls,
+        classes: Sequence[JobClass],
+        counts: Array,
+        cores: float,
+        majorants: Majorants,
+        start: FixedWidths,
+    ) -> _Problem:
+        sizes = np.array([job_class.size_rate for job_class in classes])
+        work = counts * np.array([job_class.work_rate for job_class in classes])
+        return cls(
+            arrivals=work * sizes,
+            sizes=sizes,
+            weights=np.array([job_class.weight for job_class in classes]),
+            values=start.bills / sizes,
+            needs=start.widths / (sizes * start.speeds),
+            jobs=work / start.speeds,
+            cores=cores,
+            majorants=majorants,
+        )
+
+    def knots(self) -> Array:
+        """Return where the slope of U may bend: about the mean of B at fixed widths, and far out."""
+        mean, spread = float(self.needs @ self.jobs), float(np.sqrt(self.needs**2 @ self.jobs))
+        load = float((self.arrivals / self.sizes).sum()) / self.cores
+        top = mean + 6.0 * spread + 10.0 * float(self.needs.max()) / (1.0 - load)
+        near = mean + spread * np.linspace(-3.0, 4.0, 17)
+        far = near[-1] + (top - near[-1]) * np.linspace(0.0, 1.0, 6) ** 1.5
+        return np.unique(np.concatenate([[0.0], near[near > 0.0], far]))
+
+    def edges(self, knots: Array, number: int) -> Array:
+        """Return points from the least B of a job to where U is straight however a job comes or goes."""
+        least, most = self.needs.min(), knots[-1] + self.needs.max()
+        even = least + (most - least) * np.linspace(0.0, 1.0, number + 1) ** 1.5  # closer for few jobs
+        even[-1] = most
+        return np.unique(np.append(even, self.needs))
+
+    def rises(self, points: Array, knots: Array) -> tuple[Array, Array]:
+        """Return Σ λ_i (U(B + b_i) − U(B)) and U(B) − U(B − b_i), as rows to be multiplied by slopes."""
+        here = _integrals(points, knots)
+        up = np.zeros(here.shape)
+        for arrival, need in zip(self.arrivals, self.needs, strict=True):
+            up += arrival * (_integrals(points + need, knots) - here)
+        down = here[:, None] - _integrals((points[:, None] - self.needs).ravel(), knots).reshape(
+            points.size, self.needs.size, knots.size
+        )
+        return up, down
+
+    def mixes(
+        self, points: Array, worths: Array, *, tail: bool
+    ) -> tuple[Array, NDArray[np.int64], Array, Array]:
+        """Return the price, and classes, jobs and speeds of the worst mix, at every B."""
+        prices = np.empty(points.size)
+        kinds = np.empty((points.size, 2), dtype=np.int64)
+        jobs, speeds = np.empty((points.size, 2)), np.empty((points.size, 2))
+        worst_mixes(points, worths, tail, *self._parameters, prices, kinds, jobs, speeds)
+        return prices, kinds, jobs, speeds
+
+    def against(
+        self, kinds: NDArray[np.int64], jobs: Array, speeds: Array, up: Array, down: Array
+    ) -> tuple[Array, Array]:
+        """Return cost plus drift of V in given mixes, as constants and rows to be multiplied by slopes."""
+        leaving = jobs * self.sizes[kinds] * speeds
+        constants = (jobs * self.weights[kinds] - leaving * self.values[kinds]).sum(axis=1)
+        falls = down[np.arange(len(kinds))[:, None], kinds]
+        return (
+            float(self.arrivals @ self.values) + constants,
+            up - np.einsum("gk,gkj->gj", leaving, falls),
+        )
+
+    def certificate(self, knots: Array, slopes: Array, hoped: float) -> float:
+        """Return a bound that holds for all B; cells that fall short of what is hoped for are halved."""
+        points = self.edges(knots, _CELLS)
+        empty = float(self.arrivals @ (self.values + _integrals(self.needs, knots) @ slopes))
+        beyond, _ = self._on_cells(points[-1:, None].repeat(2, axis=1), knots, slopes, tail=True)
+        bound = min(empty, float(beyond[0]))
+        cells = np.stack([points[:-1], points[1:]], axis=1)
+        for _ in range(_HALVINGS):
+            found, reached = self._on_cells(cells, knots, slopes, tail=False)
+            hoped = min(hoped, bound, reached)
+            short = found < hoped - _PRECISION * abs(hoped)
+            bound = min(bound, float(found[~short].min(initial=bound)))
+            if not short.any():
+                return bound
+            left, right = cells[short].T
+            middle = 0.5 * (left + right)
+            cells = np.stack([np.append(left, middle), np.append(middle, right)], axis=1)
+        return min(bound, float(found.min()))
+
+    def _on_cells(self, cells: Array, knots: Array, slopes: Array, *, tail: bool) -> tuple[Array, float]:
+        """Return what can be proved in each cell, and the least at any of their ends: no proof is better."""
+        points = cells.ravel()
+        up, down = self.rises(points, knots)
+        worths = self.values + down @ slopes
+        prices, kinds, jobs, speeds = self.mixes(points, worths, tail=tail)
+        constants, rates = self.against(kinds, jobs, speeds, up, down)
+        arriving = float(self.arrivals @ self.values) + up @ slopes
+        bounds = np.empty(len(cells))
+        certified_cells(
+            cells,
+            worths.reshape(*cells.shape, -1),
+            arriving.reshape(cells.shape),
+            prices.reshape(cells.shape),
+            self.arrivals,
+            knots,
+            np.append(np.diff(slopes) / np.diff(knots), 0.0),
+            *self._parameters,
+            bounds,
+        )
+        return bounds, float((constants + rates @ slopes).min())
+
+    @property
+    def _parameters(self) -> tuple[Array, Array, Array, float, Array, Array, Array]:
+        pieces = self.majorants
+        return (
+            self.sizes,
+            self.weights,
+            self.needs,
+            self.cores,
+            pieces.slopes,
+            pieces.widths,
+            pieces.speeds,
+        )
+
+
+def _integrals(points: Array, knots: Array) -> Array:
+    """Return U at points, as rows to be multiplied by its slopes at the knots; U(0) = 0, straight outside."""
+    rows = np.zeros((points.size, knots.size))
+    for j in range(knots.size - 1):
+        length = knots[j + 1] - knots[j]
+        part = np.clip(points - knots[j], 0.0, length)
+        late = part * part / (2.0 * length)
+        rows[:, j] += part - late
+        rows[:, j + 1] += late
+    rows[:, 0] += np.minimum(points, 0.0)
+    rows[:, -1] += np.maximum(points - knots[-1], 0.0)
+    return rows
+
+
+def _best_slopes(problem: _Problem, knots: Array, scale: float) -> tuple[Array, float]:
+    """Return slopes of U at the knots that give nearly the best bound, by cutting planes, and that bound.
+
+    It holds at some points only, and waits for its certificate. Slopes are prices, and rows are in the units
+    of the bound of fixed widths, `scale`, and of its price of a core.
+    """
+    from scipy.optimize import linprog
+
+    points = problem.edges(knots, _POINTS)
+    up, down = problem.rises(points, knots)
+    unit = scale / problem.cores
+    empty = (
+        float(problem.arrivals @ problem.values) / scale,
+        problem.arrivals @ _integrals(problem.needs, knots) / problem.cores,
+    )
+    rows, sides = [np.append(-empty[1], 1.0)], [empty[0]]
+    rising = np.zeros((knots.size - 1, knots.size + 1))
+    rising[:, :-2] += np.eye(knots.size - 1)
+    rising[:, 1:-1] -= np.eye(knots.size - 1)
+    best, chosen, tried = -np.inf, np.zeros(knots.size), np.zeros(knots.size)
+    for _ in range(_ROUNDS):
+        worths = problem.values + unit * (down @ tried)
+        _, kinds, jobs, speeds = problem.mixes(points, worths, tail=True)
+        constants, rates = problem.against(kinds, jobs, speeds, up, down)
+        constants, rates = constants / scale, rates / problem.cores
+        found = constants + rates @ tried
+        bound = min(float(found.min()), empty[0] + float(empty[1] @ tried))
+        if bound > best:
+            best, chosen = bound, tried
+        worst = np.argsort(found)[:_CUTS]
+        rows += [np.append(-rates[g], 1.0) for g in worst]
+        sides += constants[worst].tolist()
+        program = linprog(
+            np.append(np.zeros(knots.size), -1.0),
+            A_ub=np.vstack([np.array(rows), rising]),
+            b_ub=np.append(np.array(sides), np.zeros(knots.size - 1)),
+            bounds=[(-_STEEPEST, _STEEPEST)] * knots.size + [(None, None)],
+        )
+        if program.x is None or program.x[-1] - best <= _PRECISION * abs(best):
+            break
+        # The program's own corner is too far out; and slopes must rise, which it takes for granted to 1e-7.
+        tried = np.maximum.accumulate(0.6 * chosen + 0.4 * program.x[:-1])
+    return unit * chosen, scale * best

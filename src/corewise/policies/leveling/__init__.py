@@ -1,0 +1,1 @@
+"""The water level of a policy that is one, compiled."""

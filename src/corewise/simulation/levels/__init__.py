@@ -1,0 +1,1 @@
+"""Simulation without tables over states, for policies that are one water level."""

@@ -1,0 +1,156 @@
+"""States as a policy visits them, with the time spent in each: what a value function is fitted to.
+
+With few classes and cores they come from one long path over tables (`corewise.simulation.walk`), and
+otherwise, where the policy allows it, from a path without tables at regular times. For any other policy they
+come from a number of independent copies of the system that move at the same time, one event each: the rule is
+asked for all of them at once. A copy counts in a state for the mean time that it stays there, which has less
+variance than a time drawn at random and the same mean. Copies start from states of a like policy, if there
+are any.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import BoxTooLarge
+from corewise.model.rates import departure_rates
+from corewise.model.speedup import Array
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.simulation.simulator import draws_without_tables, first_tables, first_walk
+from corewise.simulation.walk import State, Walk
+
+__all__ = ["Sample", "sample_states"]
+
+_BATCHES = 16
+_MOST_TABULATED = 200_000
+_MOST_KEPT = 40_000
+_COPIES = 64
+_WARM_UP = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """States and the time spent in them.
+
+    Attributes
+    ----------
+    counts : ndarray of int, shape (K, states)
+        The states.
+    times : ndarray, shape (batches, states)
+        The time spent in each of them in each part of the simulation; parts are about independent.
+    """
+
+    counts: NDArray[np.int64]
+    times: Array
+
+
+def sample_states(
+    system: System,
+    policy: BoundPolicy,
+    *,
+    events: int,
+    rng: np.random.Generator,
+    near: Sample | None = None,
+) -> Sample:
+    """Return the states that about so many events under a policy lead through.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    policy : BoundPolicy
+        A policy under which it is stable.
+    events : int
+        How many, besides those in which the first state is forgotten.
+    rng : Generator
+        The source of randomness.
+    near : Sample, optional
+        States of a policy not far from this one, to start from.
+    """
+    if len(system.classes) * math.log(system.cores + 20.0) <= math.log(_MOST_TABULATED):
+        try:
+            return _by_tables(system, policy, events, rng)
+        except BoxTooLarge:  # more jobs than cores suggest: no tables, then
+            pass
+    if draws_without_tables(policy):
+        return _by_path(system, policy, events, rng, near)
+    return _by_copies(system, policy, events, rng, _first_states(system, rng, near))
+
+
+def _by_path(
+    system: System, policy: BoundPolicy, events: int, rng: np.random.Generator, near: Sample | None
+) -> Sample:
+    """Return the states of one path at regular times."""
+    start = (0,) * len(system.classes)
+    if near is not None:
+        start = tuple(near.counts[:, int(np.argmax(near.times.sum(axis=0)))].tolist())
+    walk = first_walk(system, policy, State(start), rng)
+    length = events / (2.0 * float(system.arrival_rates.sum()))
+    each = max(min(events, _MOST_KEPT) // _BATCHES, 1)
+    walk.sampled(_WARM_UP * length, 1)
+    seen = [walk.sampled(length / _BATCHES, each) for _ in range(_BATCHES)]
+    spent = np.kron(np.eye(_BATCHES), np.full(each, length / (_BATCHES * each)))
+    return Sample(np.concatenate(seen, axis=1), spent)
+
+
+def _by_tables(system: System, policy: BoundPolicy, events: int, rng: np.random.Generator) -> Sample:
+    """Return the states of one path, a batch at a time."""
+    state = State((0,) * len(system.classes))
+    tables = first_tables(system, policy, state)
+    seen, times = [], []
+    for batch in range(-int(_WARM_UP * _BATCHES), _BATCHES):
+        walk = Walk(tables, state, rng)
+        walk.run_departures([max(events // (2 * _BATCHES), 1)], None)
+        tables, state = walk.tables, walk.finish()[0]
+        if batch >= 0:
+            counts, _, _, spent = walk.seen()
+            seen.append(counts)
+            times.append(spent)
+    states, where = np.unique(np.concatenate(seen, axis=1), axis=1, return_inverse=True)
+    spent = np.zeros((_BATCHES, states.shape[1]))
+    batch_of = np.repeat(np.arange(_BATCHES), [part.shape[1] for part in seen])
+    np.add.at(spent, (batch_of, where.ravel()), np.concatenate(times))
+    return Sample(np.ascontiguousarray(states), spent)
+
+
+def _first_states(system: System, rng: np.random.Generator, near: Sample | None) -> NDArray[np.int64]:
+    """Return a state for each copy, shape (K, copies)."""
+    if near is not None:
+        times = near.times.sum(axis=0)
+        return near.counts[:, rng.choice(times.size, _COPIES, p=times / times.sum())]
+    return rng.poisson((system.arrival_rates / system.size_rates)[:, None], (len(system.classes), _COPIES))
+
+
+def _by_copies(
+    system: System,
+    policy: BoundPolicy,
+    events: int,
+    rng: np.random.Generator,
+    start: NDArray[np.int64],
+) -> Sample:
+    """Return the states of independent copies, in which each step is an event of every copy."""
+    counts = np.ascontiguousarray(start)
+    classes, copies = counts.shape
+    steps = max(events // copies, _BATCHES)
+    every = max(1, steps * copies // _MOST_KEPT)
+    seen, times = [], []
+    rates = np.empty((2 * classes, copies))
+    rates[:classes] = system.arrival_rates[:, None]
+    which = np.arange(copies)
+    for step in range(-int(_WARM_UP * steps), steps):
+        rates[classes:] = departure_rates(system, counts.astype(np.float64), policy.rule(counts))
+        upto = np.cumsum(rates, axis=0)
+        if step >= 0 and step % every == 0:
+            seen.append(counts.copy())
+            times.append(1.0 / upto[-1])
+        move = np.argmax(upto > rng.random(copies) * upto[-1], axis=0)
+        counts[move % classes, which] += np.where(move < classes, 1, -1)
+    batch_of = np.tile(which % _BATCHES, len(seen))
+    spent = np.zeros((_BATCHES, batch_of.size))
+    spent[batch_of, np.arange(batch_of.size)] = np.concatenate(times)
+    return Sample(np.ascontiguousarray(np.concatenate(seen, axis=1)), spent)

@@ -1,0 +1,221 @@
+"""Mean response time at a number of cores: exact where that is quick, otherwise simulated, with an interval.
+
+Simulated means are those of `corewise.studies.means`; every number of cores begins with the same random
+numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from corewise.analysis.bounds import lower_bound
+from corewise.analysis.box import first_guess
+from corewise.analysis.performance import evaluate
+from corewise.control.improve import Improved
+from corewise.control.names import policy_named
+from corewise.control.solution import solve
+from corewise.errors import BoxTooLarge, InvalidPolicy, UnstablePolicy
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy, Policy
+from corewise.policies.tabular import Tabular
+from corewise.studies.means import simulated_mean
+
+__all__ = ["Point", "Responses"]
+
+_MOST_CLASSES = 3
+_QUICK = 3e6  # states over (1 − load)²: up to about that an exact answer takes seconds
+_FIRST_EVENTS = 100_000
+_MOST_EVENTS = 1_600_000
+_ROUNDING = 1e-9  # as far as exact answers are exact
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a number of cores gives.
+
+    Attributes
+    ----------
+    cores : int
+        How many.
+    mean_jobs, mean_response_time : float
+        Under the policy; infinite if it cannot keep up.
+    interval : tuple of float
+        For the mean response time: where it lies for sure if exact, with 95 % confidence if simulated.
+    exact : bool
+        Whether it was computed rather than simulated.
+    """
+
+    cores: int
+    mean_jobs: float
+    mean_response_time: float
+    interval: tuple[float, float]
+    exact: bool
+
+
+@dataclass
+class Responses:
+    """The mean response time of a policy against the number of cores; what was found is kept.
+
+    Parameters
+    ----------
+    system : System
+        The classes; its own number of cores does not matter.
+    policy : Policy, str or None
+        A rule, made anew for each number of cores; or its name; or None for the best there is: the optimum
+        where that is quick, otherwise `Improved`.
+    seed : int
+        Of the simulations.
+    found : callable, optional
+        Called whenever something was found.
+    """
+
+    system: System
+    policy: Policy | str | None
+    seed: int
+    found: Callable[[], object] = lambda: None
+    _points: dict[int, Point] = field(default_factory=dict)
+    _bounds: dict[int, float] = field(default_factory=dict)
+    _events: dict[int, int] = field(default_factory=dict)
+    _policies: dict[int, BoundPolicy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.policy, BoundPolicy | Tabular):
+            raise InvalidPolicy(
+                f"policy {self.policy.name!r} is made for one number of cores: give a rule, such as Whittle()"
+            )
+        if isinstance(self.policy, str) and self.policy != "optimal":
+            self._rule(self.with_cores(self.fewest))  # a name that is none is found out before anything else
+
+    @cached_property
+    def work(self) -> float:
+        """The work that arrives per unit of time, in cores."""
+        return math.fsum(job_class.work_rate for job_class in self.system.classes)
+
+    @cached_property
+    def fewest(self) -> int:
+        """The fewest whole cores with which some policy keeps up."""
+        return math.floor(self.work * (1.0 + _ROUNDING)) + 1
+
+    def name(self, cores: int) -> str:
+        """Return what to call the policy on that many cores."""
+        if self.policy is None:
+            return "optimal" if self.at(cores).exact else self._rule(self.system).name
+        return self.policy if isinstance(self.policy, str) else self.policy.name
+
+    def is_exact(self, cores: int) -> bool:
+        """Return whether that many cores were looked at, exactly."""
+        return cores in self._points and self._points[cores].exact
+
+    def with_cores(self, cores: int) -> System:
+        """Return the system on that many cores."""
+        return replace(self.system, cores=cores)
+
+    def bound(self, cores: int) -> float:
+        """Return a mean response time that no policy undercuts on that many cores: the optimum, if quick."""
+        if cores not in self._bounds:
+            classes = [replace(job_class, weight=1.0) for job_class in self.system.classes]
+            system = System(cores, classes)
+            jobs = solve(system).bounds[0] if _is_quick(system) else lower_bound(system)
+            self._bounds[cores] = jobs / float(self.system.arrival_rates.sum())
+            self.found()
+        return self._bounds[cores]
+
+    def excludes(self, cores: int, target: float) -> bool:
+        """Return whether it is proved that no policy meets a target with that many cores."""
+        return self.bound(cores) > target * (1.0 + _ROUNDING)
+
+    def at(self, cores: int, *, like: int | None = None) -> Point:
+        """Return what that many cores give, as it is known by now or from a first look.
+
+        With `like`, from a look no shorter than at that other number of cores.
+        """
+        length = 1 if like is None else self._events.get(like, 1)
+        while cores not in self._points or self._events.get(cores, length) < length:
+            self._look(cores)
+        return self._points[cores]
+
+    def meets(self, cores: int, target: float) -> bool:
+        """Return whether that many cores surely meet a target; what cannot be decided does not.
+
+        Without an exact answer at hand, a bound that says no will do; then one simulates for as long as
+        the target lies within the interval.
+        """
+        if cores not in self._points and not self._is_computed(cores) and self.excludes(cores, target):
+            return False
+        point = self.at(cores)
+        while not point.exact and point.interval[0] <= target < point.interval[1] and self._look(cores):
+            point = self.at(cores)
+        return point.interval[1] <= target * (1.0 + _ROUNDING)
+
+    def confirmed(self, cores: int, target: float) -> bool:
+        """Return whether a run of its own, with new random numbers, says again that a target is met."""
+        if self.at(cores).exact:
+            return True
+        again = np.random.default_rng([self.seed, cores])
+        self._points[cores] = self._simulated(cores, self._events[cores], again)
+        self.found()
+        return self.meets(cores, target)
+
+    def _look(self, cores: int) -> bool:
+        """Find out what a number of cores gives, or take a closer look; return whether there was any."""
+        if self._is_computed(cores):
+            self._points[cores] = self._exact(cores)
+        else:
+            length = 4 * self._events.get(cores, _FIRST_EVENTS // 4)
+            if length > _MOST_EVENTS:
+                return False
+            self._events[cores] = length
+            self._points[cores] = self._simulated(cores, length, np.random.default_rng(self.seed))
+        self.found()
+        return True
+
+    def _is_computed(self, cores: int) -> bool:
+        """Return whether answers are exact; the optimum by name always is."""
+        return self.policy == "optimal" or _is_quick(self.with_cores(cores))
+
+    def _rule(self, system: System) -> Policy:
+        rule = (
+            policy_named(self.policy, system) if isinstance(self.policy, str) else self.policy or Improved()
+        )
+        if isinstance(rule, Tabular):
+            raise InvalidPolicy(
+                f"policy {self.policy!r} is made for one number of cores: name a rule instead"
+            )
+        return rule
+
+    def _exact(self, cores: int) -> Point:
+        system = self.with_cores(cores)
+        try:
+            best = self.policy is None or self.policy == "optimal"
+            found = solve(system).performance if best else evaluate(system, self._rule(system))
+        except UnstablePolicy:
+            return Point(cores, math.inf, math.inf, (math.inf, math.inf), exact=True)
+        time = found.mean_response_time
+        return Point(cores, found.mean_jobs, time, (time, time), exact=True)
+
+    def _simulated(self, cores: int, events: int, rng: np.random.Generator) -> Point:
+        system = self.with_cores(cores)
+        if cores not in self._policies:
+            self._policies[cores] = self._rule(system).on(system)
+        try:
+            found = simulated_mean(system, self._policies[cores], events=events, rng=rng)
+        except UnstablePolicy:
+            return Point(cores, math.inf, math.inf, (math.inf, math.inf), exact=False)
+        rate = float(system.arrival_rates.sum())
+        low, high = found.interval
+        return Point(cores, found.mean_jobs, found.mean_response_time, (low / rate, high / rate), exact=False)
+
+
+def _is_quick(system: System) -> bool:
+    """Return whether exact answers take no more than seconds."""
+    if len(system.classes) > _MOST_CLASSES:
+        return False
+    try:
+        return first_guess(system).size / (1.0 - system.load) ** 2 <= _QUICK
+    except BoxTooLarge:
+        return False

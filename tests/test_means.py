@@ -1,0 +1,205 @@
+"""Means by simulation with a control variate."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import corewise as cw
+from corewise.studies.compare import Row
+from corewise.studies.means import simulated_mean
+
+FALSE_ALARM = 1e-6
+
+
+def classes(count: int, seed: int, weights: bool = False) -> list[cw.JobClass]:
+    """Classes of several families, unlike each other."""
+    rng = np.random.default_rng(seed)
+    families: list[Callable[[float], cw.SpeedUp]] = [
+        cw.Amdahl,
+        cw.PowerLaw,
+        cw.Gustafson,
+        lambda p: cw.Usl(1.0 - p, 0.01),
+    ]
+    return [
+        cw.JobClass(
+            f"class {i}",
+            float(rng.uniform(0.5, 1.5)),
+            float(np.exp(rng.uniform(-1.0, 1.0))),
+            families[i % 4](float(rng.uniform(0.05, 0.95))),
+            float(rng.uniform(0.5, 3.0)) if weights else 1.0,
+        )
+        for i in range(count)
+    ]
+
+
+def small(load: float, weights: bool = False) -> cw.System:
+    return cw.System(6, classes(2, 3, weights)).at_load(load)
+
+
+@pytest.mark.statistical
+def test_intervals_cover_the_exact_mean() -> None:
+    """95 % of them, within binomial error; false alarm 1e-6 for each test.
+
+    Negative control: with 1 % more arrivals the exact mean is covered far less often.
+    """
+    load = 0.8
+    system = small(load, weights=True)
+    exact = cw.evaluate(system, cw.Whittle())
+    other = cw.evaluate(system.at_load(1.01 * load), cw.Whittle())
+    runs = [simulated_mean(system, cw.Whittle(), events=60_000, rng=seed) for seed in range(50)]
+    least = stats.binom.ppf(FALSE_ALARM, len(runs), 0.95)
+
+    def covered(mean: float, intervals: list[tuple[float, float]]) -> int:
+        return sum(low <= mean <= high for low, high in intervals)
+
+    assert covered(exact.mean_cost, [run.cost_interval for run in runs]) >= least
+    assert covered(exact.mean_jobs, [run.interval for run in runs]) >= least
+    assert covered(other.mean_cost, [run.cost_interval for run in runs]) < least
+    assert covered(other.mean_jobs, [run.interval for run in runs]) < least
+
+
+@pytest.mark.statistical
+def test_the_gain_is_that_of_the_spread_between_runs() -> None:
+    """The runs of a plain mean differ by √gain times as much; a factor of five covers its own uncertainty.
+
+    Sixteen runs of each: the ratio of two variances with 15 degrees of freedom is beyond 25 either way with a
+    probability below 1e-6. Negative control: without the gain the two would be alike.
+    """
+    system, events = small(0.7), 50_000
+    runs = [simulated_mean(system, cw.Equi(), events=events, rng=seed) for seed in range(16)]
+    plain = [cw.simulate(system, cw.Equi(), departures=events // 4, rng=seed).mean_jobs for seed in range(16)]
+    ratio = np.var(plain) / np.var([run.mean_jobs for run in runs])
+    gain = float(np.median([run.gain for run in runs]))
+    assert gain > 100.0
+    assert gain / 25.0 < ratio < gain * 25.0
+    assert ratio > 25.0
+
+
+@pytest.mark.statistical
+def test_many_classes_that_are_alike_are_one_queue() -> None:
+    """Eight classes, all jobs perfectly parallel: M/M/1 under any policy, N = ρ/(1 − ρ).
+
+    The interval misses with probability 0.05 each; all three with seeds as given do not. The negative control
+    is a load 2 % higher.
+    """
+    rates = np.linspace(0.5, 1.5, 8)
+    jobs = [cw.JobClass(str(i), float(rate), 1.0, cw.Amdahl(1.0)) for i, rate in enumerate(rates)]
+    system = cw.System(20, jobs).at_load(0.6)
+    policies: list[cw.Policy] = [cw.Equi(), cw.Greedy(), cw.Whittle()]
+    for policy in policies:
+        found = simulated_mean(system, policy, events=50_000, rng=4)
+        low, high = found.interval
+        width = high - low
+        assert low - width <= 0.6 / 0.4 <= high + width, policy
+        assert not low - width <= 0.612 / 0.388 <= high + width, policy
+
+
+def unstable() -> cw.System:
+    """Serial jobs at the head of the line hold all eight cores and use one each."""
+    return cw.System(
+        8,
+        [
+            cw.JobClass("serial", 1.5, 1.0, cw.Amdahl(0.0)),
+            *(cw.JobClass(f"wide {i}", 1.1, 1.0, cw.Amdahl(1.0)) for i in range(3)),
+        ],
+    )
+
+
+def test_an_unstable_policy_is_named_and_a_stable_one_is_not() -> None:
+    system = unstable()
+    order = cw.Priority(system.names)
+    with pytest.raises(cw.UnstablePolicy, match=r"priority:serial,wide 0,wide 1,wide 2 the number of jobs"):
+        simulated_mean(system, order, events=50_000, rng=1)
+    last = cw.Priority(system.names[::-1])
+    assert np.isfinite(simulated_mean(system, last, events=50_000, rng=1).mean_jobs)
+
+
+def test_what_is_no_system_or_no_number() -> None:
+    system = small(0.5)
+    with pytest.raises(cw.InvalidInput, match="events must be at least 50000, got 10"):
+        simulated_mean(system, cw.Equi(), events=10)
+    with pytest.raises(cw.UnstableSystem, match=r"the load is 1\.1"):
+        simulated_mean(system.at_load(1.1), cw.Equi())
+    with pytest.raises(cw.InvalidSystem, match="expected a System, got 3"):
+        simulated_mean(3, cw.Equi())  # type: ignore[arg-type]
+
+
+def test_the_same_seed_gives_the_same_and_says_it_in_a_line() -> None:
+    system = small(0.5)
+    first, second = (simulated_mean(system, cw.Whittle(), events=50_000, rng=2) for _ in range(2))
+    assert dataclasses.asdict(first) == dataclasses.asdict(second)
+    assert str(first).startswith(f"whittle: mean jobs {first.mean_jobs:.6g} (95 %: ")
+
+
+# --- side by side -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many() -> cw.Comparison:
+    system = cw.System(12, classes(5, 8)).at_load(0.7)
+    return cw.compare(system, events=60_000, rng=1)
+
+
+def test_many_classes_are_compared_by_simulation(many: cw.Comparison) -> None:
+    assert not many.exact
+    assert many.optimum is None
+    assert [row.name for row in many.rows] == ["equi", "greedy", "whittle", "improved"]
+    assert many.lower_bound == cw.lower_bound(many.system)
+    for row in many.rows:
+        assert row.gap is None
+        assert row.mean_jobs is not None
+        assert row.interval is not None
+        assert row.cost_interval is not None
+        assert row.interval[0] < row.mean_jobs < row.interval[1]
+        assert many.lower_bound < row.mean_jobs
+        assert row.certified_gap == pytest.approx(row.cost_interval[1] / many.lower_bound - 1.0)
+
+
+def test_the_table_of_many_classes_says_what_is_certified(many: cw.Comparison) -> None:
+    text = str(many)
+    assert "above optimum <=" in text
+    assert f"{many.rows[2].certified_gap:.2%}" in text
+    assert f"below {many.lower_bound:.8g}" in text
+
+
+@pytest.mark.statistical
+def test_simulated_and_exact_comparisons_agree() -> None:
+    """Within three half-widths, which one of six numbers exceeds with probability 1e-6.
+
+    Negative control: the exact numbers of a system with 5 % more arrivals are all farther away.
+    """
+    system = small(0.6, weights=True)
+    policies: list[cw.Policy] = [cw.Equi(), cw.Greedy(), cw.Whittle()]
+    exact = cw.compare(system, policies, simulate=False)
+    other = cw.compare(system.at_load(0.63), policies, simulate=False)
+    simulated = cw.compare(system, policies, simulate=True, events=60_000, rng=7)
+    assert exact.exact
+    for right, wrong, row in zip(exact.rows[1:], other.rows[1:], simulated.rows, strict=True):
+        for mean, interval, at, off in (
+            (row.mean_jobs, row.interval, right.mean_jobs, wrong.mean_jobs),
+            (row.mean_cost, row.cost_interval, right.mean_cost, wrong.mean_cost),
+        ):
+            assert mean is not None
+            assert interval is not None
+            assert at is not None
+            assert off is not None
+            assert abs(mean - at) <= 1.5 * (interval[1] - interval[0])
+            assert abs(mean - off) > 1.5 * (interval[1] - interval[0])
+
+
+def test_an_unstable_policy_among_many_classes_has_no_numbers() -> None:
+    system = unstable()
+    found = cw.compare(system, [cw.Priority(system.names), cw.Equi()], events=50_000, rng=1)
+    assert found.rows[0] == Row(found.rows[0].name, None, None, None, None, stable=False)
+    assert found.rows[1].stable
+    assert "unstable" in str(found)
+
+
+def test_a_simulation_has_no_capacity() -> None:
+    with pytest.raises(cw.InvalidInput, match="give no capacity, got 5"):
+        cw.compare(small(0.5), simulate=True, capacity=5)
