@@ -6,6 +6,7 @@ the offers w stand alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -288,7 +289,7 @@ class Kinked(cw.SpeedUp):
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
 
     def rate_above(self, z: Array) -> Array:
-        return np.asarray(np.minimum(z**self.p, np.e ** (self.p - 0.1) * z**0.1))
+        return np.asarray(np.minimum(z**self.p, math.e ** (self.p - 0.1) * z**0.1))
 
 
 @pytest.mark.parametrize("curve", [cw.Usl(0.1, 0.03), cw.Usl(0.0, 1e-4), Kinked(0.7)], ids=repr)
