@@ -382,7 +382,7 @@ def test_index_shapes_equalise_the_index(as_system: Build, names: tuple[str, str
         (cw.Tabulated([(3, 3), (5, 4)]), 3.0),
         (cw.Tabulated([(5, 4)]), 1.0),
         (cw.Tabulated([(2, 2), (9, 9)]), 9.0),
-        (Kinked(1.0), np.e),
+        (Kinked(1.0), math.e),
     ],
     ids=repr,
 )
