@@ -21,14 +21,18 @@ from corewise.policies.fitted.rule import FittedRule
 from corewise.policies.leveling import _kernels as level_kernels
 from corewise.simulation.fitted import _kernels as fitted_kernels
 from corewise.simulation.levels import _kernels as walk_kernels
-from corewise.simulation.levels.plant import alias_table, curve_arrays
-from corewise.simulation.levels.walk import octave_parts, width_grid
+from corewise.simulation.levels import walk as level_walk
+from corewise.simulation.loose import _kernels as loose_kernels
+from corewise.simulation.loose.memory import Memory
+from corewise.simulation.loose.plant import alias_table, curve_arrays
+from corewise.simulation.loose.walk import octave_parts, width_grid
 from tests.test_improve import some_values
 from tests.twins import not_compared, same
 
 MODULES = {
     level_kernels: "level_kernels",
     walk_kernels: "walk_kernels",
+    loose_kernels: "loose_kernels",
     fitted_kernels: "fitted_kernels",
 }
 
@@ -103,7 +107,7 @@ def test_speeds_are_those_of_the_curves(cores: float) -> None:
     for i, curve in enumerate(CURVES):
         exact = 1e-7 if isinstance(curve, Logarithmic) else 1e-14
         for z in widths[widths <= cores].tolist():
-            found = same(walk_kernels.speed, curves, offsets, points, i, z)
+            found = same(loose_kernels.speed, curves, offsets, points, i, z)
             assert found == pytest.approx(float(curve.rate(z)), rel=exact, abs=0.0)
 
 
@@ -151,12 +155,12 @@ def test_the_grid_keeps_what_estimates_need(cores: float) -> None:
     rng = np.random.default_rng(3)
     widths = [0.0, 1.0, cores, *grid[grid <= cores].tolist()[:40], *rng.uniform(0.0, cores, 40).tolist()]
     for z in widths:
-        node, upper = same(walk_kernels._share, grid, per_octave, z)
+        node, upper = same(loose_kernels._share, grid, per_octave, z)
         assert 0.0 <= upper <= 1.0
         assert (1.0 - upper) * grid[node] + upper * grid[node + 1] == pytest.approx(z, rel=1e-12, abs=0.0)
         held, left = np.zeros((2, grid.size)), np.zeros((2, grid.size))
-        same(walk_kernels.count_time, grid, per_octave, held, 1, z, 0.7)
-        same(walk_kernels.count_departure, grid, per_octave, left, 1, z)
+        same(loose_kernels.count_time, grid, per_octave, held, 1, z, 0.7)
+        same(loose_kernels.count_departure, grid, per_octave, left, 1, z)
         assert not held[0].any()
         assert not left[0].any()
         assert held[1].sum() == pytest.approx(0.7, rel=1e-12)
@@ -349,9 +353,24 @@ def test_walks(policy: str, classes: int, tally: bool, record: bool) -> None:
     fixed = (*levels_of(policy, system).arrays, system.cores)
     walk = Packed(walk_kernels.level_walk, (None, 9, None, 7, None, None, None, 3, 2, *(None,) * 4))
     check_walk(walk, fixed, system, tally=tally, record=record)
+    if classes < 10:
+        walk = Packed(
+            walk_kernels.remembered_walk, (None, 9, None, 7, 3, None, None, None, 3, 2, *(None,) * 4)
+        )
+        for numbers in (1, 2**12):
+            memory = Memory.of(classes, numbers).arrays
+            check_walk(walk, fixed, system, memory, tally=tally, record=record)
 
 
-def check_walk(walk: Packed, fixed: Sequence[Any], system: cw.System, *, tally: bool, record: bool) -> None:
+def check_walk(
+    walk: Packed,
+    fixed: Sequence[Any],
+    system: cw.System,
+    memory: Sequence[Any] = (),
+    *,
+    tally: bool,
+    record: bool,
+) -> None:
     """Compare a walk with its source; `fixed` is what the policy is to it."""
     classes = len(system.classes)
     shares, others = alias_table(system.arrival_rates)
@@ -369,6 +388,7 @@ def check_walk(walk: Packed, fixed: Sequence[Any], system: cw.System, *, tally: 
             rng,
             *fixed,
             *plant,
+            *memory,
             *(n, areas, moves),
             *counted,
             *kept,
@@ -387,6 +407,94 @@ def check_walk(walk: Packed, fixed: Sequence[Any], system: cw.System, *, tally: 
         assert np.all(np.diff(kept[0][:done]) > 0.0)
 
 
+# --- states that are remembered -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [1, 2, 5, 15])
+def test_what_is_remembered_of_a_state(classes: int) -> None:
+    """Jobs, rates of moves added up as far as one of them can be drawn, the sum of all, and widths."""
+    system, rng = system_of(classes), np.random.default_rng(classes)
+    seen = Memory.of(classes, 1).seen
+    for empty in (True, False):
+        n = rng.poisson(0.0 if empty else 0.8, classes)
+        widths = rng.uniform(0.1, 6.5, classes)
+        same(
+            loose_kernels.remember,
+            *(seen, 1, n, widths, *curve_arrays(system), system.size_rates, system.arrival_rates),
+        )
+        speeds = [float(c.speedup.rate(z)) for c, z in zip(system.classes, widths, strict=True)]
+        rates = np.concatenate([system.arrival_rates, n * system.size_rates * speeds])
+        jobs, upto, held = np.split(seen[1], [classes, 3 * classes])
+        assert np.array_equal(jobs, n)
+        assert np.array_equal(held, np.where(n > 0, widths, 0.0))
+        assert upto[-1] == pytest.approx(rates.sum(), rel=1e-6)
+        last = int(np.flatnonzero(rates)[-1])
+        assert np.allclose(upto[:last], np.cumsum(rates)[:last], rtol=1e-6)
+        assert np.all(np.isinf(upto[last:-1]))
+        assert np.all(seen[0] == -1.0)
+
+
+def test_a_walk_stops_where_it_does_not_know() -> None:
+    """Before it draws anything; in a state that it knows it draws one event, and then asks for the next."""
+    system = system_of(3)
+    seen, units, _ = Memory.of(3, 2**12).arrays
+    walk = Packed(loose_kernels.known_walk, (*(None,) * 6, 3, 2, *(None,) * 5))
+    n, areas, moves = np.array([2, 0, 1]), np.zeros(3), np.zeros(6, dtype=np.int64)
+    rng, tally, record = np.random.default_rng(1), (np.empty(0), *np.zeros((2, 3, 0))), np.empty(0)
+    path = (seen, units, n, areas, moves, *tally, record, np.empty(0, dtype=np.int16))
+
+    def go_on(until: float) -> Any:
+        return same(walk, rng, *path, 0.0, until, 0, 100, 50)
+
+    fresh = rng.bit_generator.state
+    row, clock, event, left = go_on(math.inf)
+    assert (clock, event, left) == (0.0, 0, 50)
+    assert not areas.any()
+    assert not moves.any()
+    assert row == (n @ units >> loose_kernels.FINE) % len(seen)
+    assert rng.bit_generator.state == fresh
+    widths = np.array([1.5, 0.0, 3.5])
+    loose_kernels.remember(
+        seen, row, n, widths, *curve_arrays(system), system.size_rates, system.arrival_rates
+    )
+    assert go_on(1e-9)[:3] == (-1, 1e-9, 0)
+    assert areas == pytest.approx(1e-9 * n)
+    other, clock, event, left = go_on(math.inf)
+    assert other not in (-1, row)
+    assert (event, moves.sum(), 50 - left) == (1, 1, moves[3:].sum())
+    assert np.array_equal(n - [2, 0, 1], moves[:3] - moves[3:])
+    assert areas == pytest.approx((1e-9 + clock) * np.array([2, 0, 1]))
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 4])
+def test_near_states_do_not_share_a_row(classes: int) -> None:
+    """All states of a box of an eighth of the rows have one each; drawn at random, many would meet."""
+    memory = Memory.of(classes, 2**17)
+    rows = len(memory.seen)
+    assert rows * 4 * classes <= 2**17 < 2 * rows * 4 * classes
+    side = int((rows / 8) ** (1 / classes))
+    states = np.indices((side,) * classes).reshape(classes, -1)
+    assert np.unique((memory.units @ states >> loose_kernels.FINE) % rows).size == side**classes
+
+
+@EVERY_POLICY
+def test_what_is_remembered_does_not_matter(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same path with room for two states as with room for all; levels are found to rounding."""
+    system = system_of(3)
+    paths = []
+    for numbers in (1, 2**17):
+        monkeypatch.setattr(level_walk, "_NUMBERS", numbers)
+        start, rng = cw.State((0, 0, 0)), np.random.default_rng(3)
+        walk = level_walk.LevelWalk(system, POLICIES[policy](system).on(system), start, rng, record=True)
+        walk.run_departures([2000], None)
+        paths.append(walk.finish()[1])
+    few, many = paths
+    assert few is not None
+    assert many is not None
+    assert np.array_equal(few.counts, many.counts)
+    assert np.allclose(few.time, many.time, rtol=1e-9)
+
+
 # --- fitted values --------------------------------------------------------------------------------
 
 
@@ -402,34 +510,22 @@ def arrays_of(shapes: Any) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("classes", [2, 4, 15])
 def test_the_parts_of_a_decision_by_values(classes: int) -> None:
-    """Widths as the rule has them, whatever the level is guessed to be; rates as the curves have them."""
+    """Widths as the rule has them, whatever the level is guessed to be."""
     system = system_of(classes)
     rule, rng = fitted_rule(system, 5.0), np.random.default_rng(classes)
-    curves = curve_arrays(system)
     ranks = np.zeros(classes, dtype=np.int64)
     for guess in (0.0, 0.4, 1.0, 30.0):
         n = rng.poisson(rng.choice([0.3, 1.0, 3.0]), classes)
         n[0] += 1
         offers, single = rule.offers(n[:, None])
-        present = np.flatnonzero(n)
-        order, widths, held = np.concatenate([present, ranks])[:classes], np.zeros(classes), np.zeros(classes)
+        widths, held = np.zeros(classes), np.zeros(classes)
         same(
             fitted_kernels.share,
             *arrays_of(rule.single if single[0] else rule.shapes),
-            *(system.cores, n, order, present.size, ranks, offers[:, 0].copy(), np.ones(classes), held),
+            *(system.cores, n, ranks, offers[:, 0].copy(), np.ones(classes), held),
             *(guess, widths),
         )
         assert np.allclose(n * widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)
-        rates = np.zeros(classes)
-        total = same(fitted_kernels._rates, *curves, system.size_rates, n, order, present.size, widths, rates)
-        speeds = [c.speedup.rate(z) for c, z in zip(system.classes, widths, strict=True)]
-        assert np.allclose(rates, n * system.size_rates * speeds, rtol=1e-6, atol=0.0)
-        assert total == pytest.approx(rates.sum(), rel=1e-12)
-        edges = np.cumsum(rates[present])
-        for x in [*np.linspace(0.0, total, 40, endpoint=False).tolist(), total * (1.0 + 1e-15)]:
-            found = same(fitted_kernels._draw, order, present.size, rates, x)
-            k = min(int(np.searchsorted(edges, x, side="right")), present.size - 1)
-            assert found == present[k]
 
 
 @pytest.mark.parametrize(
@@ -440,8 +536,9 @@ def test_walks_by_values(classes: int, tally: bool, record: bool) -> None:
     system = system_of(classes)
     rule = fitted_rule(system, 4.0)
     fixed = (rule.guards, *rule.values.arrays, *arrays_of(rule.shapes), *arrays_of(rule.single), system.cores)
-    walk = Packed(fitted_kernels.fitted_walk, (None, 9, 3, None, 7, None, None, None, 3, 2, *(None,) * 4))
-    check_walk(walk, fixed, system, tally=tally, record=record)
+    walk = Packed(fitted_kernels.fitted_walk, (None, 9, 3, None, 7, 3, None, None, None, 3, 2, *(None,) * 4))
+    for numbers in (1, 2**12):
+        check_walk(walk, fixed, system, Memory.of(classes, numbers).arrays, tally=tally, record=record)
 
 
 def test_every_kernel_is_compared_here() -> None:

@@ -12,7 +12,7 @@ import multiprocessing
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -223,7 +223,7 @@ def test_a_level_within_rounding_of_a_step_is_found(policy: cw.Policy, seed: int
 
 # --- means against exact analysis -----------------------------------------------------------------
 
-WINDOWS, LENGTH = 24, 20_000
+WINDOWS, LENGTH = 24, 30_000
 FOUR = (
     (AMDAHL(0.5), USL(0.2, 0.05), POWER(1.0), POWER(0.4)),
     (AMDAHL(0.0), AMDAHL(0.9), POWER(0.5), AMDAHL(1.0)),
@@ -307,18 +307,23 @@ def exact_means(build: Build, name: str, factor: float) -> Array:
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("remember", [False, True], ids=["anew", "remembered"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", CASES)
-def test_means_are_those_of_exact_analysis(as_system: Build, name: str, engine: str) -> None:
+def test_means_are_those_of_exact_analysis(as_system: Build, name: str, engine: str, remember: bool) -> None:
     """Mean jobs and throughput of every class; false alarm 1e-6 in all.
 
     Negative control: the means of a system with 3 % more arrivals.
     """
     model, policy = CASES[name]
     seen = Windows(
-        as_system(model), policy, window_of(engine, model, LENGTH), [*map(ord, name + engine)], LevelWalk
+        as_system(model),
+        policy,
+        window_of(engine, model, LENGTH),
+        [*map(ord, name + engine)],
+        partial(LevelWalk, remember=remember),
     )
-    alarm = FALSE_ALARM / len(CASES) / len(ENGINES) / 2
+    alarm = FALSE_ALARM / len(CASES) / len(ENGINES) / 4
     assert seen.differ_from(exact_means(as_system, name, 1.0), model.arrivals) > alarm
     assert mean_zero([*(seen.areas - exact_means(as_system, name, 1.03) * seen.times[:, None])]) < alarm
 
@@ -593,14 +598,22 @@ def test_changes_are_followed() -> None:
         assert mean_zero([*wrong[:, None]]) < FALSE_ALARM / 4
 
 
+@pytest.mark.parametrize("remember", [False, True], ids=["anew", "remembered"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_over_a_change_is_its_parts(engine: str) -> None:
+def test_a_run_over_a_change_is_its_parts(engine: str, remember: bool) -> None:
     """Up to the change it is the same path as one that ends there; afterwards the curves are the new ones."""
     at, names = 50.0, [f"c{i}" for i in range(5)]
     old = cw.System(4.0, [cw.JobClass(name, 0.48, 1.0, cw.Amdahl(0.2)) for name in names])
     system = cw.System(4.0, old.classes, [cw.Change(at, name, cw.Amdahl(0.95)) for name in names])
     short, long = (
-        LevelWalk(system, cw.Equi().on(system), cw.State((0,) * 5), np.random.default_rng(1), record=True)
+        LevelWalk(
+            system,
+            cw.Equi().on(system),
+            cw.State((0,) * 5),
+            np.random.default_rng(1),
+            record=True,
+            remember=remember,
+        )
         for _ in range(2)
     )
     short.run_time(at, 1, None)

@@ -12,6 +12,7 @@ reads array fields of a tuple counts references on every access, at many times t
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -23,6 +24,7 @@ __all__ = [
     "POWER",
     "SAMPLED",
     "curved_tail",
+    "plain",
     "split_closed_states",
     "split_near",
     "split_states",
@@ -37,6 +39,11 @@ NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
 
 # How often the slope of demand is followed, how often when the level lies between two places, how far.
 _STEPS, _BETWEEN, _FAR = 6, 3, 10.0
+
+# For loops that call one another with a dozen arrays, several times an event. numba would count references to
+# each of them, which costs more than all arithmetic; code that allocates nothing can do without.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+plain = njit(**_OPTIONS)
 
 
 @njit(cache=True)

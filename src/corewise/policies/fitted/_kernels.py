@@ -21,6 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corewise.policies._kernels import plain
+
 __all__ = [
     "EXCESS",
     "INVERSE",
@@ -45,7 +47,7 @@ LINEAR, SATURATION, INVERSE, ROOT, LOGARITHM, ZERO, EXCESS, SQUARED_EXCESS = ran
 RATE, LEAST, MOST = 0, 1, 2  # the columns of `guards`
 
 
-@njit(cache=True, nogil=True)
+@plain
 def function_of(kind: float, scale: float, jobs: float) -> float:
     """Return n, n/(n + a), 1/(n + a), √n, log(1 + n), 1{n = 0}, (n − a)₊ or its square."""
     if kind == LINEAR:
@@ -72,7 +74,7 @@ def functions_of(functions: Floats, jobs: Floats, rows: Floats) -> None:
             rows[b, s] = function_of(functions[b, 0], functions[b, 1], jobs[s])
 
 
-@njit(cache=True, nogil=True)
+@plain
 def own_sum(shapes: Floats, own: Floats, k: int, i: int, jobs: float) -> float:
     """Return the sum of the functions of class i alone, k = 0, or of those that are multiplied by N, k = 1.
 
@@ -85,13 +87,13 @@ def own_sum(shapes: Floats, own: Floats, k: int, i: int, jobs: float) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@plain
 def own_step(shapes: Floats, own: Floats, k: int, i: int, jobs: float) -> float:
     """Return what it rises by from n − 1 to n ≥ 1 jobs."""
-    return own_sum(shapes, own, k, i, jobs) - own_sum(shapes, own, k, i, jobs - 1.0)
+    return float(own_sum(shapes, own, k, i, jobs) - own_sum(shapes, own, k, i, jobs - 1.0))
 
 
-@njit(cache=True, nogil=True)
+@plain
 def nearest_seen(counts: Ints, guards: Floats, jobs: Floats) -> bool:
     """Write the jobs of the nearest state that was seen, and return whether it is another one.
 
@@ -110,7 +112,7 @@ def nearest_seen(counts: Ints, guards: Floats, jobs: Floats) -> bool:
     return other
 
 
-@njit(cache=True, nogil=True)
+@plain
 def fitted_offers(
     counts: Ints,
     guards: Floats,
@@ -158,7 +160,7 @@ def fitted_offers(
         worth = common + offers[i] + own_step(shapes, own, 0, i, jobs[i])
         worth += (total - 1.0) * own_step(shapes, own, 1, i, jobs[i])
         offers[i] = max(guards[i, RATE] * worth, guards[i, LEAST])
-    return beyond and present >= guards[classes, RATE]
+    return bool(beyond and present >= guards[classes, RATE])
 
 
 @njit(cache=True, nogil=True)
@@ -187,7 +189,7 @@ def offers_of_states(
             offers[i, s] = out[i]
 
 
-@njit(cache=True, nogil=True)
+@plain
 def fitted_drift(
     counts: Ints,
     leaving: Floats,

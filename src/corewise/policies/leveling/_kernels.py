@@ -10,15 +10,14 @@ steps, and one for each class present with a curved tail.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corewise.policies._kernels import curved_tail
+from corewise.policies._kernels import curved_tail, plain
 
-__all__ = ["add_step", "find_level", "level_states", "plain", "restart", "width"]
+__all__ = ["add_step", "find_level", "level_states", "restart", "width"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,11 +26,6 @@ Int = int | np.int64
 JUMP, TAIL, CURVED = 0.0, 1.0, 2.0  # the kinds of steps
 GROUP, KIND, CONSTANT, LINEAR, SQUARE, ROW = 0, 1, 2, 3, 4, 5  # the columns of steps
 G, T, PART, REST = 0, 1, 2, 3  # the fields of a level
-
-# These loops call one another with a dozen arrays, several times an event. numba would count references to
-# each of them, which costs more than all arithmetic; code that allocates nothing can do without.
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-plain = njit(**_OPTIONS)
 
 _CLOSE = 1e-13
 

@@ -8,16 +8,20 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.fitted import _kernels
-from corewise.simulation.levels.walk import Drawn, LooseWalk, Record
+from corewise.simulation.loose.memory import Memory
+from corewise.simulation.loose.walk import Drawn, LooseWalk, Record
 from corewise.simulation.walk import State
 
 __all__ = ["FittedWalk"]
+
+_NUMBERS = 2**21
+"""The size of the memory: 16 megabytes, since to decide anew takes microseconds."""
 
 
 class FittedWalk(LooseWalk):
     """A path in the making, of a policy by fitted values: a bound one whose rule is a `FittedRule`.
 
-    To draw an event takes a few steps for each class, present or not.
+    To draw an event takes a few steps for each class, present or not, unless the state is remembered.
     """
 
     def __init__(
@@ -37,6 +41,10 @@ class FittedWalk(LooseWalk):
         self._rule = (rule.guards, *rule.values.arrays, shapes.tails, shapes.pieces, shapes.nodes)
         self._single = (single.tails, single.pieces, single.nodes)
 
+    def _set_system(self, system: System) -> None:
+        super()._set_system(system)
+        self._memory = Memory.of(len(system.classes), _NUMBERS)
+
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         return _kernels.fitted_walk(
             self.rng,
@@ -44,6 +52,7 @@ class FittedWalk(LooseWalk):
             self._single,
             self._system.cores,
             self._plant,
+            self._memory.arrays,
             self._now,
             self._area,
             self._moves,

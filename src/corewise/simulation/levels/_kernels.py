@@ -4,6 +4,8 @@ The class that leaves is drawn by thinning. Every class present has a bound on t
 to a *ceiling* a little above the level; a class drawn by its bound leaves with the probability rate/bound,
 and the rate is found for this class alone. The bounds are renewed when the level passes the ceiling, or when
 too many draws were in vain; their sums are kept in blocks of 32 classes.
+
+With few classes a path soon comes back to where it was, and what was decided there is remembered instead.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from corewise.policies._kernels import plain
 from corewise.policies.leveling._kernels import (
     GROUP,
     PART,
@@ -23,44 +26,17 @@ from corewise.policies.leveling._kernels import (
     T,
     add_step,
     find_level,
-    plain,
     restart,
     width,
 )
+from corewise.simulation.loose._kernels import count_departure, count_time, known_walk, remember, speed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Int = int | np.int64
 
-AMDAHL, POWER_LAW, GUSTAFSON, USL, NODES = 0.0, 1.0, 2.0, 3.0, 4.0
-
-
 _CEILING = 1.15
 _BLOCK = 32
-
-
-@plain
-def speed(curves: Floats, offsets: Ints, points: Floats, i: Int, z: float) -> float:
-    """Return s_i(z); `curves` has rows (kind, parameters, peak), `points` the (z, s) of tabulated ones."""
-    kind, a, s = curves[i, 0], curves[i, 1], z
-    if z > 1.0:
-        if kind == AMDAHL:
-            s = 1.0 / (1.0 - a + a / z)
-        elif kind == POWER_LAW:
-            s = math.exp(a * math.log(z))
-        elif kind == GUSTAFSON:
-            s = 1.0 + a * (z - 1.0)
-        elif kind == USL:
-            held = min(z, curves[i, 3])
-            s = held / (1.0 + (held - 1.0) * (a + curves[i, 2] * held))
-        else:
-            low, high = offsets[i], offsets[i + 1] - 1
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if points[middle, 0] <= z else (low, middle)
-            slope = (points[high, 1] - points[low, 1]) / (points[high, 0] - points[low, 0])
-            s = points[low, 1] + slope * (min(z, points[high, 0]) - points[low, 0])
-    return s
 
 
 @plain
@@ -94,37 +70,6 @@ def _ceiling(at: Floats, level: Floats, above: Floats) -> None:
     while top < groups and at[top] <= above[T]:
         top += 1
     above[G] = top
-
-
-@plain
-def _share(grid: Floats, per_octave: int, z: float) -> tuple[int, float]:
-    """Return the node of the grid below a width, and the share of the node above it."""
-    if z <= 1.0:
-        return 0, z
-    j = min(1 + int(math.log2(z) * per_octave), grid.size - 2)
-    return j, min(max((z - grid[j]) / (grid[j + 1] - grid[j]), 0.0), 1.0)
-
-
-@plain
-def count_time(grid: Floats, per_octave: int, held_at: Floats, i: Int, z: float, spent: float) -> None:
-    """Add the time that class-i jobs spent at a width to the two nodes about it."""
-    node, upper = _share(grid, per_octave, z)
-    held_at[i, node] += (1.0 - upper) * spent
-    held_at[i, node + 1] += upper * spent
-
-
-@plain
-def count_departure(grid: Floats, per_octave: int, left_at: Floats, i: Int, z: float) -> None:
-    """Add a departure from a width to the two nodes about it.
-
-    Up to one core, where s(z) = z, time at z cores is z times as much at one and the rest at none; all who
-    leave do so at one core, since nobody can leave with none.
-    """
-    node, upper = _share(grid, per_octave, z)
-    if node == 0:
-        upper = 1.0
-    left_at[i, node] += 1.0 - upper
-    left_at[i, node + 1] += upper
 
 
 @plain
@@ -276,3 +221,44 @@ def level_walk(
     for i in range(classes):
         areas[i] += n[i] * (now - since[i])
     return now, events - todo, departures - left
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def remembered_walk(
+    rng: Generator,
+    levels: tuple[Floats, Ints, Ints, Ints, Floats, Floats, Floats, Ints, Ints],
+    cores: float,
+    plant: tuple[Floats, Ints, Floats, Floats, Floats, Floats, Ints],
+    memory: tuple[Floats, Ints, Floats],
+    n: Ints,
+    areas: Floats,
+    moves: Ints,
+    tally: tuple[Floats, Floats, Floats],
+    record: tuple[Floats, NDArray[np.int16]],
+    clock: float,
+    until: float,
+    events: Int,
+    departures: Int,
+) -> tuple[float, Int, Int]:
+    """Do as `level_walk`, with a `memory` of states; the path is another one."""
+    steps, own, order, first, at, tails, nodes, owner, rows = levels
+    curves, offsets, points, size_rates, arrival_rates, _, _ = plant
+    seen, units, level = memory
+    sums, widths = np.zeros(5), np.zeros(n.size)
+    row, now, done, left = known_walk(
+        rng, seen, units, n, areas, moves, tally, record, clock, until, 0, events, departures
+    )
+    while row >= 0:
+        jobs = np.int64(0)
+        for i in range(n.size):
+            jobs += n[i]
+        restart(steps, order, first, owner, n, sums, level)
+        find_level(steps, order, first, at, rows, owner, tails, nodes, n, jobs, cores, sums, level)
+        for i in range(n.size):
+            if n[i] > 0:
+                widths[i] = width(steps, own, tails, nodes, level, i)
+        remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
+        row, now, done, left = known_walk(
+            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, left
+        )
+    return now, done, departures - left

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from corewise.model.speedup import Amdahl, Array, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
 from corewise.model.system import System
-from corewise.simulation.levels._kernels import AMDAHL, GUSTAFSON, NODES, POWER_LAW, USL
+from corewise.simulation.loose._kernels import AMDAHL, GUSTAFSON, NODES, POWER_LAW, USL
 
 __all__ = ["alias_table", "curve_arrays"]
 

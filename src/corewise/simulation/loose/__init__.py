@@ -1,0 +1,1 @@
+"""Simulation without tables over states: what all policies have in common."""
