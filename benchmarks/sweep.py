@@ -115,7 +115,7 @@ def interrupted(file: Path, out: Path, dask: str | None, stops: list[int]) -> fl
     """Carry out a sweep on the command line, interrupted whenever it has come to so many rows."""
     began = time.perf_counter()
     options = ["--dask", dask] if dask else ["--workers", "2"]
-    command = [sys.executable, "-m", "corewise.cli.main", "sweep", str(file), "--out", str(out), *options]
+    command = [sys.executable, "-m", "corewise", "sweep", str(file), "--out", str(out), *options]
     for stop in [*stops, None]:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         while stop is not None and process.poll() is None and _lines(out) <= stop:

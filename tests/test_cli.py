@@ -424,7 +424,7 @@ def test_control_c_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_control_c_from_outside_is_quiet_too() -> None:
     """A signal while a pipe is read, where Python itself is waiting."""
     os.mkfifo("pipe.toml")
-    command = [sys.executable, "-m", "corewise.cli.main", "solve", "pipe.toml"]
+    command = [sys.executable, "-m", "corewise", "solve", "pipe.toml"]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
         Path("pipe.toml").open("wb"),  # returns once the command has opened the other end

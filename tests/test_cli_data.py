@@ -672,7 +672,7 @@ def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) ->
 def on_a_terminal(arguments: list[str], until: bytes) -> tuple[bytes, bytes, int]:
     """Run a command with stderr on a terminal, interrupt it once a pattern is shown; return all it said."""
     terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "corewise.cli.main", *arguments]
+    command = [sys.executable, "-m", "corewise", *arguments]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=end, env={**os.environ, "COLUMNS": "120", "TERM": "xterm"}
     ) as process:

@@ -171,7 +171,7 @@ def test_interrupts_lose_and_double_nothing(options: list[str], tmp_path: Path) 
     file.write_text(
         "systems = ['paper:3']\nseeds = 12\n[[simulate]]\npolicies = ['equi']\ndepartures = 2_000_000\n"
     )
-    command = [sys.executable, "-m", "corewise.cli.main", "sweep", str(file), *options]
+    command = [sys.executable, "-m", "corewise", "sweep", str(file), *options]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -437,7 +437,7 @@ def test_a_second_interrupt_does_not_keep_it_from_ending(tmp_path: Path) -> None
     out = tmp_path / "out"
     command = ["reproduce", "example-1", "--out", str(out), "--workers", "2"]
     running = subprocess.Popen(
-        [sys.executable, "-m", "corewise.cli.main", *command],
+        [sys.executable, "-m", "corewise", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
