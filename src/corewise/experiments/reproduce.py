@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from corewise.errors import InvalidFile, InvalidInput, nearest
@@ -27,6 +22,8 @@ from corewise.model import checks
 from corewise.model.files import read_bytes, reason_of, write_bytes
 from corewise.model.plain import to_json
 from corewise.simulation.simulator import Progress
+from corewise.studies.processes import processes
+from corewise.studies.version import corewise_version
 
 __all__ = ["ALL", "EXPERIMENTS", "REPORT", "reproduce"]
 
@@ -88,14 +85,16 @@ def _carried_out(
     names: list[str], target: Path, seed: int, workers: int, progress: Progress | None
 ) -> Iterator[Result]:
     whole, done = sum(_EFFORT[name] for name in names), 0
-    with _executor(workers) as executor:
+    with nullcontext() if workers == 1 else processes(workers) as executor:
         for name in names:
             setting = Setting((seed, list(EXPERIMENTS).index(name)), executor, progress)
             share = setting.part(done / whole, (done + _EFFORT[name]) / whole)
             done += _EFFORT[name]
             result = EXPERIMENTS[name](replace(setting, progress=share))
             _write(result, target, seed)
-            write_bytes(target / REPORT, html_report(_sections(target, seed), seed, _version()).encode())
+            write_bytes(
+                target / REPORT, html_report(_sections(target, seed), seed, corewise_version()).encode()
+            )
             if share:
                 share(1.0)
             yield result
@@ -125,7 +124,7 @@ def _write(result: Result, target: Path, seed: int) -> None:
             case Table():
                 write_bytes(folder / f"{block.name}.csv", block.as_csv().encode())
     write_bytes(folder / _SECTION, html_section(result).encode())
-    about = {"experiment": result.name, "title": result.title, "seed": seed, "version": _version()}
+    about = {"experiment": result.name, "title": result.title, "seed": seed, "version": corewise_version()}
     write_bytes(folder / _RESULTS, (to_json({**about, **result.numbers}) + "\n").encode())
 
 
@@ -138,49 +137,9 @@ def _sections(target: Path, seed: int) -> list[Section]:
             continue
         try:
             about = json.loads(read_bytes(folder / _RESULTS))
-            alike = (about["seed"], about["version"]) == (seed, _version())
+            alike = (about["seed"], about["version"]) == (seed, corewise_version())
         except (ValueError, LookupError, TypeError):
             continue  # not a file of ours
         if alike:
             found.append(Section(name, str(about["title"]), read_bytes(folder / _SECTION).decode()))
     return found
-
-
-@contextmanager
-def _executor(workers: int) -> Iterator[Executor | None]:
-    """Give processes to work with, or none for this one alone; an interrupt reaches this one only."""
-    if workers == 1:
-        yield None
-        return
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(workers, context, initializer=_ignore_interrupts)
-    try:
-        yield executor
-    except BaseException:
-        _abandon(executor)
-        raise
-    executor.shutdown()
-
-
-def _abandon(executor: ProcessPoolExecutor) -> None:
-    """End the workers at once: nobody will look at their work. A further Ctrl-C must not intervene."""
-    here = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if here else None
-    try:
-        for process in list(executor._processes.values()):
-            process.terminate()
-        executor.shutdown(cancel_futures=True)
-    finally:
-        if here:
-            signal.signal(signal.SIGINT, before)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _version() -> str:
-    try:
-        return version("corewise")
-    except PackageNotFoundError:
-        return "(not installed)"
