@@ -3,7 +3,8 @@ r"""Improvement of the Whittle policy by fitted values: near the optimum, withou
 For any policy the mean cost J and the values V solve f − J + QV = 0, f(n) = Σ h_i n_i, and the policy that is
 best against V is no worse: policy iteration. Here it starts from the Whittle policy, and V is a combination
 of a few features, fitted to states that the policy visits (`corewise.control.equations`). Every policy's mean
-is estimated on the way, and a step that makes it clearly worse is not taken.
+is estimated on the way: a step that makes it clearly worse is not taken, nor all of them together if they may
+have gained nothing.
 
 Sources: J. A. Boyan, *Technical update: least-squares temporal difference learning* (2002), for the fit;
 S. G. Henderson, S. P. Meyn, V. B. Tadić, *Performance evaluation and policy selection in multiclass
@@ -76,7 +77,8 @@ class Improvement:
     rounds : tuple of Round
         The policies tried, the Whittle policy first.
     chosen : int
-        Which of them is the answer: the last that was not clearly worse than the one chosen before it.
+        Which of them is the answer: the last that was not clearly worse than the one chosen before it; the
+        Whittle policy if that has the lower upper end of the interval.
     """
 
     rounds: tuple[Round, ...]
@@ -171,7 +173,6 @@ def improve(
     generator = random_generator(rng)
     policy = Whittle().on(system)
     rounds: list[Round] = []
-    chosen = 0
     samples: list[Sample] = []
     limits = np.zeros(len(system.classes) + 1)
     for k in range(steps + 1):
@@ -179,12 +180,23 @@ def improve(
         samples.append(sample_states(system, policy, events=events, rng=generator, near=near))
         limits = np.maximum(limits, _limits(samples[-1]))
         rounds.append(_examine(system, policy, samples, limits, generator))
-        if k and not _clearly_worse(rounds[k], rounds[chosen]):
-            chosen = k
         if k >= _LEAST_STEPS and not _clearly_worse(rounds[k - 1], rounds[k]):
             break
         policy = BoundPolicy(system, "improved", FittedRule(system, rounds[k].values, limits))
-    return Improvement(tuple(rounds), chosen)
+    return Improvement(tuple(rounds), _choice(rounds))
+
+
+def _choice(rounds: Sequence[Round]) -> int:
+    """Return which policy to take; see `Improvement.chosen`.
+
+    With one round of which little is known between two others, the last may be clearly worse than the first
+    although each step was not: hence the second rule.
+    """
+    chosen = 0
+    for k, new in enumerate(rounds):
+        if not _clearly_worse(new, rounds[chosen]):
+            chosen = k
+    return 0 if rounds[0].interval[1] < rounds[chosen].interval[1] else chosen
 
 
 def _clearly_worse(new: Round, old: Round) -> bool:
