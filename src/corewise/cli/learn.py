@@ -75,8 +75,8 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         str | None,
         typer.Option(
             metavar="P",
-            help="What to adopt for the estimates: optimal (the default), whittle, greedy, equi, "
-            "fixed:0.5,0.5, or priority:two,one.",
+            help="What to adopt for the estimates: optimal (the default), improved or whittle (for many "
+            "classes), greedy, equi, fixed:0.5,0.5, or priority:two,one.",
         ),
     ] = None,
     events: Annotated[

@@ -35,6 +35,12 @@ _NEAR = 0.5
 _AT_MOST = 4
 """For so many splits at first, and for all if one of them exceeds the threshold."""
 
+_SURER = 3.0
+"""How much further than for an alarm two stretches must lead for the first to be forgotten."""
+
+_LOOK_AGAIN = 1.0 / 16.0
+"""What was seen since an alarm has grown by this part when it is looked at again."""
+
 _STEP = 0.25
 """The reference is moved by a step of Newton's if that raises ℓ by less than half of this, else refitted."""
 
@@ -54,6 +60,13 @@ class _Suspect:
 
     alarm: Alarm
     curve: SpeedUp
+    row: Array
+    checks: int
+
+
+class _Pending(NamedTuple):
+    """What was seen before a change that is not sure enough to forget it, and when to look again."""
+
     row: Array
     checks: int
 
@@ -82,6 +95,8 @@ class Watch:
         So many checks of what was seen must lie before a change for it to be looked for.
     suspect : _Suspect or None
         A change that has not been named.
+    pending : _Pending or None
+        What was seen before the last change while that is not sure: estimates are made from it as well.
     """
 
     known: JobClass
@@ -93,6 +108,7 @@ class Watch:
     tempo: float = 1.0
     quiet: int = 0
     suspect: _Suspect | None = None
+    pending: _Pending | None = None
 
     @classmethod
     def of(cls, known: JobClass, nodes: Array) -> Watch:
@@ -120,7 +136,11 @@ class Watch:
         span, leads = self._foresight(view.leads, heights["curve"])
         curve, offsets = self._estimate(view, span, speed, nodes)
         suspect = self.suspect if span == 0 else None  # what drifts has no one change to be named
-        watch = Watch(self.known, curve, speed, offsets, span, leads, self.tempo, self.quiet, suspect)
+        pending = self.pending if span == 0 else None
+        watch = Watch(
+            self.known, curve, speed, offsets, span, leads, self.tempo, self.quiet, suspect, pending
+        )
+        watch = watch._made_sure(nodes, heights)
         return watch._named(now, nodes) if suspect else (watch, [])
 
     # --- jumps ------------------------------------------------------------------------------------
@@ -196,8 +216,23 @@ class Watch:
         watch = replace(self, curve=new, speed=rest, offsets=self.offsets[:0], quiet=quiet, suspect=suspect)
         if self.span:
             return replace(watch, suspect=None), alarm
+        row = before if self.pending is None else before + self.pending.row
+        watch = replace(watch, pending=_Pending(row, 0))._made_sure(nodes, heights)
         named, alarms = watch._named(now, nodes)
         return named, alarms[0] if alarms else alarm
+
+    def _made_sure(self, nodes: Array, heights: Mapping[str, float]) -> Watch:
+        """Return the watch without what was seen before the last change, if that has become sure."""
+        seen = int(self.speed.sizes.sum())
+        if self.pending is None or seen < self.pending.checks:
+            return self
+        before, after = self.pending.row, self.speed.rows.sum(axis=0)
+        curve, whole = self._fitted(before + after, nodes)
+        by_curve = self._fitted(before, nodes)[1] + self._fitted(after, nodes)[1] - whole
+        by_size = _two_rates(before, after, curve.rate(nodes), nodes)
+        if by_curve >= heights["curve"] + _SURER or by_size >= heights["size rate"] + _SURER:
+            return replace(self, pending=None)
+        return replace(self, pending=_Pending(before, seen + max(int(_LOOK_AGAIN * seen), 1)))
 
     def _named(self, now: Check, nodes: Array) -> tuple[Watch, list[Alarm]]:
         """Return the watch and an alarm that says what changed, if that has become clear."""
@@ -242,6 +277,7 @@ class Watch:
             tempo=self.tempo * factor,
             quiet=0,
             suspect=None,
+            pending=None,
         )
 
     # --- drift ------------------------------------------------------------------------------------
@@ -266,7 +302,8 @@ class Watch:
 
     def table(self, nodes: Array, arrivals: int) -> ClassStatistics:
         """Return what the estimate is to be made from."""
-        return table_of(self.speed.rows[_start_of(self.speed, self.span) :].sum(axis=0), nodes, arrivals)
+        row = self.speed.rows[_start_of(self.speed, self.span) :].sum(axis=0)
+        return table_of(row if self.pending is None else row + self.pending.row, nodes, arrivals)
 
     # --- to go on later ---------------------------------------------------------------------------
 
@@ -281,6 +318,8 @@ class Watch:
             "leads": self.leads,
             "numbers": np.array([self.span, self.tempo, self.quiet]),
         }
+        if self.pending is not None:
+            arrays |= {"pending": self.pending.row, "look again": np.array(self.pending.checks)}
         if self.suspect is None:
             return arrays
         alarm = self.suspect.alarm
@@ -307,6 +346,7 @@ class Watch:
             tempo=tempo,
             quiet=int(quiet),
             suspect=self._suspect_of(arrays) if "suspect" in arrays else None,
+            pending=_Pending(arrays["pending"], int(arrays["look again"])) if "pending" in arrays else None,
         )
 
     def _suspect_of(self, arrays: Mapping[str, NDArray[Any]]) -> _Suspect:
@@ -320,6 +360,20 @@ class Watch:
         place = (departures, (low, high), time, (early, late))
         alarm = Alarm(self.known.name, kind, int(raised), *place, before, after, *levels[:3])
         return _Suspect(alarm, curve_of(self.known.speedup, arrays["old"]), arrays["row"], int(levels[3]))
+
+
+def _two_rates(before: Array, after: Array, rate: Array, nodes: Array) -> float:
+    """Return how much likelier two rows are with a size rate each than with one, for a curve."""
+    counts, dues = [], []
+    for row in (before, after, before + after):
+        left, spent = columns_of(row, nodes)
+        counts.append(float(left.sum()))
+        dues.append(float(spent @ rate))
+    terms = [
+        count * math.log(count / due) if count > 0.0 and due > 0.0 else 0.0
+        for count, due in zip(counts, dues, strict=True)
+    ]
+    return terms[0] + terms[1] - terms[2]
 
 
 def quiet_after(rest: Buckets) -> int:
