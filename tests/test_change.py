@@ -228,6 +228,72 @@ def test_only_the_class_that_changed_forgets() -> None:
     assert after.time == pytest.approx(250 * 100.0)  # arrivals have not changed
 
 
+# --- told early, forgotten late -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("curve", [cw.Amdahl(0.6), cw.PowerLaw(0.7), cw.Gustafson(0.5)])
+def test_what_came_before_counts_until_the_change_is_sure(curve: cw.SpeedUp) -> None:
+    """After the alarm, until two stretches lead by 3 more than that took: by brute force.
+
+    It is looked at whenever there is a sixteenth more to look at.
+    """
+    system = cw.System(8, [cw.JobClass("a", 2.0, 1.5, curve)])
+    later = with_class(system, "a", speedup=curve.with_parameters(p=curve.parameters["p"] - 0.07))
+    rng, between = np.random.default_rng(3), 1e6
+    watched, tables, waited, look, sure = Watched.of(system, between), list[ClassStatistics](), 0, 0, False
+    for k in range(200):
+        window = drawn(later if k >= 40 else system, rng, narrow=10.0)
+        tables.append(window.classes[0])
+        watched.detector, found = watched.detector.observe(window)
+        watched.alarms += found
+        if not watched.alarms:
+            continue
+        split = round(watched.alarms[0].time / 100.0)
+        since = len(tables) - split
+        if since >= look:
+            look = since + max(since // 16, 1)
+            (ratio,) = brute_force(curve, 1.5, tables, [split])
+            sure = ratio >= threshold(between / window.departures / 0.8) + 3.0
+        counted = tables[split:] if sure else tables
+        assert watched.detector.statistics()["a"].left == sum(table.left for table in counted)
+        if sure:
+            break
+        waited += 1
+    assert sure
+    assert waited > 0
+
+
+def believed(windows: int) -> tuple[int, int]:
+    """Return how many alarms by chance led to something being forgotten, and how many there were."""
+    watched, times, alarms, rng = Watched.of(PAIR, 3e4), 0, 0, np.random.default_rng(6)
+    for _ in range(windows):
+        before = watched.detector._watches
+        watched.see(PAIR, 1, rng)
+        for old, new in zip(before, watched.detector._watches, strict=True):
+            alarmed = new.speed.sizes.sum() <= old.speed.sizes.sum()
+            alarms += alarmed
+            if new.span == 0 and (alarmed or old.pending is not None):
+                times += new.pending is None
+    return times, alarms
+
+
+@pytest.mark.statistical
+def test_alarms_by_chance_are_hardly_ever_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The statistic exceeds the threshold by 3 about once in e³ = 20 alarms; false alarm 1e-6.
+
+    Control: as many as are believed where nothing more is needed.
+    """
+    times, alarms = believed(6000)
+    assert alarms > 40
+    assert stats.binom.sf(times - 1, alarms, math.exp(-3.0)) > 1e-6
+    monkeypatch.setattr("corewise.estimation.watch._SURER", 0.0)
+    times, alarms = believed(3000)
+    assert stats.binom.sf(times - 1, alarms, math.exp(-3.0)) < 1e-6
+
+
+# --- other kinds of jumps -------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("factor", [1.5, 0.7])
 def test_jump_of_a_size_rate(factor: float) -> None:
     """It is named, never as one of the curve; and the curve is estimated from all that was seen."""

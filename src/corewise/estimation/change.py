@@ -6,10 +6,14 @@ each of their edges is tried as the place of a change: how much more likely is w
 
     G(τ) = max_θ ℓ_before(θ) + max_θ ℓ_after(θ) − max_θ ℓ(θ),
 
-the generalised likelihood ratio. An alarm is raised when the largest exceeds a threshold, and only the class
-that changed forgets what came before. At most checks nothing is near the threshold, and a quadratic model of
-ℓ at the last estimate, which takes one pass over all that was seen, says so; where it says otherwise, the
-likelihoods are maximised.
+the generalised likelihood ratio. An alarm is raised when the largest exceeds a threshold. At most checks
+nothing is near it, and a quadratic model of ℓ at the last estimate, which takes one pass over all that was
+seen, says so; where it says otherwise, the likelihoods are maximised.
+
+*Told early, forgotten late.* To be told of a change that was none costs little; to forget a million
+departures for it costs much; and where there is a change, a few more checks make it sure. So estimates are
+made from what came before as well until G exceeds the threshold by 3, 20 times as rare by chance. Only the
+class that changed forgets.
 
 *The threshold.* Where nothing changes, G is as for normal variables, whatever the curves and the policy; and
 the mean number of checks between false alarms is, for θ with P components,
