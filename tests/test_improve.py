@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import corewise as cw
 from corewise.analysis.chain import Chain
@@ -17,6 +18,7 @@ from corewise.analysis.performance import stationary_chain
 from corewise.control.basis import Basis
 from corewise.control.equations import Equations
 from corewise.control.improve import Round, _choice
+from corewise.control.threads import one_thread
 from corewise.model.space import StateSpace
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted import _kernels
@@ -403,6 +405,31 @@ def test_states_of_many_copies_have_the_right_law() -> None:
 
 def quick(system: cw.System, seed: int = 0) -> cw.Improvement:
     return cw.improve(system, rng=seed, events=4000)
+
+
+def blas_threads() -> list[int]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_linear_algebra_is_done_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a fit; and the number that was set before is set again."""
+    if not blas_threads():
+        pytest.skip("linear algebra by a library whose threads cannot be told")
+    seen, solve = [], np.linalg.solve
+
+    def looked_at(*arguments: Any) -> Any:
+        seen.append(blas_threads())
+        return solve(*arguments)
+
+    monkeypatch.setattr(np.linalg, "solve", looked_at)
+    with threadpool_limits(2, user_api="blas"):
+        quick(system_of(2))
+        assert {*blas_threads()} == {2}
+        with one_thread():
+            assert {*blas_threads()} == {1}
+        assert {*blas_threads()} == {2}
+    assert seen
+    assert {number for row in seen for number in row} == {1}
 
 
 def test_the_same_seed_gives_the_same_policy() -> None:

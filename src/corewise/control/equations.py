@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.control.basis import Basis
+from corewise.control.threads import one_thread
 from corewise.model.rates import departure_rates
 from corewise.model.speedup import Array
 from corewise.model.system import System
@@ -84,11 +85,12 @@ class Equations:
         sums: list[list[Array]] = [[] for _ in weights]
         for start in range(0, counts.shape[1], _BLOCK):
             block = slice(start, start + _BLOCK)
-            phi, drift = basis.features(jobs[:, block], leaving[:, block])
-            phi -= centre
-            for weight, found in zip(weights[:, block], sums, strict=True):
-                part = _sums(phi, drift, cost[block] - level, weight)
-                found[:] = [old + new for old, new in zip(found, part, strict=True)] if found else part
+            with one_thread():
+                phi, drift = basis.features(jobs[:, block], leaving[:, block])
+                phi -= centre
+                for weight, found in zip(weights[:, block], sums, strict=True):
+                    part = _sums(phi, drift, cost[block] - level, weight)
+                    found[:] = [old + new for old, new in zip(found, part, strict=True)] if found else part
         return cls(basis, *(np.array(rows) for rows in zip(*sums, strict=True)))
 
     def solved(self, mixture: Sequence[float]) -> FittedValues:
@@ -109,7 +111,8 @@ class Equations:
         scaled = (np.outer(mean, drift) - matrix)[np.ix_(vary, vary)] / np.outer(unit, unit)
         scaled[np.diag_indices_from(scaled)] += _RIDGE * np.trace(scaled) / unit.size
         answer = np.zeros(target.size)
-        answer[vary] = np.linalg.solve(scaled, target[vary] / unit) / unit
+        with one_thread():
+            answer[vary] = np.linalg.solve(scaled, target[vary] / unit) / unit
         return self.basis.values(answer)
 
 
