@@ -18,7 +18,7 @@ import pytest
 
 import corewise as cw
 from corewise.policies.fitted.rule import FittedRule
-from corewise.policies.leveling import _kernels as level_kernels
+from corewise.policies.levels import _kernels as level_kernels
 from corewise.simulation.fitted import _kernels as fitted_kernels
 from corewise.simulation.levels import _kernels as walk_kernels
 from corewise.simulation.levels import walk as level_walk

@@ -20,7 +20,7 @@ import pytest
 from scipy import stats
 
 import corewise as cw
-from corewise.policies.leveling import _kernels as kernels
+from corewise.policies.levels import _kernels as kernels
 from corewise.policies.shapes import index_shapes, linear_width, marginal_shapes
 from corewise.policies.waterfill import split
 from corewise.simulation.fitted.walk import FittedWalk

@@ -22,7 +22,7 @@ from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.model.space import StateSpace
 from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
-from corewise.policies.levels import Levels
+from corewise.policies.levels.steps import Levels
 
 __all__ = ["BoundPolicy", "Policy", "bind", "tabulate"]
 

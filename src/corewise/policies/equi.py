@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.policies.levels import Levels
+from corewise.policies.levels.steps import Levels
 
 __all__ = ["Equi", "equal_share"]
 

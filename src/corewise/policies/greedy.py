@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.levels import Levels
+from corewise.policies.levels.steps import Levels
 from corewise.policies.shapes import marginal_shapes
 from corewise.policies.waterfill import full_speeds, ranked
 

@@ -12,7 +12,7 @@ from corewise.errors import InvalidPolicy, nearest
 from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.levels import Levels
+from corewise.policies.levels.steps import Levels
 
 __all__ = ["Priority"]
 

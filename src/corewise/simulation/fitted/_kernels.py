@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corewise.policies._kernels import plain, split_near
 from corewise.policies.fitted._kernels import fitted_offers
-from corewise.policies.leveling._kernels import T
+from corewise.policies.levels._kernels import T
 from corewise.simulation.loose._kernels import known_walk, remember
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-r"""Compiled loops for policies that are one water level; see `corewise.policies.levels`.
+r"""Compiled loops for policies that are one water level; see `corewise.policies.levels.steps`.
 
 The class that leaves is drawn by thinning. Every class present has a bound on the rate of a job that holds up
 to a *ceiling* a little above the level; a class drawn by its bound leaves with the probability rate/bound,
@@ -18,7 +18,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from corewise.policies._kernels import plain
-from corewise.policies.leveling._kernels import (
+from corewise.policies.levels._kernels import (
     GROUP,
     PART,
     REST,

@@ -1,4 +1,4 @@
-r"""Compiled water levels; see `corewise.policies.levels`.
+r"""Compiled water levels; see `corewise.policies.levels.steps`.
 
 The *level* is a place in the list of steps, (g, t, part, rest): the groups before g are bought, and so is a
 part of the jumps of group g; tails have grown to t; when all is bought every job holds `rest` cores more.

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from corewise.model.speedup import Array
 from corewise.policies._kernels import INVERSE_ROOT, NO_TAIL, POWER
-from corewise.policies.leveling import _kernels
-from corewise.policies.leveling._kernels import CURVED, JUMP, TAIL
+from corewise.policies.levels import _kernels
+from corewise.policies.levels._kernels import CURVED, JUMP, TAIL
 from corewise.policies.shapes import Shapes
 
 __all__ = ["Fill", "Levels"]

@@ -1,1 +1,0 @@
-"""The water level of a policy that is one, compiled."""
