@@ -34,7 +34,7 @@ from corewise.simulation.walk import State
 
 PARTS = ("engine", "policies", "learn")
 ROUNDS = 7
-EVENTS = 1_000_000
+EVENTS = 4_000_000
 
 
 @dataclass
