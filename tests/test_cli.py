@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.main import app
-from corewise.cli.output import print_json
+from corewise.cli.output import print_json, say_if_long
 
 ONE = """\
 [[class]]
@@ -206,6 +206,17 @@ def test_cost_is_shown_with_weights() -> None:
 def test_names_are_not_markup() -> None:
     system = write(GOOD.replace('"one"', '"[bold]red[/bold]"'))
     assert "[bold]red[/bold]" in succeed("evaluate", system, "--policy", "equi")
+
+
+def test_an_optimum_that_takes_long_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """From four classes on, before the wait begins, and what does without it."""
+    classes = [cw.JobClass(f"c{i}", 0.1, 1.0, cw.Amdahl(0.5)) for i in range(4)]
+    say_if_long(cw.System(4, classes[:3]), "ask for less")
+    assert capsys.readouterr().err == ""
+    say_if_long(cw.System(4, classes), "ask for less")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "note: the exact optimum of 4 classes may take very long; ask for less\n"
 
 
 def test_version_and_help() -> None:

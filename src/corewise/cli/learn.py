@@ -19,6 +19,7 @@ from corewise.cli.output import (
     reporting,
     require_figure,
     require_target,
+    say_if_long,
     waiting,
 )
 from corewise.errors import InvalidFile, InvalidInput
@@ -128,6 +129,8 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     }
     options = LearnOptions.new(given) if resume is None else LearnOptions.resumed(given, resume, problem)
     method = options.method(problem)
+    if method.policy is None:
+        say_if_long(problem, "--policy improved or whittle does without it")
     target = resume if save is None else save
     inputs = [system] if options.events is None else [system, options.events]
     require_target(target, *inputs)

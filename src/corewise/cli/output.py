@@ -36,6 +36,7 @@ __all__ = [
     "reporting",
     "require_figure",
     "require_target",
+    "say_if_long",
     "waiting",
 ]
 
@@ -43,6 +44,7 @@ P = ParamSpec("P")
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
+_FEW_CLASSES = 3  # whose optimum takes seconds or minutes
 _PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
 
 
@@ -158,6 +160,13 @@ def _shown_late(what: RenderableType) -> Iterator[None]:
 
 
 # --- what comes in ----------------------------------------------------------------------------
+
+
+def say_if_long(system: System, instead: str) -> None:
+    """Say on stderr that an exact optimum may not be found in any time, and what does without it."""
+    if len(system.classes) > _FEW_CLASSES:
+        count = len(system.classes)
+        print(f"note: the exact optimum of {count} classes may take very long; {instead}", file=sys.stderr)
 
 
 def parse_capacity(text: str | None) -> int | list[int] | None:

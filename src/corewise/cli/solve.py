@@ -21,6 +21,7 @@ from corewise.cli.output import (
     print_json,
     reporting,
     require_target,
+    say_if_long,
     waiting,
 )
 
@@ -69,6 +70,7 @@ def solve(
         require_matplotlib()
         require_two_classes(problem)
         require_format(plot)
+    say_if_long(problem, "corewise compare does without it, and names policies that are near it")
     began = time.perf_counter()
     with waiting("Solving ..."):
         solution = solve_system(problem, capacity=box, tolerance=tolerance, whole_cores=whole_cores)
