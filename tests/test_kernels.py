@@ -220,11 +220,10 @@ def split_arguments(kind: str, classes: int, index: bool) -> tuple[Any, ...]:
 def test_split_states(classes: int, kind: str, index: bool) -> None:
     shapes, counts, offers, budget = split_arguments(kind, classes, index)
     demands = (shapes.tails, shapes.pieces, shapes.nodes)
-    for ranks in (np.zeros(classes, dtype=np.int64), np.arange(classes)[::-1].copy()):
-        cores, levels = np.empty(counts.shape), np.empty(25)
-        same(split_kernels.split_states, *demands, counts, offers, budget, ranks, cores, levels)
-        some = counts.any(axis=0)
-        assert np.allclose(cores.sum(axis=0)[some], budget[some], rtol=0, atol=1e-9)
+    cores, levels = np.empty(counts.shape), np.empty(25)
+    same(split_kernels.split_states, *demands, counts, offers, budget, cores, levels)
+    some = counts.any(axis=0)
+    assert np.allclose(cores.sum(axis=0)[some], budget[some], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
@@ -246,7 +245,6 @@ def test_the_parts_of_a_split(classes: int, kind: str, index: bool) -> None:
     shapes = split_arguments(kind, classes, index)[0]
     demands = (shapes.tails, shapes.pieces, shapes.nodes)
     counts, starts = np.array([2, 1, 3][:classes]), np.array([1.0, 0.8, 1.3][:classes])
-    ranks = np.zeros(classes, dtype=np.int64)
     roots = np.concatenate([shapes.pieces[0, :, 0], [shapes.tails[0, 3]]])
     levels = [0.3, 1.0, 1.07, 2.0, 5.0, *roots[np.isfinite(roots)].tolist()]
     for t in levels:
@@ -259,16 +257,16 @@ def test_the_parts_of_a_split(classes: int, kind: str, index: bool) -> None:
             if shapes.tails[i, 0] in (split_kernels.POWER, split_kernels.SAMPLED):
                 same(split_kernels.curved_tail, shapes.tails, shapes.nodes, i, t)
         cores = np.empty(classes)
-        same(split_kernels._settle, *demands, counts, starts, t, 3.0, ranks, cores)
+        same(split_kernels._settle, *demands, counts, starts, t, 3.0, cores)
     for most in (False, True):
         same(split_kernels._total, *demands, counts, starts, np.inf, most)
     for budget in (0.5, 2.0, 3.9):
         cores = np.empty(classes)
-        t = same(split_kernels._split, *demands, counts, starts, budget, ranks, cores, 0.0, math.inf)
+        t = same(split_kernels._split, *demands, counts, starts, budget, cores, 0.0, math.inf)
         assert cores.sum() == pytest.approx(budget, abs=1e-9)
         for guess in (0.0, 0.03 * t, 0.95 * t, t, 1.3 * t, 90.0 * t, math.inf):
             near = np.empty(classes)
-            same(split_kernels.split_near, *demands, counts, starts, budget, ranks, near, guess)
+            same(split_kernels.split_near, *demands, counts, starts, budget, near, guess)
             assert np.allclose(near, cores, rtol=0, atol=1e-9)
     if kind in ("curved", "near"):
         cores = np.empty(classes)

@@ -513,7 +513,6 @@ def test_the_parts_of_a_decision_by_values(classes: int) -> None:
     """Widths as the rule has them, whatever the level is guessed to be."""
     system = system_of(classes)
     rule, rng = fitted_rule(system, 5.0), np.random.default_rng(classes)
-    ranks = np.zeros(classes, dtype=np.int64)
     for guess in (0.0, 0.4, 1.0, 30.0):
         n = rng.poisson(rng.choice([0.3, 1.0, 3.0]), classes)
         n[0] += 1
@@ -522,7 +521,7 @@ def test_the_parts_of_a_decision_by_values(classes: int) -> None:
         same(
             fitted_kernels.share,
             *arrays_of(rule.single if single[0] else rule.shapes),
-            *(system.cores, n, ranks, offers[:, 0].copy(), np.ones(classes), held),
+            *(system.cores, n, offers[:, 0].copy(), np.ones(classes), held),
             *(guess, widths),
         )
         assert np.allclose(n * widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)

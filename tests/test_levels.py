@@ -20,6 +20,7 @@ import pytest
 from scipy import stats
 
 import corewise as cw
+from corewise.policies import _kernels as split_kernels
 from corewise.policies.levels import _kernels as kernels
 from corewise.policies.shapes import index_shapes, linear_width, marginal_shapes
 from corewise.policies.waterfill import split
@@ -105,18 +106,34 @@ class ByPrice:
     def __call__(self, counts: naive.Counts) -> Array:
         """The cores of each class, counts and cores of shape (states, K)."""
         cores, worth = self.system.cores, self.system.weights * self.system.size_rates
-        budget, columns = np.full(len(counts), cores), np.ascontiguousarray(counts.T)
+        columns = np.ascontiguousarray(counts.T)
         if self.policy == "equi":
             return np.asarray(cores * counts / np.maximum(counts.sum(axis=1), 1)[:, None])
         if self.policy == "greedy":
-            ranks = np.array([sorted(set(self.speeds)).index(speed) for speed in self.speeds])
-            return split(self.shapes, columns, worth, budget, ranks=ranks).T
+            return np.array([self._least_parallel_first(n, worth) for n in counts])
         keys, held = list(zip((-worth).tolist(), self.speeds, strict=True)), np.zeros(counts.shape)
         for k, n in enumerate(counts):
             held[k] = filled(n.astype(float), cores, keys)
             held[k] += filled(n * (self.straight - 1.0), max(cores - held[k].sum(), 0.0), keys)
         left = np.maximum(cores - held.sum(axis=1), 0.0)
         return np.asarray(held + split(self.shapes, columns, self.system.weights, left).T)
+
+    def _least_parallel_first(self, n: Any, worth: Array) -> Array:
+        """GREEDY* in one state: the split, and what jumps at its price by s(c)."""
+        cores, present = self.system.cores, np.flatnonzero(n)
+        if present.size == 1:
+            return np.asarray(cores * (n > 0))
+        demands, starts = (self.shapes.tails, self.shapes.pieces, self.shapes.nodes), 1.0 / np.sqrt(worth)
+        held = np.empty(n.size)
+        t = split_kernels._split(*demands, n, starts, cores, held, 0.0, math.inf)
+        least, most = (
+            np.array([k * split_kernels._width(*demands, i, starts[i], t, top) for i, k in enumerate(n)])
+            for top in (False, True)
+        )
+        jumps = most - least
+        if jumps.sum() <= 0.0:
+            return held
+        return np.asarray(least + filled(jumps, cores - least.sum(), self.speeds))
 
 
 def random_system(rng: np.random.Generator, classes: int) -> cw.System:

@@ -1,4 +1,4 @@
-"""What the README shows works."""
+"""What the README and docs/planning.md show works; docs/sweeps.md is in test_cli_sweep.py."""
 
 from __future__ import annotations
 
@@ -13,20 +13,27 @@ from typer.testing import CliRunner
 
 from corewise.cli.main import app
 
-TEXT = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+HOME = Path(__file__).parent.parent
+TEXTS = {name: (HOME / name).read_text(encoding="utf-8") for name in ("README.md", "docs/planning.md")}
 
 
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
+def _blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_readme_has_something_to_try() -> None:
-    assert _blocks("python")
-    assert _blocks("sh")
-    assert not set(re.findall(r"^```(\w+)", TEXT, flags=re.MULTILINE)) - {"python", "sh", "toml"}
+def _all_blocks(language: str) -> list[str]:
+    return [block for text in TEXTS.values() for block in _blocks(text, language)]
 
 
-@pytest.mark.parametrize("block", _blocks("python"))
+@pytest.mark.parametrize("name", TEXTS)
+def test_there_is_something_to_try(name: str) -> None:
+    text = TEXTS[name]
+    assert _blocks(text, "python")
+    assert _blocks(text, "sh")
+    assert not set(re.findall(r"^```(\w+)", text, flags=re.MULTILINE)) - {"python", "sh", "toml"}
+
+
+@pytest.mark.parametrize("block", _all_blocks("python"))
 def test_python_blocks_run(block: str, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", block],
@@ -39,7 +46,7 @@ def test_python_blocks_run(block: str, tmp_path: Path) -> None:
     assert result.stdout
 
 
-@pytest.mark.parametrize("block", _blocks("sh"))
+@pytest.mark.parametrize("block", _all_blocks("sh"))
 def test_commands_run(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for line in block.splitlines():

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 import corewise as cw
 from corewise.model.speedup import Array
+from corewise.policies.levels.steps import Levels
 from corewise.policies.shapes import index_shapes, linear_width, marginal_shapes
-from corewise.policies.waterfill import certified_split, full_speeds, ranked, split
+from corewise.policies.waterfill import certified_split, full_speeds, priced_split, ranked, split
 from tests import naive
 
 Build = Callable[[naive.Model], cw.System]
@@ -97,8 +98,8 @@ def test_two_classes_against_a_grid(as_system: Build, names: tuple[str, str]) ->
     best = best_of_two(model, counts, offers, budget)
     shapes = marginal_shapes(as_system(model))
     loss = max(LOSS.get(name, 1e-12) for name in names)
-    for ranks in (None, np.zeros(2, dtype=np.int64), np.array([1, 0])):
-        cores = split(shapes, counts, offers, budget, ranks=ranks)
+    arguments = (shapes, counts, offers, budget)
+    for cores in (split(*arguments), priced_split(*arguments)[0]):
         check_split(counts, budget, cores)
         worth = value(model, counts, offers, cores)
         assert np.all(worth >= best - loss * (1.0 + best))
@@ -184,7 +185,7 @@ def test_the_closed_and_the_general_kernel_agree(as_system: Build, seed: int) ->
     assert shapes.closed
     counts, offers, budget = draw(rng, classes, 60, full)
     closed = split(shapes, counts, offers, budget)
-    general = split(shapes, counts, offers, budget, ranks=np.zeros(classes, dtype=np.int64))
+    general = priced_split(shapes, counts, offers, budget)[0]
     check_split(counts, budget, closed)
     check_split(counts, budget, general)
     ours, other = (value(model, counts, offers, cores) for cores in (closed, general))
@@ -231,9 +232,9 @@ def test_the_lowest_rank_takes_first_at_a_jump(as_system: Build) -> None:
     """Equal offers, more jobs than cores: the first cores are all worth the same (GREEDY*'s tie-break)."""
     for names in (("amdahl", "amdahl 0", "amdahl 1"), ("power", "gustafson", "tabulated")):
         shapes = marginal_shapes(as_system(model_of(names, 6.0)))
-        counts, budget = np.array([[3], [4], [5]]), np.array([6.0])
+        counts = np.array([[3], [4], [5]])
         for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
-            cores = split(shapes, counts, np.ones(3), budget, ranks=np.array(order))[:, 0]
+            cores = Levels.of(6.0, [], shapes, np.ones(3), np.array(order)).allocate(counts)[:, 0]
             left = 6.0
             for rank in range(3):
                 i = order.index(rank)
@@ -246,7 +247,7 @@ def test_classes_of_one_rank_share_a_jump_in_proportion(as_system: Build) -> Non
     """Two classes of rank 1 share by jobs what the class of rank 0 leaves."""
     shapes = marginal_shapes(as_system(model_of(("amdahl 0", "amdahl", "amdahl"), 6.0)))
     counts, budget = np.array([[3], [2], [4]]), np.array([6.0])
-    cores = split(shapes, counts, np.ones(3), budget, ranks=np.array([0, 1, 1]))[:, 0]
+    cores = Levels.of(6.0, [], shapes, np.ones(3), np.array([0, 1, 1])).allocate(counts)[:, 0]
     assert np.allclose(cores, [3.0, 1.0, 2.0], rtol=0, atol=1e-12)
     level = split(shapes, counts, np.ones(3), budget)[:, 0]
     assert np.allclose(level, 6.0 * counts[:, 0] / 9.0, rtol=0, atol=1e-12)
@@ -266,9 +267,9 @@ def test_ties_are_shared_in_proportion_to_the_jumps(as_system: Build) -> None:
     cores = split(shapes, counts, np.ones(2), budget)[:, 0]
     jumps = np.array([2 * 1.0, 3 * 9.0])
     assert np.allclose(cores, [2.0, 3.0] + 5.0 * jumps / jumps.sum(), rtol=0, atol=1e-12)
-    first = split(shapes, counts, np.ones(2), budget, ranks=np.array([0, 1]))[:, 0]
+    first = Levels.of(10.0, [], shapes, np.ones(2), np.array([0, 1])).allocate(counts)[:, 0]
     assert np.allclose(first, [4.0, 6.0], rtol=0, atol=1e-12)
-    second = split(shapes, counts, np.ones(2), budget, ranks=np.array([1, 0]))[:, 0]
+    second = Levels.of(10.0, [], shapes, np.ones(2), np.array([1, 0])).allocate(counts)[:, 0]
     assert np.allclose(second, [2.0, 8.0], rtol=0, atol=1e-12)
 
 

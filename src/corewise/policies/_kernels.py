@@ -108,31 +108,22 @@ def _settle(
     starts: Floats,
     t: float,
     budget: float,
-    ranks: Ints,
     cores: Floats,
 ) -> None:
     """Give everybody the least demand at t, and share what is left of the budget over the jumps there."""
-    left = budget
+    left, jumps = budget, 0.0
     for i in range(counts.size):
         cores[i] = 0.0
         if counts[i] > 0:
             cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
             left -= cores[i]
-    for rank in range(counts.size):
-        if left <= 0.0:
-            break
-        jumps = 0.0
-        for i in range(counts.size):
-            if counts[i] > 0 and ranks[i] == rank:
-                jumps += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True) - cores[i]
-        if jumps <= 0.0:
-            continue
+            jumps += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True) - cores[i]
+    if left > 0.0 and jumps > 0.0:
         part = min(left / jumps, 1.0)
         for i in range(counts.size):
-            if counts[i] > 0 and ranks[i] == rank:
+            if counts[i] > 0:
                 most = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True)
                 cores[i] += part * (most - cores[i])
-        left = max(left - jumps, 0.0)
 
 
 @njit(cache=True)
@@ -222,7 +213,6 @@ def _split(
     counts: Ints,
     starts: Floats,
     budget: float,
-    ranks: Ints,
     cores: Floats,
     low: float,
     high: float,
@@ -244,14 +234,14 @@ def _split(
             if _total(tails, pieces, nodes, counts, starts, t, False) > budget:
                 high = t
             elif _total(tails, pieces, nodes, counts, starts, t, True) >= budget:
-                _settle(tails, pieces, nodes, counts, starts, t, budget, ranks, cores)
+                _settle(tails, pieces, nodes, counts, starts, t, budget, cores)
                 return float(t)
             else:
                 low = t
     if math.isinf(high) and (
         low == 0.0 or _total(tails, pieces, nodes, counts, starts, math.inf, False) <= budget
     ):
-        _settle(tails, pieces, nodes, counts, starts, math.inf, budget, ranks, cores)
+        _settle(tails, pieces, nodes, counts, starts, math.inf, budget, cores)
         return math.inf
     constant, factor, curved = 0.0, 0.0, False
     for i in range(counts.size):
@@ -289,7 +279,6 @@ def split_near(
     counts: Ints,
     starts: Floats,
     budget: float,
-    ranks: Ints,
     cores: Floats,
     guess: float,
 ) -> float:
@@ -300,7 +289,7 @@ def split_near(
     """
     t, low, high, between = guess, 0.0, math.inf, 0
     if not 0.0 < guess < math.inf:
-        return _split(tails, pieces, nodes, counts, starts, budget, ranks, cores, low, high)
+        return _split(tails, pieces, nodes, counts, starts, budget, cores, low, high)
     for _ in range(_STEPS):
         total, rise = 0.0, 0.0
         for i in range(counts.size):
@@ -331,7 +320,7 @@ def split_near(
         if between > _BETWEEN or step > _FAR:
             break
         t *= 1.0 + max(step, -0.5)
-    return _split(tails, pieces, nodes, counts, starts, budget, ranks, cores, low, high)
+    return _split(tails, pieces, nodes, counts, starts, budget, cores, low, high)
 
 
 @njit(cache=True)
@@ -342,7 +331,6 @@ def split_states(
     counts: Ints,
     offers: Floats,
     budget: Floats,
-    ranks: Ints,
     cores: Floats,
     levels: Floats,
 ) -> None:
@@ -370,7 +358,7 @@ def split_states(
         if present == 1:
             cores[only, s] = budget[s]
             continue
-        t = _split(tails, pieces, nodes, n, starts, budget[s], ranks, x, 0.0, math.inf)
+        t = _split(tails, pieces, nodes, n, starts, budget[s], x, 0.0, math.inf)
         levels[s] = 1.0 / (t * t)
         for i in range(classes):
             cores[i, s] = x[i]

@@ -3,10 +3,11 @@ r"""The concave split: who gets the cores when every job buys at one price.
 The split that maximises Σ ω_i n_i s_i(x_i/n_i) with Σ x_i = c has a price η, the water level, at which every
 job of class i takes a width z_i(η) with ω_i s_i'(z_i) = η. With ω_i = h_i μ_i that is the greedy split, with
 ω_i = μ_i (V(n) − V(n − e_i)) the exact action of the Bellman equation; with the Whittle index in place of
-the slope it is the Whittle policy. All three are this module, with other shapes (`corewise.policies.shapes`).
+the slope it is the Whittle policy. Demands are `corewise.policies.shapes`. Where ω does not depend on the
+state, a split is a list of steps (`corewise.policies.levels.steps`), and this module is for where it does.
 
-At a price where demand jumps, what is left of the cores is split in proportion to the jumps, or in a given
-order. At price zero every class would take more, so no core is ever idle.
+At a price where demand jumps, what is left of the cores is split in proportion to the jumps. At price zero
+every class would take more, so no core is ever idle.
 """
 
 from __future__ import annotations
@@ -23,19 +24,12 @@ from corewise.policies import _kernels
 from corewise.policies._kernels import SAMPLED
 from corewise.policies.shapes import Shapes
 
-__all__ = ["certified_split", "full_speeds", "ranked", "split"]
+__all__ = ["certified_split", "full_speeds", "priced_split", "ranked", "split"]
 
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
-def split(
-    shapes: Shapes,
-    counts: NDArray[np.int64],
-    prices: Array,
-    budget: Array,
-    *,
-    ranks: NDArray[np.int64] | None = None,
-) -> Array:
+def split(shapes: Shapes, counts: NDArray[np.int64], prices: Array, budget: Array) -> Array:
     """Return the cores per class, shape (K, states).
 
     Parameters
@@ -48,45 +42,29 @@ def split(
         ω, what a class offers.
     budget : ndarray, shape (states,)
         The cores to share.
-    ranks : ndarray of int, shape (K,), optional
-        Who goes first where demand jumps; in proportion to the jumps if not given.
     """
-    if ranks is None and shapes.closed:
-        cores = np.empty(counts.shape)
-        offers = _offers(prices, counts)
-        _kernels.split_closed_states(shapes.tails, shapes.pieces, counts, offers, budget, cores)
-        return cores
-    return _split_with_levels(shapes, counts, prices, budget, ranks)[0]
+    if not shapes.closed:
+        return priced_split(shapes, counts, prices, budget)[0]
+    cores = np.empty(counts.shape)
+    offers = _offers(prices, counts)
+    _kernels.split_closed_states(shapes.tails, shapes.pieces, counts, offers, budget, cores)
+    return cores
+
+
+def priced_split(
+    shapes: Shapes, counts: NDArray[np.int64], prices: Array, budget: Array
+) -> tuple[Array, Array]:
+    """Return what `split` does, for shapes of any kind, and the price η of every state."""
+    cores, levels = np.empty(counts.shape), np.empty(counts.shape[1])
+    demands = (shapes.tails, shapes.pieces, shapes.nodes)
+    _kernels.split_states(*demands, counts, _offers(prices, counts), budget, cores, levels)
+    return cores, levels
 
 
 def _offers(prices: Array, counts: NDArray[np.int64]) -> Array:
     if prices.shape == counts.shape:
         return prices
     return np.ascontiguousarray(np.broadcast_to(prices.reshape(len(counts), -1), counts.shape))
-
-
-def _split_with_levels(
-    shapes: Shapes,
-    counts: NDArray[np.int64],
-    prices: Array,
-    budget: Array,
-    ranks: NDArray[np.int64] | None,
-) -> tuple[Array, Array]:
-    """Return the cores per class and the price η of every state."""
-    order = np.zeros(len(counts), dtype=np.int64) if ranks is None else ranks
-    cores, levels = np.empty(counts.shape), np.empty(counts.shape[1])
-    _kernels.split_states(
-        shapes.tails,
-        shapes.pieces,
-        shapes.nodes,
-        counts,
-        _offers(prices, counts),
-        budget,
-        order,
-        cores,
-        levels,
-    )
-    return cores, levels
 
 
 def certified_split(
@@ -101,7 +79,7 @@ def certified_split(
     budget = np.full(counts.shape[1], system.cores)
     if not shapes.sampled:
         return split(shapes, counts, prices, budget), np.empty(0)
-    cores, eta = _split_with_levels(shapes, counts, prices, budget, None)
+    cores, eta = priced_split(shapes, counts, prices, budget)
     shared = np.flatnonzero((counts > 0).sum(axis=0) > 1)
     gap = np.zeros(counts.shape[1])
     for i in np.flatnonzero(shapes.tails[:, 0] == SAMPLED).tolist():

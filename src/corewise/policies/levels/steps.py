@@ -123,8 +123,10 @@ class Levels:
             What there is to share.
         fills : sequence of Fill
             What is given before any price, one after the other.
-        shapes, prices, ranks
+        shapes, prices
             As for `corewise.policies.waterfill.split`.
+        ranks : ndarray of int, shape (K,), optional
+            Who goes first where several buy at the same price; in proportion to the jumps if not given.
         """
         steps = _filled(fills)
         tails: list[list[float]] = []

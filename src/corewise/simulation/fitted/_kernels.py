@@ -31,7 +31,6 @@ def share(
     nodes: Floats,
     cores: float,
     n: Ints,
-    ranks: Ints,
     offers: Floats,
     starts: Floats,
     held: Floats,
@@ -40,8 +39,8 @@ def share(
 ) -> float:
     """Write the cores that a job of each class present holds, and return the level t of the split.
 
-    `tails`, `pieces` and `nodes` say what classes buy (`corewise.policies.shapes`), `ranks` are zero, and
-    `starts` and `held` are room to work in. With fewer than two classes present the level is the guess.
+    `tails`, `pieces` and `nodes` say what classes buy (`corewise.policies.shapes`); `starts` and
+    `held` are room to work in. With fewer than two classes present the level is the guess.
     """
     t, present, i = guess, 0, 0
     while i < n.size:
@@ -51,7 +50,7 @@ def share(
             present += 1
         i += 1
     if present > 1:
-        t = split_near(tails, pieces, nodes, n, starts, cores, ranks, held, guess)
+        t = split_near(tails, pieces, nodes, n, starts, cores, held, guess)
         i = 0
         while i < n.size:
             widths[i] = held[i] / max(n[i], 1)
@@ -89,15 +88,14 @@ def fitted_walk(
     seen, units, level = memory
     classes = n.size
     offers, starts, held, widths = np.zeros(classes), np.ones(classes), np.zeros(classes), np.zeros(classes)
-    ranks = np.zeros(classes, dtype=np.int64)
     row, now, done, left = known_walk(
         rng, seen, units, n, areas, moves, tally, record, clock, until, 0, events, departures
     )
     while row >= 0:
         if fitted_offers(n, guards, forms, own, functions, slopes, products, held, offers):
-            share(one_tails, one_pieces, one_nodes, cores, n, ranks, offers, starts, held, 0.0, widths)
+            share(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, 0.0, widths)
         else:
-            level[T] = share(tails, pieces, nodes, cores, n, ranks, offers, starts, held, level[T], widths)
+            level[T] = share(tails, pieces, nodes, cores, n, offers, starts, held, level[T], widths)
         remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
         row, now, done, left = known_walk(
             rng, seen, units, n, areas, moves, tally, record, now, until, done, events, left
