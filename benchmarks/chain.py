@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 import corewise as cw
 from corewise.analysis.chain import Chain
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace
 from corewise.policies.base import bind, tabulate
 
-Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Counts = Ints
 
 
 class Outcome(NamedTuple):
@@ -72,20 +72,20 @@ class Model:
         return StateSpace.of(self.capacity, len(self.system.classes))
 
     @cached_property
-    def rates(self) -> Array:
+    def rates(self) -> Floats:
         """Arrival rates of every class, then departure rates of every class, shape (states, 2K)."""
         cores = tabulate(bind(self.policy, self.system), self.space)
         arrivals = np.broadcast_to(self.system.arrival_rates[:, None], cores.shape)
         return np.vstack([arrivals, departure_rates(self.system, self.space.jobs, cores)]).T.copy()
 
     @cached_property
-    def cumulative(self) -> Array:
+    def cumulative(self) -> Floats:
         """The probability of a move up to this one, shape (states, 2K)."""
         sums = self.rates.cumsum(axis=1)
         return np.asarray(sums * (1.0 / sums[:, -1:]))  # rounded as corewise does, for the same path
 
     @cached_property
-    def thresholds(self) -> Array:
+    def thresholds(self) -> Floats:
         """The same, and −1 where the box ends."""
         thresholds = self.cumulative.copy()
         thresholds[self.space.edge.any(axis=0)] = -1.0

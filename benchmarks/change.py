@@ -29,12 +29,18 @@ import numpy as np
 from scipy import stats
 
 import corewise as cw
+from benchmarks.instruments.cusum import Jump, cusum_delays, cusum_height
+from benchmarks.instruments.detection import (
+    DelayCurve,
+    FalseAlarms,
+    delay_curve,
+    detection_delays,
+    false_alarms,
+)
+from benchmarks.instruments.figure import delay_figure
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
-from corewise.estimation._kernels import append_bucket
-from corewise.plots.detection import delay_figure
+from corewise.estimation.changes._kernels import append_bucket
 from corewise.plots.style import save_figure
-from corewise.studies.cusum import Jump, cusum_delays, cusum_height
-from corewise.studies.detection import DelayCurve, FalseAlarms, delay_curve, detection_delays, false_alarms
 
 SLOWER = 1.8
 """The median delay of the detector, over the mean delay of CUSUM."""
@@ -46,7 +52,7 @@ OFTEN = 1e5
 """The same where alarms that follow from one another would be seen, as there are many."""
 
 OF_EACH_SIZE = 4
-"""Buckets, as in `corewise.estimation.buckets`."""
+"""Buckets, as in `corewise.estimation.changes.buckets`."""
 
 DRAWN = 2
 """The change of the schedule whose delays are drawn against the rate of false alarms."""

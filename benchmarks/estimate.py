@@ -23,20 +23,19 @@ from time import perf_counter
 from rich.console import Console
 from rich.table import Table
 
+from corewise.kit.arrays import Floats
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 import corewise as cw
 from benchmarks.measure import Findings, Target, options, progress, targets_table, timed
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.search import fit_curve_to
-from corewise.model.events import load_events, save_events
-from corewise.model.path import Event
-
-Array = NDArray[np.float64]
+from corewise.observation.event_logs import load_events, save_events
+from corewise.observation.sample_path import Event
 
 EVENTS = 1_000_000
 ROWS = 10_000_000
@@ -117,7 +116,7 @@ def certified_fits(statistics: cw.Statistics, system: cw.System) -> list[float]:
     return fits
 
 
-def raw_log(path: cw.Path, i: int) -> tuple[Array, Array, Array]:
+def raw_log(path: cw.Path, i: int) -> tuple[Floats, Floats, Floats]:
     """Return width, job-time and departures of every interval in which a class has jobs."""
     jobs = path.counts[:-1, i].astype(np.float64)
     here = jobs > 0
@@ -129,7 +128,7 @@ def raw_log(path: cw.Path, i: int) -> tuple[Array, Array, Array]:
     )
 
 
-def fit_raw(width: Array, exposure: Array, leaves: Array, size_rate: float) -> float:
+def fit_raw(width: Floats, exposure: Floats, leaves: Floats, size_rate: float) -> float:
     """Return the p of Amdahl's law that maximises the likelihood of a raw log."""
 
     def cost(p: float) -> float:

@@ -33,7 +33,7 @@ from benchmarks import reference
 from benchmarks.chain import Model
 from benchmarks.measure import Findings, Target, options, progress, table_of, targets_table, timed
 from benchmarks.peers import Problem, solve_with_numpy
-from corewise.model.path import Event
+from corewise.observation.sample_path import Event
 
 EPOCHS, FIRST, POWER = 400, 100, 0.75
 SAMPLED = (1, 10, 50, 100, 200, 300, 400)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from corewise.kit.arrays import Floats
 
 
 class Answer(NamedTuple):
@@ -207,13 +207,13 @@ PEERS = (
 )
 
 
-def _cost(problem: Problem) -> Array:
+def _cost(problem: Problem) -> Floats:
     """n₁ + n₂ in every state, flat."""
     counts = np.arange(problem.side, dtype=float)
     return (counts[:, None] + counts).ravel()
 
 
-def _departure_rates(problem: Problem) -> tuple[Array, Array]:
+def _departure_rates(problem: Problem) -> tuple[Floats, Floats]:
     """n_i μ_i s_i(x_i/n_i) for classes 1 and 2, each of shape (n₁, n₂, action)."""
     fractions = np.linspace(0.0, 1.0, problem.actions)
     counts = np.arange(problem.side, dtype=float)[:, None]
@@ -231,12 +231,12 @@ def _departure_rates(problem: Problem) -> tuple[Array, Array]:
     return first, second
 
 
-def _amdahl(cores: Array, p: float) -> Array:
+def _amdahl(cores: Floats, p: float) -> Floats:
     """s(z; p) = z below one core, 1/((1 − p) + p/z) above."""
     return np.where(cores < 1.0, cores, 1.0 / ((1.0 - p) + p / np.maximum(cores, 1.0)))
 
 
-def _transitions(problem: Problem) -> tuple[Array, NDArray[np.int32]]:
+def _transitions(problem: Problem) -> tuple[Floats, NDArray[np.int32]]:
     """Probabilities (state, action, 5) and the five states they lead to (state, 5)."""
     side, nu = problem.side, problem.uniform_rate
     first, second = _departure_rates(problem)
@@ -259,7 +259,7 @@ def _transitions(problem: Problem) -> tuple[Array, NDArray[np.int32]]:
 
 def _state_action_pairs(
     problem: Problem, discount: float
-) -> tuple[Array, object, float, NDArray[np.intp], NDArray[np.intp]]:
+) -> tuple[Floats, object, float, NDArray[np.intp], NDArray[np.intp]]:
     """The arguments of ``DiscreteDP``: rewards, a CSR matrix written directly, β, states and actions."""
     from scipy.sparse import csr_matrix
 

@@ -24,20 +24,19 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from benchmarks.peers import Problem
+from corewise.kit.arrays import Floats, Ints
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Integers = Ints
 
 
 class Log(NamedTuple):
     """What was seen in a window: one entry for every visit to a state."""
 
     states: Integers
-    durations: Array
+    durations: Floats
     events: Integers
     """How the visit ended: an arrival of class 1 or 2 (0, 1), a departure of class 1 or 2 (2, 3)."""
     end: int
@@ -47,8 +46,8 @@ class Log(NamedTuple):
 class Optimum(NamedTuple):
     """A best policy on the grid of fractions."""
 
-    policy: Array
-    values: Array
+    policy: Floats
+    values: Floats
     mean_jobs: float
     sweeps: int
 
@@ -74,8 +73,8 @@ class Learner:
 
     problem: Problem
     rng: np.random.Generator
-    policy: Array
-    values: Array
+    policy: Floats
+    values: Floats
     state: int = 0
 
     @classmethod
@@ -101,25 +100,25 @@ def window(k: int, first: int = 100, power: float = 0.75) -> int:
     return int(np.ceil(first * k**power))
 
 
-def equi(problem: Problem) -> Array:
+def equi(problem: Problem) -> Floats:
     """Every job gets the same share."""
     first, second = counts(problem)
     return first / np.maximum(first + second, 1.0)
 
 
-def counts(problem: Problem) -> tuple[Array, Array]:
+def counts(problem: Problem) -> tuple[Floats, Floats]:
     """n₁ and n₂ of every state."""
     jobs = np.arange(problem.side, dtype=float)
     first, second = np.meshgrid(jobs, jobs, indexing="ij")
     return first, second
 
 
-def speedup(width: Array, p: float) -> Array:
+def speedup(width: Floats, p: float) -> Floats:
     """Amdahl's law; a job with less than one core is served in proportion."""
     return np.minimum(width, 1.0 / (1.0 - p + p / np.maximum(width, 1.0)))
 
 
-def class_rate(jobs: Array, cores: Array, size_rate: float, p: float) -> Array:
+def class_rate(jobs: Floats, cores: Floats, size_rate: float, p: float) -> Floats:
     """The departure rate of one class, n μ s(x/n)."""
     return jobs * size_rate * speedup(cores / np.maximum(jobs, 1.0), p)
 
@@ -127,7 +126,7 @@ def class_rate(jobs: Array, cores: Array, size_rate: float, p: float) -> Array:
 # --- run ----------------------------------------------------------------------------------------------------
 
 
-def simulate(problem: Problem, policy: Array, departures: int, state: int, rng: np.random.Generator) -> Log:
+def simulate(problem: Problem, policy: Floats, departures: int, state: int, rng: np.random.Generator) -> Log:
     """Run the system from `state` until so many jobs have left."""
     rates = transition_rates(problem, policy)
     cumulative = rates.cumsum(axis=1)
@@ -151,7 +150,7 @@ def simulate(problem: Problem, policy: Array, departures: int, state: int, rng: 
     return Log(visited, durations, np.array(events), state)
 
 
-def transition_rates(problem: Problem, policy: Array) -> Array:
+def transition_rates(problem: Problem, policy: Floats) -> Floats:
     """Rates of the four events in every state, shape (states, 4); arrivals are blocked at the edge."""
     jobs = counts(problem)
     cores = (problem.cores * policy, problem.cores * (1.0 - policy))
@@ -165,7 +164,7 @@ def transition_rates(problem: Problem, policy: Array) -> Array:
 # --- estimate -----------------------------------------------------------------------------------------------
 
 
-def estimate(problem: Problem, policy: Array, log: Log) -> tuple[float, float]:
+def estimate(problem: Problem, policy: Floats, log: Log) -> tuple[float, float]:
     """The p₁ and p₂ that maximise the likelihood of a log under a policy."""
     jobs = counts(problem)
     cores = (problem.cores * policy, problem.cores * (1.0 - policy))
@@ -175,7 +174,7 @@ def estimate(problem: Problem, policy: Array, log: Log) -> tuple[float, float]:
     return first, second
 
 
-def estimate_class(jobs: Array, cores: Array, log: Log, departure: int, size_rate: float) -> float:
+def estimate_class(jobs: Floats, cores: Floats, log: Log, departure: int, size_rate: float) -> float:
     """The p of one class, from the intervals in which it has jobs; `jobs` and `cores` are those of states."""
     here = jobs[log.states] > 0.0
     states = log.states[here]
@@ -192,7 +191,7 @@ def estimate_class(jobs: Array, cores: Array, log: Log, departure: int, size_rat
 # --- solve --------------------------------------------------------------------------------------------------
 
 
-def solve(problem: Problem, values: Array) -> Optimum:
+def solve(problem: Problem, values: Floats) -> Optimum:
     """Relative value iteration from `values`, until the increase of all states agrees to the tolerance."""
     jobs = np.arange(problem.side, dtype=float)
     fractions = np.linspace(0.0, 1.0, problem.actions)[:, None]

@@ -29,7 +29,7 @@ import numpy as np
 import corewise as cw
 from benchmarks.bounds import curve_of, many_classes
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
-from corewise.simulation.levels.walk import LevelWalk
+from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.walk import State
 
 PARTS = ("engine", "policies", "learn")

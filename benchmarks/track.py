@@ -44,18 +44,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 import corewise as cw
+from benchmarks.instruments.walks import fixed_windows, random_walk
 from benchmarks.measure import Target, progress
 from benchmarks.tracked import Followed, Found, Report, Still, Walked, show
+from corewise.experiments.studies.learning import LearningStudy, detections, learning_study, tracking_errors
+from corewise.experiments.studies.tracking import oracle, squared_errors, windows_until, worth_of
 from corewise.learning.algorithms import adaptive
 from corewise.learning.memories import Everything, Memory, SinceChange
-from corewise.studies.learning import LearningStudy, detections, learning_study, tracking_errors
-from corewise.studies.tracking import (
-    oracle,
-    squared_errors,
-    windows_until,
-    worth_of,
-)
-from corewise.studies.walks import fixed_windows, random_walk
 
 CHECK, FIRST, POWER = 200, 200, 0.75
 """Departures of a check; windows of 1a and 1b are those of the paper's experiment."""

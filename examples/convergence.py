@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import corewise as cw
-from corewise.plots.convergence import convergence_figure
+from corewise.experiments.figures.convergence import convergence_figure
+from corewise.experiments.studies.convergence import convergence
 from corewise.plots.style import save_figure
-from corewise.studies.convergence import convergence
 
 FIGURE = Path("build/convergence.png")
 

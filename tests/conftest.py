@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import corewise as cw
-from tests import naive
+from tests.helpers import naive
 
 
 def _curve(curve: naive.Curve) -> cw.SpeedUp:

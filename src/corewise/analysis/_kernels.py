@@ -11,12 +11,11 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from corewise.kit.arrays import Floats, Ints
 
 __all__ = ["advance", "flow_imbalance", "relax", "settle", "total_rates"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 u = np.uint64  # an unsigned index spares the test for a negative one, which keeps loops from vectorising
 

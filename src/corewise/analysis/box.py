@@ -18,13 +18,13 @@ import numpy as np
 
 from corewise.analysis.chain import Chain
 from corewise.errors import BoxTooLarge, NotConverged, UnstablePolicy
+from corewise.kit.arrays import Floats
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System
 
 __all__ = ["edge_is_remote", "edge_probabilities", "first_guess", "fitted_box", "snug_box"]
 
-Number = TypeVar("Number", float, Array)
+Number = TypeVar("Number", float, Floats)
 
 _TOLERATED = 1e-11
 _ROUNDS = 24
@@ -40,7 +40,7 @@ def first_guess(system: System) -> StateSpace:
     return StateSpace.of(sizes, len(sizes))
 
 
-def edge_probabilities(space: StateSpace, distribution: Array) -> list[float]:
+def edge_probabilities(space: StateSpace, distribution: Floats) -> list[float]:
     """Return for each class the probability that it is at its capacity."""
     grid = distribution.reshape(space.shape)
     return [float(grid.take(-1, axis=i).sum()) for i in range(len(space.capacity))]
@@ -104,7 +104,7 @@ def edge_is_remote(system: System, space: StateSpace, edges: list[float]) -> boo
     )
 
 
-def snug_box(system: System, space: StateSpace, distribution: Array) -> tuple[int, ...]:
+def snug_box(system: System, space: StateSpace, distribution: Floats) -> tuple[int, ...]:
     """Return the least box, within this one, that would still have its edge remote, and a little more."""
     grid, sizes = distribution.reshape(space.shape), []
     for i, most in enumerate(space.capacity):
@@ -130,7 +130,7 @@ def _grown(space: StateSpace, sizes: list[int], system: System, what: str) -> St
         ) from None
 
 
-def _decay(space: StateSpace, distribution: Array, i: int) -> float:
+def _decay(space: StateSpace, distribution: Floats, i: int) -> float:
     """Return the ratio of successive probabilities of the count of class i, in its upper half."""
     others = tuple(j for j in range(len(space.capacity)) if j != i)
     law = distribution.reshape(space.shape).sum(axis=others)

@@ -27,13 +27,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.analysis import _kernels
 from corewise.errors import NotConverged
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, tabulate
 
@@ -61,8 +60,8 @@ class Chain:
 
     system: System
     space: StateSpace
-    rates: Array
-    guess: Array | None = None
+    rates: Floats
+    guess: Floats | None = None
 
     @classmethod
     def under(cls, policy: BoundPolicy, system: System, space: StateSpace) -> Chain:
@@ -75,14 +74,14 @@ class Chain:
         return len(self.space.capacity) <= 2 or self.space.size <= _DIRECT_STATES
 
     @cached_property
-    def outflow(self) -> Array:
+    def outflow(self) -> Floats:
         """The total rate out of every state."""
         outflow = np.empty(self.space.size)
         _kernels.total_rates(self.rates, self.system.arrival_rates, self.space.dimensions, outflow)
         return outflow
 
     @cached_property
-    def inverse(self) -> Array:
+    def inverse(self) -> Floats:
         """One over the total rate out of every state."""
         return 1.0 / self.outflow
 
@@ -106,11 +105,11 @@ class Chain:
         return int(np.argmax(self.relaxed(20)))
 
     @cached_property
-    def distribution(self) -> Array:
+    def distribution(self) -> Floats:
         """π, the stationary distribution."""
         return self._iterate(_IMBALANCE, self.relaxed(2) if self.direct else self.rough.copy())
 
-    def values(self, cost: Array) -> tuple[float, Array]:
+    def values(self, cost: Floats) -> tuple[float, Floats]:
         """Return J = π f and the relative values V, zero at the reference state; direct only."""
         mean = float(self._factored @ cost)
         values = np.zeros(self.space.size)
@@ -120,7 +119,7 @@ class Chain:
         return mean, values
 
     @cached_property
-    def _factored(self) -> Array:
+    def _factored(self) -> Floats:
         """π from the factorisation."""
         solve: Any = self._factors.solve
         prob = np.ones(self.space.size)
@@ -128,7 +127,7 @@ class Chain:
         return np.asarray(prob / prob.sum())
 
     @cached_property
-    def _others(self) -> NDArray[np.int64]:
+    def _others(self) -> Ints:
         return np.flatnonzero(np.arange(self.space.size) != self.reference)
 
     @cached_property
@@ -140,7 +139,7 @@ class Chain:
             inner.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
         )
 
-    def relaxed(self, cycles: int, prob: Array | None = None) -> Array:
+    def relaxed(self, cycles: int, prob: Floats | None = None) -> Floats:
         """Return a distribution closer to π than `prob`, by some cycles of sweeps and balance."""
         space = self.space
         if prob is None and self.guess is not None:
@@ -161,11 +160,11 @@ class Chain:
         return prob
 
     @cached_property
-    def rough(self) -> Array:
+    def rough(self) -> Floats:
         """π to a few digits: enough to see where its mass lies."""
         return self.distribution if self.direct else self._iterate(_ROUGH, self.relaxed(2))
 
-    def _iterate(self, target: float, prob: Array) -> Array:
+    def _iterate(self, target: float, prob: Floats) -> Floats:
         """Return `prob` brought to a flow imbalance of at most `target`, or as low as rounding lets it be."""
         space, best, stalled = self.space, np.inf, 0
         rounds, at_once = _PATIENCE if self.direct else 40 * _PATIENCE, 1 + _AT_A_TIME // self.space.size

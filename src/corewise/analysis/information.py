@@ -21,9 +21,9 @@ import numpy as np
 
 from corewise.analysis.performance import stationary_chain
 from corewise.errors import InvalidInput
-from corewise.model import checks
-from corewise.model.frozen import FrozenMapping
-from corewise.model.speedup import Array
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
+from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind, tabulate
 
@@ -48,10 +48,10 @@ class Information:
 
     name: str
     parameters: tuple[str, ...]
-    per_time: Array
-    per_departure: Array
+    per_time: Floats
+    per_departure: Floats
 
-    def covariance(self, departures: float) -> Array:
+    def covariance(self, departures: float) -> Floats:
         """Return the Cramér-Rao bound on the covariance after that many departures of this class."""
         count = checks.positive(departures, "departures")
         if not self.parameters:

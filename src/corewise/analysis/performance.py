@@ -12,9 +12,9 @@ import numpy as np
 
 from corewise.analysis.box import edge_probabilities, first_guess, fitted_box
 from corewise.analysis.chain import Chain
-from corewise.model.frozen import FrozenMapping
+from corewise.kit.arrays import Floats
+from corewise.kit.frozen import FrozenMapping
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind, tabulate
 
@@ -119,7 +119,7 @@ def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterab
     )
 
 
-def performance_of(chain: Chain, name: str, held: Array, *, blocking: bool) -> Performance:
+def performance_of(chain: Chain, name: str, held: Floats, *, blocking: bool) -> Performance:
     """Return the performance of a policy from its chain and the share of the cores it holds in each state."""
     system, space, prob = chain.system, chain.space, chain.distribution
     grid = prob.reshape(space.shape)
@@ -149,7 +149,7 @@ def performance_of(chain: Chain, name: str, held: Array, *, blocking: bool) -> P
     )
 
 
-def _edge_probability(grid: Array) -> float:
+def _edge_probability(grid: Floats) -> float:
     """Return the probability that some class is at its capacity, by adding up the edge itself.
 
     One minus the interior would lose it in rounding: it is often below 1e-16.

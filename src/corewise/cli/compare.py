@@ -56,7 +56,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare policies with the optimum, or for many classes by simulation, and with a lower bound."""
-    from corewise.control.names import policy_named
+    from corewise.control.policy_names import policy_named
     from corewise.model.files import load_system
     from corewise.studies.compare import compare as compare_policies
 

@@ -27,8 +27,8 @@ from corewise.errors import InvalidInput
 if TYPE_CHECKING:
     from corewise.estimation.estimates import Estimate, Estimates
     from corewise.estimation.residuals import GoodnessOfFit
-    from corewise.model.events import EventLog
     from corewise.model.system import System
+    from corewise.observation.event_logs import EventLog
 
 __all__ = ["estimate"]
 
@@ -86,9 +86,9 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     """
     from corewise.estimation.mle import estimate as estimate_curves
     from corewise.estimation.residuals import goodness_of_fit
-    from corewise.model.events import load_events
     from corewise.model.files import load_system, save_system
-    from corewise.model.statistics import Statistics
+    from corewise.observation.event_logs import load_events
+    from corewise.observation.statistics import Statistics
     from corewise.plots.style import save_figure
 
     known = load_system(system, arrivals_optional=True)

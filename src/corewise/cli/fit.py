@@ -17,7 +17,7 @@ from corewise.cli.output import print_facts, print_json, print_table, reporting,
 from corewise.errors import InvalidFile, InvalidInput, nearest
 
 if TYPE_CHECKING:
-    from corewise.estimation.measured import CurveFit
+    from corewise.estimation.throughput.measured import CurveFit
 
 __all__ = ["fit"]
 
@@ -72,7 +72,7 @@ def fit(
     table = _selected(_read_table(curve), where or [])
     pairs = _pairs(table, *_columns(table, cores, throughput, time), timed=time is not None, weak=weak)
     require_figure(plot, (), curve)
-    from corewise.estimation.measured import fit_curve
+    from corewise.estimation.throughput.measured import fit_curve
 
     try:
         result = fit_curve(*zip(*pairs, strict=True))
@@ -115,7 +115,7 @@ class _Table:
 
 
 def _read_table(path: str) -> _Table:
-    from corewise.model.files import read_bytes
+    from corewise.kit.files import read_bytes
 
     content = read_bytes(path)
     if b"\0" in content:
@@ -196,8 +196,8 @@ def _columns(table: _Table, cores: str | None, throughput: str | None, time: str
 
 def _pairs(table: _Table, z: int, y: int, *, timed: bool, weak: bool) -> list[tuple[float, float]]:
     """Return cores and throughput of every row."""
-    from corewise.estimation.least_squares import check_measurement
-    from corewise.model import checks
+    from corewise.estimation.throughput.least_squares import check_measurement
+    from corewise.kit import checks
 
     pairs = []
     for line, row in table.rows:

@@ -55,7 +55,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Write a commented system file to start from."""
-    from corewise.model.files import write_bytes
+    from corewise.kit.files import write_bytes
 
     require_target(file)
     if file.exists() and not force:

@@ -16,7 +16,7 @@ from corewise.cli.estimate import estimate
 from corewise.cli.evaluate import evaluate
 from corewise.cli.fit import fit
 from corewise.cli.init import init
-from corewise.cli.learn import learn
+from corewise.cli.learn.command import learn
 from corewise.cli.plan import plan
 from corewise.cli.reproduce import reproduce
 from corewise.cli.simulate import simulate

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec
 import typer
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
-from corewise.model.plain import to_json
+from corewise.kit.jsonable import to_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

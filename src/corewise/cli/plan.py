@@ -21,7 +21,7 @@ from corewise.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from corewise.studies.capacity import CapacityPlan
+    from corewise.studies.plan import CapacityPlan
 
 __all__ = ["plan"]
 
@@ -60,7 +60,7 @@ def plan(
     upper end of the interval. The cores that SYSTEM has do not matter.
     """
     from corewise.model.files import load_system
-    from corewise.studies.capacity import plan as plan_cores
+    from corewise.studies.plan import plan as plan_cores
 
     problem = load_system(system)
     wanted = number(target, "--target")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from corewise.errors import CorewiseError
 
 if TYPE_CHECKING:
-    from corewise.model.path import Path
     from corewise.model.system import System
+    from corewise.observation.sample_path import Path
     from corewise.policies.base import Policy
     from corewise.simulation.replicate import Percentile, Replications
     from corewise.simulation.simulator import Progress, Run

@@ -28,8 +28,8 @@ from corewise.cli.runs import Outcome, Task
 from corewise.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from corewise.model.path import Path
     from corewise.model.system import System
+    from corewise.observation.sample_path import Path
 
 __all__ = ["simulate"]
 
@@ -145,7 +145,7 @@ def _percents(text: str | None) -> list[float]:
 def _write(path: Path, events: File | None, plot: File | None, *, per_job: bool) -> None:
     """Write what was asked for of the path of a run."""
     if events:
-        from corewise.model.events import save_events
+        from corewise.observation.event_logs import save_events
 
         with waiting(f"Writing {events} ..."):
             save_events(path, events, per_job=per_job)

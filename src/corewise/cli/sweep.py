@@ -24,8 +24,8 @@ from corewise.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from corewise.studies.sweep import Sweep, SweepMean
-    from corewise.studies.sweep_trial import SweepRow
+    from corewise.studies.sweeps.sweep import Sweep, SweepMean
+    from corewise.studies.sweeps.trial import SweepRow
 
 __all__ = ["sweep"]
 
@@ -67,8 +67,8 @@ def sweep(
     Every run is a row of FILE, written when it arrives. Ctrl-C keeps the rows that are there, and the same
     command goes on with the others. A run that fails is a row as well, and the exit code is then 1.
     """
-    from corewise.studies.sweep import sweep as sweep_runs
-    from corewise.studies.sweep_file import load_sweep
+    from corewise.studies.sweeps.file import load_sweep
+    from corewise.studies.sweeps.sweep import sweep as sweep_runs
 
     count = None if workers is None else whole_number(workers, "--workers", least=1)
     target = file.with_suffix(".csv") if out is None else out

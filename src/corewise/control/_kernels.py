@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from corewise.analysis._kernels import advance
+from corewise.kit.arrays import Floats, Ints
 
 __all__ = ["apply_generator", "bracket", "improve_whole", "sweep_values", "value_steps"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _EPSILON = float(np.finfo(np.float64).eps)
 

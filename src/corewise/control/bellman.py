@@ -26,13 +26,13 @@ import numpy as np
 
 from corewise.analysis.chain import Chain
 from corewise.control import _kernels
+from corewise.kit.arrays import Floats
 from corewise.model.rates import cost_rates, departure_rates
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
-from corewise.policies.shapes import marginal_shapes
-from corewise.policies.waterfill import certified_split, split
+from corewise.policies.waterfill.demand import marginal_shapes
+from corewise.policies.waterfill.split import certified_split, split
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole, round_cores
 
@@ -59,9 +59,9 @@ class Step:
         Whether the bounds are within the tolerance.
     """
 
-    cores: Array
+    cores: Floats
     chain: Chain
-    drift: Array
+    drift: Floats
     bounds: tuple[float, float]
     gap: float
     settled: bool
@@ -99,7 +99,7 @@ class Bellman:
             self._shapes = marginal_shapes(system)
             self._budget = np.full(space.size, system.cores)
 
-    def __call__(self, values: Array, guess: Array | None = None) -> Step:
+    def __call__(self, values: Floats, guess: Floats | None = None) -> Step:
         """Apply the operator to `values`; `guess` is a distribution near that of the policy found."""
         system, space = self.system, self.space
         _kernels.value_steps(values, system.size_rates, space.strides, space.counts, self._offers)
@@ -127,7 +127,7 @@ class Bellman:
         """Return the chain to begin with: that of the Whittle policy, which is seldom far from optimal."""
         return Chain.under(Whittle().on(self.system), self.system, self.space)
 
-    def apply(self, chain: Chain, values: Array) -> Array:
+    def apply(self, chain: Chain, values: Floats) -> Floats:
         """Return f + QV for the chain of a policy."""
         drift = np.empty(self.space.size)
         _kernels.apply_generator(
@@ -142,7 +142,7 @@ class Bellman:
         )
         return drift
 
-    def sweep(self, chain: Chain, values: Array, mean: float, sweeps: int) -> None:
+    def sweep(self, chain: Chain, values: Floats, mean: float, sweeps: int) -> None:
         """Improve `values` in place by Gauss-Seidel sweeps for a policy whose mean cost is about `mean`."""
         shares, gain = chain.rates * chain.inverse, (self.cost - mean) * chain.inverse
         _kernels.sweep_values(
@@ -157,7 +157,7 @@ class Bellman:
         )
 
 
-def _rejection_costs(system: System, space: StateSpace, cost: Array) -> Array:
+def _rejection_costs(system: System, space: StateSpace, cost: Floats) -> Floats:
     """Return what the jobs lost at the edge of the box would have cost, per unit of time.
 
     Were they lost for free, the optimum would drive the system into the edge to be rid of them. One more
@@ -170,7 +170,7 @@ def _rejection_costs(system: System, space: StateSpace, cost: Array) -> Array:
     return (others @ space.edge) * cost + own @ space.edge
 
 
-def _rate_table(system: System, space: StateSpace) -> Array:
+def _rate_table(system: System, space: StateSpace) -> Floats:
     """Return n s_i(x/n) for every class i, count n and whole number of cores x, padded to one shape."""
     cores = require_whole(system)
     held = np.arange(cores + 1, dtype=np.float64)

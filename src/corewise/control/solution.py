@@ -14,9 +14,9 @@ from corewise.analysis.performance import Performance, performance_of, stationar
 from corewise.control.bellman import Bellman
 from corewise.control.solvers import ModifiedPolicyIteration, PolicyIteration, Solver
 from corewise.errors import InvalidInput, NotConverged
-from corewise.model import checks
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.tabular import Tabular
@@ -57,15 +57,15 @@ class Solution:
     system: System
     policy: Tabular
     bounds: tuple[float, float]
-    values: Array
+    values: Floats
     iterations: int
     solver: str
     blocking: bool
     _chain: Chain = field(repr=False)
-    _cost: Array = field(repr=False)
+    _cost: Floats = field(repr=False)
 
     @cached_property
-    def distribution(self) -> Array:
+    def distribution(self) -> Floats:
         """The stationary distribution of the policy over the box, flat; computed on first use."""
         self._require_within_bounds()
         return self._chain.distribution
@@ -113,7 +113,7 @@ class Solution:
         return self.performance.beyond
 
     @property
-    def gist(self) -> Array:
+    def gist(self) -> Floats:
         """The values on the least box that would have done: where to look first in a like system."""
         sizes = snug_box(self.system, self._chain.space, self.distribution)
         return np.ascontiguousarray(self.values[tuple(slice(n + 1) for n in sizes)])
@@ -186,7 +186,7 @@ def within_reach(system: System) -> bool:
     return len(system.classes) <= _MOST_CLASSES and system.likely_states <= _MOST_LIKELY
 
 
-def solve_near(system: System, values: Array) -> Solution:
+def solve_near(system: System, values: Floats) -> Solution:
     """Return what `solve` finds, sought from the values of a like system, and first in the box they have.
 
     `Solution.gist` of a like system is such an array. If its box is not ample, it grows.
@@ -201,7 +201,7 @@ def _solve_from(
     system: System,
     tolerance: float,
     whole_cores: bool,
-    start: Array | None,
+    start: Floats | None,
     solver: Solver | None,
 ) -> Solution:
     """Return the solution on a box, from `space` upwards, whose edge does not matter."""
@@ -223,7 +223,7 @@ def _solve_on(
     system: System,
     tolerance: float,
     whole_cores: bool,
-    start: Array | None,
+    start: Floats | None,
     solver: Solver | None,
     *,
     blocking: bool,
@@ -262,7 +262,7 @@ def _suited(system: System, space: StateSpace) -> Solver:
     return ModifiedPolicyIteration()
 
 
-def _fitted_values(values: Array | None, system: System, space: StateSpace) -> Array | None:
+def _fitted_values(values: Floats | None, system: System, space: StateSpace) -> Floats | None:
     """Return the values of an earlier solution on this box, continued in straight lines beyond its own."""
     if values is None or values.ndim != len(system.classes):
         return None

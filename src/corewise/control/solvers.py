@@ -25,9 +25,9 @@ import numpy as np
 
 from corewise.control.bellman import Bellman, Step
 from corewise.errors import BoxTooLarge, NotConverged
-from corewise.model import checks
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.model.rates import uniformisation_constant
-from corewise.model.speedup import Array
 
 __all__ = ["ModifiedPolicyIteration", "Outcome", "PolicyIteration", "RelativeValueIteration", "Solver"]
 
@@ -37,7 +37,7 @@ class Outcome:
     """The last step of a solver, the values it was taken at, and how many it took."""
 
     step: Step
-    values: Array
+    values: Floats
     iterations: int
 
 
@@ -50,7 +50,7 @@ class Solver(Protocol):
         """What to call the solver."""
         ...
 
-    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
         """Apply the operator, from `values` if given, until its bounds are within its tolerance."""
         ...
 
@@ -80,9 +80,9 @@ class ModifiedPolicyIteration:
         """What to call the solver."""
         return "modified policy iteration"
 
-    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
         """Apply the operator until its bounds are within its tolerance."""
-        prob: Array | None = None
+        prob: Floats | None = None
         if values is None:
             held, chain = bellman.cost.copy(), bellman.first_chain()
             prob = chain.relaxed(3)
@@ -134,7 +134,7 @@ class PolicyIteration:
         """What to call the solver."""
         return "policy iteration"
 
-    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
         """Apply the operator until its bounds are within its tolerance."""
         chain = bellman.first_chain() if values is None else bellman(values).chain
         if not chain.direct:
@@ -171,7 +171,7 @@ class RelativeValueIteration:
         """What to call the solver."""
         return "relative value iteration"
 
-    def run(self, bellman: Bellman, values: Array | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
         """Apply the operator until its bounds are within its tolerance."""
         held = np.zeros(bellman.space.size) if values is None else values.copy()
         rate = uniformisation_constant(bellman.system)

@@ -24,8 +24,8 @@ import numpy as np
 
 from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.rates import poisson_rate
-from corewise.model.speedup import Array
-from corewise.model.statistics import ClassStatistics
+from corewise.kit.arrays import Floats
+from corewise.observation.statistics import ClassStatistics
 
 __all__ = ["Speeds", "observed_speeds", "speed_band"]
 
@@ -50,11 +50,11 @@ class Speeds(NamedTuple):
         D.
     """
 
-    width: Array
-    speed: Array
-    low: Array
-    high: Array
-    departures: Array
+    width: Floats
+    speed: Floats
+    low: Floats
+    high: Floats
+    departures: Floats
 
 
 def observed_speeds(table: ClassStatistics, size_rate: float, level: float) -> Speeds:
@@ -78,7 +78,7 @@ def observed_speeds(table: ClassStatistics, size_rate: float, level: float) -> S
     return Speeds(*np.array(rows).reshape(-1, len(Speeds._fields)).T)
 
 
-def _edges(widths: Array, departures: Array) -> list[int]:
+def _edges(widths: Floats, departures: Floats) -> list[int]:
     """Return where groups of widths start: each has enough departures, or is the only one."""
     many = float(departures.sum()) / _POINTS
     rest = np.cumsum(departures[::-1])[::-1]  # from each width on
@@ -92,8 +92,8 @@ def _edges(widths: Array, departures: Array) -> list[int]:
 
 
 def speed_band(
-    likelihood: Likelihood, best: Array, lengths: Array, z: Array, level: float
-) -> tuple[Array, Array]:
+    likelihood: Likelihood, best: Floats, lengths: Floats, z: Floats, level: float
+) -> tuple[Floats, Floats]:
     """Return the least and the largest s(z) of the curves that are nearly as likely as the best.
 
     Parameters
@@ -121,7 +121,7 @@ def speed_band(
     return curves.min(axis=0), curves.max(axis=0)
 
 
-def _steps(likelihood: Likelihood, best: Array, lengths: Array) -> Array:
+def _steps(likelihood: Likelihood, best: Floats, lengths: Floats) -> Floats:
     """Return steps in all directions that are about equally likely, and no longer than the lengths."""
     reach = 2 if best.size <= 2 else 1
     lattice = np.array(list(product(range(-reach, reach + 1), repeat=best.size)), dtype=np.float64)
@@ -132,11 +132,11 @@ def _steps(likelihood: Likelihood, best: Array, lengths: Array) -> Array:
     return np.asarray((directions / np.sqrt(values)) @ vectors.T * lengths)
 
 
-def _farthest(likelihood: Likelihood, best: Array, step: Array, floor: float) -> Array:
+def _farthest(likelihood: Likelihood, best: Floats, step: Floats, floor: float) -> Floats:
     """Return how far one can go from the best parameters, within their bounds, while ℓ is above a floor."""
     low, high = likelihood.bounds
 
-    def at(distance: float) -> Array:
+    def at(distance: float) -> Floats:
         return np.clip(best + distance * step, low, high)
 
     inside, outside = 0.0, 1.0
@@ -151,18 +151,18 @@ def _farthest(likelihood: Likelihood, best: Array, step: Array, floor: float) ->
 
 
 def _pushed(
-    likelihood: Likelihood, start: Array, lengths: Array, floor: float, width: float, *, up: bool
-) -> Array:
+    likelihood: Likelihood, start: Floats, lengths: Floats, floor: float, width: float, *, up: bool
+) -> Floats:
     """Return the parameters with ℓ above a floor that make s largest, or least, at a width."""
     from scipy.optimize import NonlinearConstraint, minimize
 
     low, high = likelihood.bounds
     sign = -1.0 if up else 1.0
 
-    def within(scaled: Array) -> Array:
+    def within(scaled: Floats) -> Floats:
         return np.clip(scaled * lengths, low, high)
 
-    def speed(scaled: Array) -> tuple[float, Array]:
+    def speed(scaled: Floats) -> tuple[float, Floats]:
         curve = likelihood.curve(within(scaled))
         rate = float(curve.rate(width))
         return sign * math.log(rate), sign * lengths * curve.gradient(width) / rate

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from corewise.model.speedup import Array, SpeedUp
-from corewise.model.statistics import ClassStatistics
+from corewise.kit.arrays import Bools, Floats
+from corewise.model.speedup import SpeedUp
+from corewise.observation.statistics import ClassStatistics
 
 __all__ = ["Likelihood", "curve_of", "likely_drop", "parameters_of"]
 
@@ -55,23 +55,23 @@ class Likelihood:
     size_rate: float | None
 
     @property
-    def bounds(self) -> tuple[Array, Array]:
+    def bounds(self) -> tuple[Floats, Floats]:
         """The least and the largest value of each parameter."""
         low, high = np.array(list(self.family.bounds.values())).T
         return low, high
 
-    def curve(self, parameters: Array) -> SpeedUp:
+    def curve(self, parameters: Floats) -> SpeedUp:
         """Return the curve with these parameters."""
         return curve_of(self.family, parameters)
 
-    def best_size_rate(self, parameters: Array) -> float:
+    def best_size_rate(self, parameters: Floats) -> float:
         """Return μ if it is known, otherwise the best one for these parameters."""
         if self.size_rate is not None:
             return self.size_rate
         served = float(self.table.job_time @ self.curve(parameters).rate(self.table.widths))
         return float(self.table.departures.sum()) / served
 
-    def value(self, parameters: Array) -> float:
+    def value(self, parameters: Floats) -> float:
         """Return ℓ."""
         held = self.table.widths > 0.0  # a job without cores cannot leave, and says nothing
         left, spent = self.table.departures[held], self.table.job_time[held]
@@ -79,13 +79,13 @@ class Likelihood:
         rate = speed * (self.size_rate or float(left.sum()) / float(spent @ speed))
         return float(left @ np.log(rate) - spent @ rate)
 
-    def score(self, parameters: Array) -> Array:
+    def score(self, parameters: Floats) -> Floats:
         """Return dℓ/dθ; with an unknown size rate that of the profile, which is the same at the best μ."""
         told, speed, gradient = self._above(parameters)
         left, spent = self.table.departures[told], self.table.job_time[told]
         return np.asarray((left / speed - self.best_size_rate(parameters) * spent) @ gradient)
 
-    def information(self, parameters: Array) -> Array:
+    def information(self, parameters: Floats) -> Floats:
         """Return the Fisher information at these parameters; with an unknown size rate what is left of it.
 
         Not knowing μ costs the part of the information that a change of μ could explain as well: with
@@ -103,7 +103,7 @@ class Likelihood:
         information = np.einsum("k,ki,kj->ij", weight, ratio - mean, ratio - mean)
         return np.asarray(information + rest * np.outer(mean, mean))
 
-    def observed_information(self, parameters: Array) -> Array:
+    def observed_information(self, parameters: Floats) -> Floats:
         """Return −d²ℓ/dθ² by differences of the score, one-sided where a bound is near."""
         columns = []
         for i, (low, high) in enumerate(self.family.bounds.values()):
@@ -114,18 +114,18 @@ class Likelihood:
         hessian = np.stack(columns)
         return np.asarray(0.5 * (hessian + hessian.T))
 
-    def _above(self, parameters: Array) -> tuple[NDArray[np.bool_], Array, Array]:
+    def _above(self, parameters: Floats) -> tuple[Bools, Floats, Floats]:
         """Return which widths are above one core, and the speed and its gradient there."""
         told = self.table.widths > 1.0
         curve = self.curve(parameters)
         return told, curve.rate(self.table.widths[told]), curve.gradient(self.table.widths[told])
 
 
-def parameters_of(curve: SpeedUp) -> Array:
+def parameters_of(curve: SpeedUp) -> Floats:
     """Return the parameters of a curve as an array."""
     return np.array([getattr(curve, name) for name in curve.bounds])
 
 
-def curve_of(family: SpeedUp, parameters: Array) -> SpeedUp:
+def curve_of(family: SpeedUp, parameters: Floats) -> SpeedUp:
     """Return the curve of a family with these parameters."""
     return family.with_parameters(**dict(zip(family.bounds, parameters.tolist(), strict=True)))

@@ -20,11 +20,11 @@ from corewise.estimation.estimates import Candidate, Estimate, Estimates
 from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.rates import Quantity, poisson_rate, share_of
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
-from corewise.model import checks
-from corewise.model.frozen import FrozenMapping
+from corewise.kit import checks
+from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
-from corewise.model.statistics import ClassStatistics, Statistics, require_statistics
 from corewise.model.system import JobClass, System, require_system
+from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
 __all__ = ["AUTO", "estimate"]
 

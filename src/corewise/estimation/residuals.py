@@ -24,16 +24,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimates
-from corewise.model.frozen import FrozenMapping
-from corewise.model.path import NOBODY, Event, Path
-from corewise.model.rows import dense
-from corewise.model.speedup import Array
-from corewise.model.statistics import ClassStatistics, Statistics
+from corewise.kit.arrays import Floats, Ints
+from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import JobClass, System
+from corewise.observation.rows import dense
+from corewise.observation.sample_path import NOBODY, Event, Path
+from corewise.observation.statistics import ClassStatistics, Statistics
 
 __all__ = ["GoodnessOfFit", "goodness_of_fit"]
 
@@ -61,7 +60,7 @@ class GoodnessOfFit:
     """
 
     name: str
-    residuals: Array
+    residuals: Floats
     p_values: Mapping[str, float]
     p_value: float
 
@@ -115,7 +114,7 @@ def goodness_of_fit(
     return FrozenMapping(verdicts)
 
 
-def _residuals(path: Path, i: int, job_class: JobClass) -> Array:
+def _residuals(path: Path, i: int, job_class: JobClass) -> Floats:
     """Return the integral of the departure rate of class i between its successive departures."""
     rate = _rates_by_job(path, i, job_class) if path.per_job else _rates_by_class(path, i, job_class)
     spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(path.time))])
@@ -123,7 +122,7 @@ def _residuals(path: Path, i: int, job_class: JobClass) -> Array:
     return np.diff(spent[leaves], prepend=0.0)
 
 
-def _rates_by_class(path: Path, i: int, job_class: JobClass) -> Array:
+def _rates_by_class(path: Path, i: int, job_class: JobClass) -> Floats:
     """Return the rate at which jobs of class i leave, from each row to the next."""
     jobs = path.counts[:, i]
     return np.asarray(
@@ -131,7 +130,7 @@ def _rates_by_class(path: Path, i: int, job_class: JobClass) -> Array:
     )
 
 
-def _rates_by_job(path: Path, i: int, job_class: JobClass) -> Array:
+def _rates_by_job(path: Path, i: int, job_class: JobClass) -> Floats:
     """Return the same for a path in the per-job form: each row changes the rate by that of its own job."""
     mine = np.flatnonzero(_owners(path) == i)
     mine = mine[np.argsort(path.job[mine], kind="stable")]
@@ -144,7 +143,7 @@ def _rates_by_job(path: Path, i: int, job_class: JobClass) -> Array:
     return np.cumsum(change)
 
 
-def _owners(path: Path) -> NDArray[np.int64]:
+def _owners(path: Path) -> Ints:
     """Return the class of each row's job, also where the row does not name it."""
     numbers, job = dense(path.job)
     named = (job >= 0) & (path.job_class >= 0)
@@ -153,7 +152,7 @@ def _owners(path: Path) -> NDArray[np.int64]:
     return owner[job]
 
 
-def _p_values(values: Array, table: ClassStatistics, job_class: JobClass, fitted: int) -> dict[str, float]:
+def _p_values(values: Floats, table: ClassStatistics, job_class: JobClass, fitted: int) -> dict[str, float]:
     """Return the p-values of the tests that the data allow."""
     found: dict[str, float] = {}
     if values.size >= _LEAST:
@@ -165,7 +164,7 @@ def _p_values(values: Array, table: ClassStatistics, job_class: JobClass, fitted
     return found
 
 
-def _law_test(values: Array) -> float:
+def _law_test(values: Floats) -> float:
     """Return the p-value of Kolmogorov and Smirnov against Exp(1), by the formula of Stephens (1970)."""
     from scipy.special import kolmogorov
 
@@ -177,7 +176,7 @@ def _law_test(values: Array) -> float:
     return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
 
 
-def _order_test(values: Array) -> float:
+def _order_test(values: Floats) -> float:
     """Return the p-value of the correlation between successive residuals, by their levels under Exp(1)."""
     level = -np.expm1(-values) - 0.5
     pairs = level[1:] * level[:-1]

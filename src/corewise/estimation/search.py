@@ -18,22 +18,22 @@ from functools import cache, cached_property
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import NotConverged
 from corewise.estimation import _kernels
 from corewise.estimation.likelihood import Likelihood
-from corewise.model.speedup import Amdahl, Array, Gustafson, PowerLaw
+from corewise.kit.arrays import Bools, Floats
+from corewise.model.speedup import Amdahl, Gustafson, PowerLaw
 
 __all__ = ["ClosedFit", "Fit", "GeneralFit", "fit_curve_to", "highest_value"]
 
 _CODES = {Amdahl: _kernels.AMDAHL, PowerLaw: _kernels.POWER, Gustafson: _kernels.GUSTAFSON}
-_ABSCISSAE: dict[int, Callable[[Array], Array]] = {
+_ABSCISSAE: dict[int, Callable[[Floats], Floats]] = {
     _kernels.AMDAHL: lambda z: 1.0 - 1.0 / z,
     _kernels.POWER: np.log,
     _kernels.GUSTAFSON: lambda z: z - 1.0,
 }
-_Columns = tuple[int, Array, Array, Array]
+_Columns = tuple[int, Floats, Floats, Floats]
 _STATIONARY = 1e-4
 """The largest slope of ℓ at a maximum, in units of its standard error: far below what an interval shows."""
 _STILL = 1e-9
@@ -60,12 +60,12 @@ class Fit(ABC):
     """
 
     likelihood: Likelihood
-    parameters: Array
+    parameters: Floats
     value: float
     certified: bool
 
     @cached_property
-    def stderr(self) -> Array:
+    def stderr(self) -> Floats:
         """The standard errors, from the observed information; infinite where there is none."""
         information = self.likelihood.observed_information(self.parameters)
         if not np.all(np.isfinite(information)) or np.linalg.eigvalsh(information).min() <= 0.0:
@@ -107,7 +107,7 @@ class ClosedFit(Fit):
         return cls(likelihood, at, likelihood.value(at), gap <= 1e-9 * max(1.0, abs(top)), columns)
 
     @cached_property
-    def stderr(self) -> Array:
+    def stderr(self) -> Floats:
         """The standard error, from the observed information; infinite where there is none."""
         _, bend = _kernels.derivatives(*self.columns, float(self.parameters[0]))
         return np.array([1.0 / math.sqrt(-bend) if bend < 0.0 else math.inf])
@@ -183,7 +183,7 @@ class GeneralFit(Fit):
             inside, step = outside, 2.0 * step
 
 
-def _grid(likelihood: Likelihood) -> Array:
+def _grid(likelihood: Likelihood) -> Floats:
     """Return starting points over the whole range of the parameters."""
     bounds = list(likelihood.family.bounds.values())
     count = _GRID.get(len(bounds), 7)
@@ -197,7 +197,7 @@ def _grid(likelihood: Likelihood) -> Array:
     return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
 
 
-def _climbed(likelihood: Likelihood, start: Array, held: tuple[int, ...]) -> tuple[float, Array]:
+def _climbed(likelihood: Likelihood, start: Floats, held: tuple[int, ...]) -> tuple[float, Floats]:
     """Return ℓ and the parameters at the maximum that a start leads to; those in `held` stay where they are.
 
     Fisher scoring, θ ← θ + I⁻¹ ℓ', damped as by Levenberg and Marquardt until ℓ rises, within the bounds.
@@ -229,12 +229,12 @@ def _climbed(likelihood: Likelihood, start: Array, held: tuple[int, ...]) -> tup
     return value, here
 
 
-def _blocked(parameters: Array, score: Array, low: Array, high: Array) -> NDArray[np.bool_]:
+def _blocked(parameters: Floats, score: Floats, low: Floats, high: Floats) -> Bools:
     """Return which parameters are at a bound that ℓ pushes against."""
     return ((parameters <= low) & (score <= 0.0)) | ((parameters >= high) & (score >= 0.0))
 
 
-def _rise(likelihood: Likelihood, parameters: Array) -> float:
+def _rise(likelihood: Likelihood, parameters: Floats) -> float:
     """Return how steeply ℓ still rises along a parameter that is free, in units of its standard error."""
     score, spread = likelihood.score(parameters), np.sqrt(np.diag(likelihood.information(parameters)))
     known = replace(likelihood, size_rate=likelihood.best_size_rate(parameters))
@@ -250,7 +250,7 @@ def fit_curve_to(likelihood: Likelihood) -> Fit:
     return ClosedFit.of(likelihood) if _is_closed(likelihood) else GeneralFit.of(likelihood)
 
 
-def highest_value(likelihood: Likelihood, start: Array) -> float:
+def highest_value(likelihood: Likelihood, start: Floats) -> float:
     """Return the largest ℓ of a family, looked for near `start` if there is no certified search."""
     if _is_closed(likelihood):
         return ClosedFit.of(likelihood).value

@@ -8,12 +8,12 @@ import numpy as np
 
 from corewise.control.solution import solve
 from corewise.experiments.examples import ALGORITHM_2, N_MAX, Outcome
+from corewise.experiments.figures.learning import error_figure, gap_figure, trajectory_figure
+from corewise.experiments.figures.worth import worth_figure
 from corewise.experiments.results import Block, Heading, Picture, Result, Table, epochs_table
 from corewise.model.speedup import Amdahl
-from corewise.plots.learning import error_figure, gap_figure, trajectory_figure
 from corewise.plots.policy import policy_heatmaps
 from corewise.plots.style import figure_bytes
-from corewise.plots.worth import worth_figure
 from corewise.policies.base import Policy
 from corewise.policies.equi import Equi
 

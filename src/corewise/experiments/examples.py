@@ -21,13 +21,13 @@ from corewise.experiments.literal import NAME as ALGORITHM_2
 from corewise.experiments.literal import literal_limit
 from corewise.experiments.paper import Example, algorithm_named
 from corewise.experiments.results import Setting
-from corewise.model.speedup import Array
+from corewise.experiments.studies.learning import LearningStudy, learning_study
+from corewise.kit.arrays import Floats
 from corewise.model.system import System
 from corewise.policies.base import Policy
 from corewise.policies.equi import Equi
 from corewise.policies.greedy import Greedy
 from corewise.policies.whittle import Whittle
-from corewise.studies.learning import LearningStudy, learning_study
 
 __all__ = ["ALGORITHM_2", "N_MAX", "Outcome", "Variant", "run_example"]
 
@@ -66,7 +66,7 @@ class Variant:
     ratio: float
     mean_jobs: float
     gaps: Mapping[str, float]
-    learned: Array
+    learned: Floats
     departures: int
     windows: int
 

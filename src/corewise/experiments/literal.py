@@ -42,10 +42,10 @@ import numpy as np
 from corewise.control.bellman import Bellman, Step
 from corewise.control.solvers import ModifiedPolicyIteration
 from corewise.errors import NotConverged
-from corewise.model import checks
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.model.rates import uniformisation_constant
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.tabular import Tabular
 
@@ -74,7 +74,7 @@ class LiteralSolution:
     """
 
     policy: Tabular
-    values: Array
+    values: Floats
     iterations: int
 
 
@@ -130,7 +130,7 @@ def literal_limit(
     """
     bellman = _operator(system, capacity, tolerance)
     solver = ModifiedPolicyIteration()
-    values: Array | None = None
+    values: Floats | None = None
     reward, iterations = 0.0, 0
     for _ in range(_CORRECTIONS):
         bellman.cost[0] = -reward
@@ -150,7 +150,7 @@ def literal_limit(
     )
 
 
-def printed_sizes(system: System, *, capacity: int | Iterable[int], steps: int) -> Array:
+def printed_sizes(system: System, *, capacity: int | Iterable[int], steps: int) -> Floats:
     """Return max |V_k| for k = 0, 1, …, `steps` of Algorithm 2 without ν; it ends sooner beyond 1e100.
 
     Once V_k falls somewhere with every further job, which only its divergence brings about, cores are shared
@@ -175,7 +175,7 @@ def _operator(system: System, capacity: int | Iterable[int], tolerance: float = 
     return Bellman(system, StateSpace.of(capacity, len(system.classes)), tolerance=tolerance)
 
 
-def _solution(bellman: Bellman, step: Step, values: Array, iterations: int) -> LiteralSolution:
+def _solution(bellman: Bellman, step: Step, values: Floats, iterations: int) -> LiteralSolution:
     shape = bellman.space.shape
     found = (values - values[0]).reshape(shape)
     found.setflags(write=False)

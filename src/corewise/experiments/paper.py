@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from corewise.experiments.studies.tracking import oracle, windows_until
 from corewise.learning.algorithms import ALGORITHMS, Algorithm, adaptive
 from corewise.learning.schedules import Constant, Growing
 from corewise.model.files import packaged
 from corewise.model.speedup import Amdahl
 from corewise.model.system import JobClass, System
-from corewise.studies.tracking import oracle, windows_until
 
 __all__ = ["DRIFT", "EXAMPLES", "Drift", "Example", "Switch", "algorithm_named", "tracking_algorithms"]
 

@@ -18,12 +18,12 @@ from corewise.experiments.paper import EXAMPLES, Example
 from corewise.experiments.report import Section, html_report, html_section
 from corewise.experiments.results import Picture, Result, Setting, Table
 from corewise.experiments.tracking import run_table_2
-from corewise.model import checks
-from corewise.model.files import read_bytes, reason_of, write_bytes
-from corewise.model.plain import to_json
+from corewise.kit import checks
+from corewise.kit.files import read_bytes, reason_of, write_bytes
+from corewise.kit.jsonable import to_json
+from corewise.kit.processes import processes
+from corewise.kit.version import corewise_version
 from corewise.simulation.simulator import Progress
-from corewise.studies.processes import processes
-from corewise.studies.version import corewise_version
 
 __all__ = ["ALL", "EXPERIMENTS", "REPORT", "reproduce"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from corewise.experiments.studies.learning import LearningStudy
 from corewise.simulation.simulator import Progress
-from corewise.studies.learning import LearningStudy
 
 __all__ = ["Block", "Heading", "Picture", "Result", "Setting", "Table", "epochs_table"]
 

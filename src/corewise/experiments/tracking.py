@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 
 from corewise.control.solution import solve
+from corewise.experiments.figures.tracking import changes_figure, tracking_figure
 from corewise.experiments.paper import DRIFT, Switch, tracking_algorithms
 from corewise.experiments.results import Block, Heading, Picture, Result, Setting, Table, epochs_table
-from corewise.learning.schedules import Growing
-from corewise.model.speedup import Array
-from corewise.plots.style import figure_bytes
-from corewise.plots.tracking import changes_figure, tracking_figure
-from corewise.policies.equi import Equi
-from corewise.studies.learning import (
+from corewise.experiments.studies.learning import (
     Detections,
     LearningStudy,
     detections,
     learning_study,
     tracking_errors,
 )
-from corewise.studies.tracking import worth_of
+from corewise.experiments.studies.tracking import worth_of
+from corewise.kit.arrays import Floats
+from corewise.learning.schedules import Growing
+from corewise.plots.style import figure_bytes
+from corewise.policies.equi import Equi
 
 __all__ = ["positions", "run_table_2", "spread"]
 
@@ -98,7 +98,7 @@ def run_table_2(setting: Setting) -> Result:
     return Result("table-2", "Table 2: tracking parameters that change", headline, numbers, story)
 
 
-def positions(study: LearningStudy, time: float) -> Array:
+def positions(study: LearningStudy, time: float) -> Floats:
     """Return the windows that were over at a time, and the part of the current one, run by run."""
     found = []
     for ends in study.times:
@@ -153,7 +153,7 @@ def _setting_of(studies: dict[str, LearningStudy]) -> list[Block]:
     ]
 
 
-def _printed(found: dict[Switch, Array], studies: dict[str, LearningStudy]) -> list[Block]:
+def _printed(found: dict[Switch, Floats], studies: dict[str, LearningStudy]) -> list[Block]:
     rows = []
     for switch, at in found.items():
         first = float(at[0])
@@ -195,7 +195,7 @@ def _printed(found: dict[Switch, Array], studies: dict[str, LearningStudy]) -> l
 
 
 def _followed(
-    studies: dict[str, LearningStudy], errors: dict[str, Array], jobs: dict[str, float]
+    studies: dict[str, LearningStudy], errors: dict[str, Floats], jobs: dict[str, float]
 ) -> list[Block]:
     names, mine = DRIFT.system.names, errors["adaptive"]
     rows = [

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 from corewise.control.solution import Solution, solve, solve_near
 from corewise.errors import InvalidInput
-from corewise.estimation.change import LEAST_CHECKS, ChangeDetector
+from corewise.estimation.changes.detector import LEAST_CHECKS, ChangeDetector
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.learning.memories import Everything, Latest, Memory, SinceChange
 from corewise.learning.schedules import Constant, Growing, Schedule
-from corewise.model import checks
-from corewise.model.speedup import Array, SpeedUp
+from corewise.model.speedup import SpeedUp
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
@@ -106,7 +107,7 @@ class Algorithm:
             return guess, self.best_policy(guess)
         return self.system, Equi() if self.first is None else self.first
 
-    def answer(self, system: System, near: Array | None = None) -> Solution | Policy:
+    def answer(self, system: System, near: Floats | None = None) -> Solution | Policy:
         """Return what to adopt if `system` is believed to be the truth; `near` is where to look first."""
         if self.policy is not None:
             return bind(self.policy, system)

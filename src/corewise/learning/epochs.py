@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corewise.estimation.change import Alarm
+from corewise.estimation.changes.detector import Alarm
 from corewise.estimation.estimates import Estimates
 from corewise.policies.base import Policy
 

@@ -29,19 +29,20 @@ import numpy as np
 
 from corewise.control.solution import Solution
 from corewise.errors import InvalidInput
-from corewise.estimation.change import Alarm
+from corewise.estimation.changes.detector import Alarm
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.mle import estimate
+from corewise.kit.arrays import Floats
+from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
+from corewise.learning.checkpoint import Row, Saved, Standing, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
 from corewise.learning.judge import Judge
 from corewise.learning.memories import Watchful
 from corewise.learning.plant import Plant
-from corewise.learning.saved import Row, Saved, Standing, plant_snapshot
-from corewise.model.frozen import FrozenMapping
-from corewise.model.speedup import Array, SpeedUp
-from corewise.model.statistics import Statistics
+from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
+from corewise.observation.statistics import Statistics
 from corewise.policies.base import Policy, bind
 
 _SAME_RATE = 0.01
@@ -79,7 +80,7 @@ class SolveRequest:
     estimates: Estimates
     system: System
     algorithm: Algorithm
-    near: Array | None
+    near: Floats | None
     alarms: tuple[Alarm, ...] = ()
     in_force: Solution | Policy | None = None
 
@@ -105,7 +106,7 @@ class Learner:
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         self.algorithm = algorithm
-        self._near: Array | None = None
+        self._near: Floats | None = None
         self._answer: Solution | Policy | None = None
         if standing is None:
             guess, self.policy = algorithm.beginning()
@@ -323,7 +324,7 @@ class Learning(Iterator[Epoch]):
     def save(self, file: str | Path, *, note: Mapping[str, Any] | None = None) -> None:
         """Write where the loop stands after its last epoch; ``learn(…, resume=file)`` goes on from there.
 
-        `note` is kept with it: plain values, which ``corewise.learning.saved.saved_note`` gives back.
+        `note` is kept with it: plain values, which ``corewise.learning.checkpoint.saved_note`` gives back.
         """
         if self._saved is None:
             raise InvalidInput("there is nothing to save before the first epoch is over")

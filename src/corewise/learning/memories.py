@@ -13,9 +13,9 @@ from typing import Any, Protocol, Self, runtime_checkable
 from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
-from corewise.estimation.change import Alarm, ChangeDetector
-from corewise.model.statistics import Statistics
+from corewise.estimation.changes.detector import Alarm, ChangeDetector
 from corewise.model.system import System
+from corewise.observation.statistics import Statistics
 
 __all__ = ["Everything", "Latest", "Memory", "Part", "SinceChange", "Watchful"]
 

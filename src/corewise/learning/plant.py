@@ -10,11 +10,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.model import checks
-from corewise.model.path import Event, Path
-from corewise.model.statistics import Statistics
+from corewise.kit import checks
 from corewise.model.system import System, require_system
-from corewise.model.tally import Tally
+from corewise.observation.sample_path import Event, Path
+from corewise.observation.statistics import Statistics
+from corewise.observation.tally import Tally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
 from corewise.simulation.simulator import Window, first_walk, random_generator, start_state

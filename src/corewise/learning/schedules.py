@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from corewise.errors import InvalidInput
-from corewise.model import checks
+from corewise.kit import checks
 
 __all__ = ["Constant", "Growing", "Schedule"]
 

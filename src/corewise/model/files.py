@@ -29,10 +29,10 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSystem, nearest
+from corewise.kit.files import read_bytes, write_bytes
 from corewise.model.speedup import FAMILIES, SpeedUp
 from corewise.model.system import Change, JobClass, System
 
@@ -40,13 +40,9 @@ __all__ = [
     "PACKAGED",
     "load_system",
     "packaged",
-    "read_bytes",
-    "reason_of",
-    "require_path",
     "save_system",
     "system_from_mapping",
     "system_to_mapping",
-    "write_bytes",
 ]
 
 PACKAGED = ("paper:1", "paper:2", "paper:3", "paper:4", "paper:drift")
@@ -56,9 +52,6 @@ _SYSTEM_KEYS = ("cores", "class", "change")
 _CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight")
 _CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
 _CHANGE_KEYS = ("time", "class", "speedup")
-
-# No system file comes near this; an endless device or a disk image named by mistake does.
-_MOST_BYTES = 64 * 2**20
 
 
 def load_system(source: str | os.PathLike[str], *, arrivals_optional: bool = False) -> System:
@@ -275,55 +268,3 @@ def _toml(value: object) -> str:
         case list():
             return "[" + ", ".join(_toml(item) for item in value) + "]"
     return repr(value)
-
-
-# --- bytes ------------------------------------------------------------------------------------
-
-
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return what a file holds; whatever prevents it becomes `InvalidFile`."""
-    require_path(path)
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-        raise InvalidFile(f"{os.fspath(path)}: cannot be read: {reason_of(error)}") from error
-    if len(content) > _MOST_BYTES:
-        raise InvalidFile(f"{os.fspath(path)}: too large, more than {_MOST_BYTES // 2**20} MiB")
-    return content
-
-
-def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file whole or not at all; whatever prevents it becomes `InvalidFile`.
-
-    The content goes to a temporary file beside the target, which then takes its name. A target that is not a
-    regular file (a terminal, a pipe) is written to directly.
-    """
-    require_path(path)
-    try:
-        target = Path(path).resolve()
-        if target.exists() and not target.is_file():
-            with target.open("wb") as device:
-                device.write(content)
-            return
-        draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
-        try:
-            draft.write_bytes(content)
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
-        raise InvalidFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from error
-
-
-def require_path(path: object) -> None:
-    """Raise `InvalidFile` unless `path` is the path of a file."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidFile(f"expected the path of a file, got {path!r}")
-
-
-def reason_of(error: Exception) -> str:
-    """Return why the system refused, in a few words."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error)

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from corewise.kit.arrays import Floats
 from corewise.model import _kernels
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System
 
 __all__ = ["cost_rates", "departure_rates", "uniformisation_constant"]
 
 
-def departure_rates(system: System, jobs: Array, cores: Array) -> Array:
+def departure_rates(system: System, jobs: Floats, cores: Floats) -> Floats:
     """Return δ for jobs and cores per class, both of shape (K, states)."""
     if system.amdahl_fractions is not None:
         rates = np.empty(jobs.shape)
@@ -40,7 +40,7 @@ def departure_rates(system: System, jobs: Array, cores: Array) -> Array:
     return np.asarray(jobs * speeds * system.size_rates[:, None])
 
 
-def cost_rates(system: System, space: StateSpace) -> Array:
+def cost_rates(system: System, space: StateSpace) -> Floats:
     """Return Σ h_i n_i for every state."""
     return np.asarray(system.weights @ space.jobs)
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import BoxTooLarge, InvalidInput
-from corewise.model import checks
+from corewise.kit import checks
+from corewise.kit.arrays import Bools, Floats, Ints
 
 __all__ = ["StateSpace", "available_memory"]
 
@@ -59,35 +59,35 @@ class StateSpace:
         return math.prod(self.shape)
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """The counts of every state, shape (K, size)."""
         return np.indices(self.shape, dtype=np.int64).reshape(len(self.capacity), -1)
 
     @cached_property
-    def jobs(self) -> NDArray[np.float64]:
+    def jobs(self) -> Floats:
         """The counts as floating-point numbers."""
         return self.counts.astype(np.float64)
 
     @cached_property
-    def dimensions(self) -> NDArray[np.int64]:
+    def dimensions(self) -> Ints:
         """The shape, as an array for the kernels."""
         return np.array(self.shape, dtype=np.int64)
 
     @cached_property
-    def strides(self) -> NDArray[np.int64]:
+    def strides(self) -> Ints:
         """How far apart the flat indices of n and n + e_i are."""
         return np.cumprod((1, *self.shape[:0:-1]), dtype=np.int64)[::-1].copy()
 
-    def index(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def index(self, counts: Ints) -> Ints:
         """Return the flat index of counts of shape (…, K)."""
         return np.asarray(counts @ self.strides, dtype=np.int64)
 
-    def contains(self, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def contains(self, counts: Ints) -> Bools:
         """Return which counts of shape (…, K) lie in the box."""
         return np.asarray(np.all((counts >= 0) & (counts <= np.array(self.capacity)), axis=-1))
 
     @cached_property
-    def edge(self) -> NDArray[np.float64]:
+    def edge(self) -> Floats:
         """One where a class is at its capacity and zero where it can take one more job, shape (K, size)."""
         return np.asarray(self.counts == np.array(self.capacity)[:, None], dtype=np.float64)
 

@@ -37,14 +37,13 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from corewise.errors import InvalidCurve
-from corewise.model import checks
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
 
 __all__ = ["FAMILIES", "Amdahl", "Gustafson", "PowerLaw", "SpeedUp", "Tabulated", "Usl", "check_curve"]
-
-Array = NDArray[np.float64]
 
 
 class SpeedUp(ABC):
@@ -69,10 +68,10 @@ class SpeedUp(ABC):
         return replace(self, **values)  # type: ignore[type-var]
 
     @abstractmethod
-    def rate_above(self, z: Array) -> Array:
+    def rate_above(self, z: Floats) -> Floats:
         """Return s(z) for z ≥ 1."""
 
-    def slope_above(self, z: Array) -> Array:
+    def slope_above(self, z: Floats) -> Floats:
         """Return the right-hand slope ds/dz for z ≥ 1; by differences unless a family gives it.
 
         The step is a power of two near z · 1e-8, so that differences along straight pieces are exact. Give
@@ -81,7 +80,7 @@ class SpeedUp(ABC):
         step = np.exp2(np.floor(np.log2(z)) - 27.0)
         return (self.rate_above(z + step) - self.rate_above(z)) / step
 
-    def gradient_above(self, z: Array) -> Array:
+    def gradient_above(self, z: Floats) -> Floats:
         """Return ds/dθ for z ≥ 1, one column a parameter; by differences unless a family gives it."""
         columns = []
         for name, (low, high) in self.bounds.items():
@@ -93,17 +92,17 @@ class SpeedUp(ABC):
             columns.append((above - below) / (up - down))
         return np.stack(columns, axis=-1) if columns else np.zeros((*z.shape, 0))
 
-    def rate(self, z: ArrayLike) -> Array:
+    def rate(self, z: ArrayLike) -> Floats:
         """Return s(z), the service rate of a job that holds z cores."""
         width = np.asarray(z, dtype=np.float64)
         return np.minimum(width, self.rate_above(np.maximum(width, 1.0)))
 
-    def slope(self, z: ArrayLike) -> Array:
+    def slope(self, z: ArrayLike) -> Floats:
         """Return ds/dz, the gain from a little more; from the right where s has a kink."""
         width = np.asarray(z, dtype=np.float64)
         return np.where(width < 1.0, 1.0, self.slope_above(np.maximum(width, 1.0)))
 
-    def gradient(self, z: ArrayLike) -> Array:
+    def gradient(self, z: ArrayLike) -> Floats:
         """Return ds/dθ, shape ``(*z.shape, number of parameters)``; zero up to one core."""
         width = np.asarray(z, dtype=np.float64)
         return np.where((width <= 1.0)[..., None], 0.0, self.gradient_above(np.maximum(width, 1.0)))
@@ -117,15 +116,15 @@ class Amdahl(SpeedUp):
     family: ClassVar[str] = "amdahl"
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
 
-    def rate_above(self, z: Array) -> Array:
+    def rate_above(self, z: Floats) -> Floats:
         """Return z / ((1 − p) z + p)."""
         return z / ((1.0 - self.p) * z + self.p)
 
-    def slope_above(self, z: Array) -> Array:
+    def slope_above(self, z: Floats) -> Floats:
         """Return p / ((1 − p) z + p)²."""
         return self.p / ((1.0 - self.p) * z + self.p) ** 2
 
-    def gradient_above(self, z: Array) -> Array:
+    def gradient_above(self, z: Floats) -> Floats:
         """Return (1 − 1/z) s²."""
         return ((1.0 - 1.0 / z) * self.rate_above(z) ** 2)[..., None]
 
@@ -138,15 +137,15 @@ class PowerLaw(SpeedUp):
     family: ClassVar[str] = "power"
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
 
-    def rate_above(self, z: Array) -> Array:
+    def rate_above(self, z: Floats) -> Floats:
         """Return z^p."""
         return z**self.p
 
-    def slope_above(self, z: Array) -> Array:
+    def slope_above(self, z: Floats) -> Floats:
         """Return p z^(p − 1)."""
         return self.p * z ** (self.p - 1.0)
 
-    def gradient_above(self, z: Array) -> Array:
+    def gradient_above(self, z: Floats) -> Floats:
         """Return z^p log z."""
         return (z**self.p * np.log(z))[..., None]
 
@@ -159,15 +158,15 @@ class Gustafson(SpeedUp):
     family: ClassVar[str] = "gustafson"
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
 
-    def rate_above(self, z: Array) -> Array:
+    def rate_above(self, z: Floats) -> Floats:
         """Return 1 + p (z − 1)."""
         return 1.0 + self.p * (z - 1.0)
 
-    def slope_above(self, z: Array) -> Array:
+    def slope_above(self, z: Floats) -> Floats:
         """Return p."""
         return np.full_like(z, self.p)
 
-    def gradient_above(self, z: Array) -> Array:
+    def gradient_above(self, z: Floats) -> Floats:
         """Return z − 1."""
         return (z - 1.0)[..., None]
 
@@ -193,21 +192,21 @@ class Usl(SpeedUp):
             return math.inf
         return max(1.0, math.sqrt((1.0 - self.sigma) / self.kappa))
 
-    def _divisor(self, z: Array) -> Array:
+    def _divisor(self, z: Floats) -> Floats:
         return 1.0 + (z - 1.0) * (self.sigma + self.kappa * z)
 
-    def rate_above(self, z: Array) -> Array:
+    def rate_above(self, z: Floats) -> Floats:
         """Return z / (1 + σ(z − 1) + κ z(z − 1)) at min(z, z*)."""
         held = np.minimum(z, self.peak)
         return held / self._divisor(held)
 
-    def slope_above(self, z: Array) -> Array:
+    def slope_above(self, z: Floats) -> Floats:
         """Return (1 − σ − κ z²) / (…)² before the peak and zero from it."""
         held = np.minimum(z, self.peak)
         rising = np.maximum((1.0 - self.sigma) - self.kappa * held**2, 0.0) / self._divisor(held) ** 2
         return np.where(z < self.peak, rising, 0.0)
 
-    def gradient_above(self, z: Array) -> Array:
+    def gradient_above(self, z: Floats) -> Floats:
         """Return the derivatives in σ and κ; at the peak its own movement has no first-order effect."""
         held = np.minimum(z, self.peak)
         in_sigma = -held * (held - 1.0) / self._divisor(held) ** 2
@@ -244,7 +243,7 @@ class Tabulated(SpeedUp):
         object.__setattr__(self, "points", tuple(sorted(pairs)))
 
     @cached_property
-    def corners(self) -> tuple[Array, Array]:
+    def corners(self) -> tuple[Floats, Floats]:
         """The corners (z, s) of the concave majorant from (1, 1) to its highest point."""
         hull: list[tuple[float, float]] = [(1.0, 1.0)]
         for z, measured in self.points:
@@ -257,17 +256,17 @@ class Tabulated(SpeedUp):
         z, s = np.array(hull).T
         return z, s
 
-    def rate_above(self, z: Array) -> Array:
+    def rate_above(self, z: Floats) -> Floats:
         """Return the concave majorant at z."""
         return np.interp(z, *self.corners)
 
-    def slope_above(self, z: Array) -> Array:
+    def slope_above(self, z: Floats) -> Floats:
         """Return the slope of the piece to the right of z."""
         at, s = self.corners
         slopes = np.append(np.diff(s) / np.diff(at), 0.0)
         return slopes[np.searchsorted(at, z, side="right") - 1]
 
-    def gradient_above(self, z: Array) -> Array:
+    def gradient_above(self, z: Floats) -> Floats:
         """Return no columns: nothing to estimate."""
         return np.zeros((*z.shape, 0))
 

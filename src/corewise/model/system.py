@@ -14,8 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
-from corewise.model import checks
-from corewise.model.speedup import Amdahl, Array, SpeedUp, check_curve
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
+from corewise.model.speedup import Amdahl, SpeedUp, check_curve
 
 __all__ = ["Change", "JobClass", "System", "require_system"]
 
@@ -169,23 +170,23 @@ class System:
         return [job_class.name for job_class in self.classes]
 
     @cached_property
-    def arrival_rates(self) -> Array:
+    def arrival_rates(self) -> Floats:
         """λ of each class, NaN where it is not known."""
         rates = [job_class.arrival_rate for job_class in self.classes]
         return np.array([math.nan if rate is None else rate for rate in rates])
 
     @cached_property
-    def size_rates(self) -> Array:
+    def size_rates(self) -> Floats:
         """μ of each class."""
         return np.array([job_class.size_rate for job_class in self.classes])
 
     @cached_property
-    def weights(self) -> Array:
+    def weights(self) -> Floats:
         """The cost h of one job of each class per unit of time."""
         return np.array([job_class.weight for job_class in self.classes])
 
     @cached_property
-    def amdahl_fractions(self) -> Array | None:
+    def amdahl_fractions(self) -> Floats | None:
         """P of each class, if all of them follow Amdahl's law."""
         fractions = [job_class.speedup.p for job_class in self.classes if type(job_class.speedup) is Amdahl]
         return np.array(fractions) if len(fractions) == len(self.classes) else None

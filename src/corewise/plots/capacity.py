@@ -11,7 +11,7 @@ from corewise.plots.style import class_colour, plain, styled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from corewise.studies.capacity import CapacityPlan
+    from corewise.studies.plan import CapacityPlan
 
 __all__ = ["capacity_figure"]
 

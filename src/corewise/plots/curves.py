@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.model import checks
-from corewise.model.speedup import Array, SpeedUp, check_curve
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
+from corewise.model.speedup import SpeedUp, check_curve
 from corewise.plots.lines import write_title
 from corewise.plots.style import COLOUR_MAP, curve_shown, panel_grid, plain, shortened, styled
 
@@ -96,7 +97,7 @@ def _texts(curves: Sequence[SpeedUp]) -> list[str]:
     return [text.partition(", ")[2] or text for text in shown]
 
 
-def _label(axes: Axes, z: Array, speeds: Array, texts: Sequence[str], colours: Array, top: float) -> None:
+def _label(axes: Axes, z: Floats, speeds: Floats, texts: Sequence[str], colours: Floats, top: float) -> None:
     """Write beside the end of each curve what it is, or above where it leaves the panel."""
     look: dict[str, Any] = {"fontsize": 7, "textcoords": "offset points", "annotation_clip": False}
     inside = np.flatnonzero(speeds[:, -1] <= top)
@@ -107,7 +108,7 @@ def _label(axes: Axes, z: Array, speeds: Array, texts: Sequence[str], colours: A
         axes.annotate(texts[i], (leaves, top), (0.0, 3.0), ha="center", color=colours[i], **look)
 
 
-def _spread(heights: Array, apart: float, top: float) -> Array:
+def _spread(heights: Floats, apart: float, top: float) -> Floats:
     """Return heights moved as little as keeps neighbours apart and all below the top."""
     order = np.argsort(heights, kind="stable")
     moved = heights[order]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
+from corewise.kit.arrays import Floats
 from corewise.learning.epochs import Epoch, changes_found
-from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.plots.lines import (
     Gaps,
@@ -156,12 +156,12 @@ def _require_names(what: str, names: Sequence[str], system: System) -> None:
         )
 
 
-def _column(values: Iterable[float | None]) -> Array:
+def _column(values: Iterable[float | None]) -> Floats:
     """Return numbers, NaN where there is none."""
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _spans_decades(at: Array) -> bool:
+def _spans_decades(at: Floats) -> bool:
     return bool(at[-1] > 100.0 * at[0])
 
 
@@ -170,7 +170,7 @@ def _draw_parameter(
 ) -> Marks:
     """Draw a parameter of all classes that have it; return what the legend says beyond the classes."""
     at = _column(row["departures"] for row in rows)
-    shown: list[Array] = []
+    shown: list[Floats] = []
     marks: Marks = [("95 % interval", patch())]
     if truth is not None:
         marks.append(truth_mark())
@@ -197,7 +197,7 @@ def _draw_parameter(
     return list(dict(marks).items())
 
 
-def _drawn(at: Array, values: Array, log: bool) -> NDArray[np.intp]:
+def _drawn(at: Floats, values: Floats, log: bool) -> NDArray[np.intp]:
     """Return which points to draw: of many, in every part of the axis the first, the lowest, the highest."""
     if at.size <= _MOST:
         return np.arange(at.size)
@@ -240,7 +240,7 @@ def _draw_changes(axes: Axes, parameter: str, changes: Sequence[Mapping[str, Any
 
 def _true_course(
     truth: System, name: str, parameter: str, rows: Sequence[Row], *, log: bool
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return after how many departures a true parameter changes, and to what."""
     times, at = (_column([0.0, *(row[key] for row in rows)]) for key in ("time", "departures"))
     changes, values = true_steps(

@@ -13,10 +13,10 @@ from corewise.errors import InvalidInput
 from corewise.estimation.band import Speeds, observed_speeds, speed_band
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.likelihood import Likelihood
-from corewise.model import checks
-from corewise.model.speedup import Array
-from corewise.model.statistics import ClassStatistics, Statistics
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.model.system import JobClass, System, require_system
+from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.plots.style import (
     class_colour,
     curve_shown,
@@ -153,7 +153,7 @@ def _is_of(found: Estimate, likelihood: Likelihood) -> bool:
     )
 
 
-def _parameters(found: Estimate) -> Array:
+def _parameters(found: Estimate) -> Floats:
     return np.array(list(found.parameters.values()))
 
 
@@ -163,7 +163,7 @@ def _observed(table: ClassStatistics, job_class: JobClass, found: Estimate, leve
     return observed_speeds(table, size_rate, level)
 
 
-def _abscissae(observed: Sequence[Speeds], cores: float) -> Array:
+def _abscissae(observed: Sequence[Speeds], cores: float) -> Floats:
     """Return widths over the range that was observed; what lies above one core has at least half of it."""
     widths = np.concatenate([seen.width for seen in observed])
     right = max(2.0, float(widths.max(initial=0.0)) or cores)
@@ -171,7 +171,7 @@ def _abscissae(observed: Sequence[Speeds], cores: float) -> Array:
     return np.unique(np.append(np.geomspace(left / 1.1, right * 1.1, 300), 1.0))
 
 
-def _band(likelihood: Likelihood, found: Estimate, z: Array, level: float) -> tuple[Array, Array]:
+def _band(likelihood: Likelihood, found: Estimate, z: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the edges of the band; the intervals of the parameters say how far to look."""
     best = _parameters(found)
     low, high = np.array(list(found.intervals.values())).T
@@ -211,7 +211,7 @@ def _write(axes: Axes, found: Estimate, colour: str) -> None:
     axes.set_title("\n".join(lines), fontsize=8, color=colour)
 
 
-def _scale(panels: Sequence[Axes], z: Array) -> None:
+def _scale(panels: Sequence[Axes], z: Floats) -> None:
     """Make the axes logarithmic."""
     from matplotlib.ticker import NullLocator, StrMethodFormatter
 
@@ -226,7 +226,7 @@ def _scale(panels: Sequence[Axes], z: Array) -> None:
             axis.set_minor_locator(NullLocator())
 
 
-def _ticks(low: float, high: float) -> Array:
+def _ticks(low: float, high: float) -> Floats:
     """Return three to six powers of two, or evenly spaced numbers where there are fewer of them."""
     from matplotlib.ticker import MaxNLocator
 

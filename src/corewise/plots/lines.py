@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corewise.errors import InvalidInput
-from corewise.model import checks
-from corewise.model.speedup import Array, SpeedUp
+from corewise.kit import checks
+from corewise.kit.arrays import Bools, Floats
+from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.plots.style import class_colour, plain, shortened
 
@@ -65,8 +66,8 @@ _HOLLOW: dict[str, Any] = {**_DOT, "linestyle": "none", "markerfacecolor": "whit
 class Gaps(NamedTuple):
     """Gaps to the optimum J/J* − 1, of shape (runs, epochs), after so many departures."""
 
-    departures: Array
-    values: Array
+    departures: Floats
+    values: Floats
 
 
 def class_line(i: int) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def dots(points: int) -> dict[str, Any]:
     return dict(_DOT) if points <= _FEW else {}
 
 
-def thinned(at: Array) -> NDArray[np.intp]:
+def thinned(at: Floats) -> NDArray[np.intp]:
     """Return which of increasing points to draw on a log scale: the first, the last, and evenly between."""
     if at.size <= _MANY:
         return np.arange(at.size)
@@ -131,7 +132,7 @@ def band_look(colour: str, which: int = 0, bands: int = 1) -> dict[str, Any]:
     }
 
 
-def draw_band(axes: Axes, at: Array, edges: tuple[Array, Array], look: Mapping[str, Any]) -> None:
+def draw_band(axes: Axes, at: Floats, edges: tuple[Floats, Floats], look: Mapping[str, Any]) -> None:
     """Draw a band, and upright lines where it is a single point wide."""
     known = ~np.isnan(edges[0] + edges[1])
     alone = _alone(known)
@@ -143,7 +144,7 @@ def draw_band(axes: Axes, at: Array, edges: tuple[Array, Array], look: Mapping[s
         axes.vlines(at[alone], low[alone], high[alone], color=colour, linewidth=0.8, zorder=1)
 
 
-def draw_estimates(axes: Axes, i: int, at: Array, values: Array, kept: NDArray[np.bool_]) -> Marks:
+def draw_estimates(axes: Axes, i: int, at: Floats, values: Floats, kept: Bools) -> Marks:
     """Draw estimates of the class at position i, hollow where an earlier one was kept; return the legend."""
     found = np.where(kept, np.nan, values)
     single = np.flatnonzero(_alone(~np.isnan(found)))  # no line would show them
@@ -155,13 +156,13 @@ def draw_estimates(axes: Axes, i: int, at: Array, values: Array, kept: NDArray[n
     return [("no information: the last estimate stays", stroke(color="0.35", **_HOLLOW))]
 
 
-def _alone(known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _alone(known: Bools) -> Bools:
     """Return which known points have no known neighbour."""
     beside = np.pad(known, 1)
     return known & ~beside[:-2] & ~beside[2:]
 
 
-def inner_band(low: Array, high: Array) -> tuple[Array, Array]:
+def inner_band(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return the edges of a band without its widest tenth, which may span the whole range early on."""
     known = np.flatnonzero(~np.isnan(low + high))
     order = known[np.argsort(high[known] - low[known], kind="stable")]
@@ -182,7 +183,7 @@ def _mixed(colour: str, grey: float, share: float) -> tuple[float, ...]:
     return tuple((1.0 - share) * part + share * grey for part in to_rgb(colour))
 
 
-def draw_truth(axes: Axes, i: int, at: Array, values: Array, steps: str) -> None:
+def draw_truth(axes: Axes, i: int, at: Floats, values: Floats, steps: str) -> None:
     """Draw true values of the class at position i, which all figures show alike."""
     single: dict[str, Any] = {"marker": "_", "markersize": 12.0} if at.size == 1 else {}
     axes.plot(at, values, drawstyle=steps, zorder=4, **_true_look(i), **single)
@@ -195,7 +196,7 @@ def truth_mark() -> tuple[str, Any]:
 
 def true_steps(
     system: System, name: str, end: float, value_of: Callable[[SpeedUp], float]
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return when the curve of a class changes, and what is true of it from then on; the end comes last."""
     own = [change for change in system.changes if change.name == name and change.time <= end]
     values = [value_of(curve) for curve in (system[name].speedup, *(change.speedup for change in own))]
@@ -266,7 +267,7 @@ def draw_gaps(
     return marks
 
 
-def _quantiles(name: str, gaps: Gaps) -> tuple[Array, Array]:
+def _quantiles(name: str, gaps: Gaps) -> tuple[Floats, Floats]:
     """Return the departures at which gaps are known, and their 10 %, 50 % and 90 % points in percent."""
     known = np.flatnonzero(~np.isnan(gaps.values).all(axis=0))
     if not known.size:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.estimation.measured import CurveFit
+from corewise.estimation.throughput.measured import CurveFit
 from corewise.plots.style import class_colour, curve_shown, plain, styled
 
 if TYPE_CHECKING:

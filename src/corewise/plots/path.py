@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
-from corewise.model import checks
-from corewise.model.path import Event, Path
-from corewise.model.rows import dense
-from corewise.model.speedup import Array
+from corewise.kit import checks
+from corewise.kit.arrays import Floats, Ints
+from corewise.observation.rows import dense
+from corewise.observation.sample_path import Event, Path
 from corewise.plots.style import class_colour, plain, require_few_classes, shortened, styled
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def _stretch(path: Path, since: float | None, until: float | None) -> tuple[floa
     return first, last
 
 
-def _cores_by_class(path: Path) -> Array:
+def _cores_by_class(path: Path) -> Floats:
     """Return the cores of every class from each row to the next, shape (rows, K)."""
     if not path.per_job:
         return path.cores
@@ -117,9 +116,7 @@ def _cores_by_class(path: Path) -> Array:
     return np.cumsum(cores, axis=0)
 
 
-def _steps(
-    path: Path, values: Array | NDArray[np.int64], first: float, last: float
-) -> tuple[Array, Array | NDArray[np.int64]]:
+def _steps(path: Path, values: Floats | Ints, first: float, last: float) -> tuple[Floats, Floats | Ints]:
     """Return the moments of a stretch and the values from each to the next; the last pair closes it."""
     inside = np.unique(path.time[(path.time > first) & (path.time < last)])
     moments = np.concatenate([[first], inside])
@@ -150,8 +147,8 @@ def _draw_departures(axes: Axes, path: Path, first: float, last: float) -> None:
 def _draw_steps(
     panels: Sequence[Axes],
     names: Sequence[str],
-    at: Array,
-    values: Array | NDArray[np.int64],
+    at: Floats,
+    values: Floats | Ints,
     what: str,
 ) -> None:
     """Draw a step curve for each class, all in the same scale."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.estimation.residuals import GoodnessOfFit
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats
 from corewise.plots.style import class_colour, panel_grid, plain, require_few_classes, shortened, styled
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _known_names(verdicts: Mapping[str, GoodnessOfFit], names: Sequence[str] | N
     return known
 
 
-def _deviations(residuals: Array) -> tuple[Array, Array]:
+def _deviations(residuals: Floats) -> tuple[Floats, Floats]:
     """Return 1 − exp(−r) and the share of residuals up to r less it: before and after each residual.
 
     Of many, those that deviate most up and down in every thousandth part are kept, so that the largest is.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest
-from corewise.model.files import write_bytes
+from corewise.kit.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

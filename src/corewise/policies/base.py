@@ -16,19 +16,19 @@ from functools import cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
-from corewise.policies.levels.steps import Levels
+from corewise.policies.waterfill.levels.steps import Levels
 
 __all__ = ["BoundPolicy", "Policy", "bind", "tabulate"]
 
 _MOST_JOBS = 2**53  # beyond it floating-point numbers skip some
 
-Rule = Callable[[NDArray[np.int64]], Array]
+Rule = Callable[[Ints], Floats]
 """From counts to cores per class, both class-major: shape (K, states)."""
 
 
@@ -53,7 +53,7 @@ class BoundPolicy:
     system: System
     name: str
     rule: Rule
-    table: Array | None = None
+    table: Floats | None = None
     """Its cores over a box, shape (K, capacity_1 + 1, …), if they are known already."""
     levels: Callable[[], Levels] | None = None
     """Makes the list of steps of a policy that is one water level; with it no table over states is needed."""
@@ -72,7 +72,7 @@ class BoundPolicy:
         require_fit(self.system, system)
         return self
 
-    def allocate(self, counts: ArrayLike) -> Array:
+    def allocate(self, counts: ArrayLike) -> Floats:
         """Return the cores per class for counts of jobs, both of shape (…, K)."""
         classes = len(self.system.classes)
         try:
@@ -112,7 +112,7 @@ def bind(policy: Policy, system: System) -> BoundPolicy:
     return policy.on(system)
 
 
-def tabulate(policy: BoundPolicy, space: StateSpace) -> Array:
+def tabulate(policy: BoundPolicy, space: StateSpace) -> Floats:
     """Return the cores per class in every state of a box, shape (K, size), refusing what is no split."""
     if policy.table is not None and policy.table.shape[1:] == space.shape:
         return policy.table.reshape(len(space.shape), -1)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.policies.levels.steps import Levels
+from corewise.policies.waterfill.levels.steps import Levels
 
 __all__ = ["Equi", "equal_share"]
 
 
-def equal_share(counts: NDArray[np.int64], cores: float) -> Array:
+def equal_share(counts: Ints, cores: float) -> Floats:
     """Return c n_i / N, and nothing in the empty state; counts of shape (K, states)."""
     return np.asarray(cores * (counts / np.maximum(counts.sum(axis=0), 1)))
 

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidPolicy
-from corewise.model import checks
-from corewise.model.speedup import Array
+from corewise.kit import checks
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.equi import equal_share
@@ -54,7 +53,7 @@ class Fixed:
             )
         shares = np.array(self.shares)[:, None]
 
-        def rule(counts: NDArray[np.int64]) -> Array:
+        def rule(counts: Ints) -> Floats:
             held = np.where(counts > 0, shares, 0.0)
             total = held.sum(axis=0)
             return np.where(

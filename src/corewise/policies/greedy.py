@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.levels.steps import Levels
-from corewise.policies.shapes import marginal_shapes
-from corewise.policies.waterfill import full_speeds, ranked
+from corewise.policies.waterfill.demand import marginal_shapes
+from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.waterfill.split import full_speeds, ranked
 
 __all__ = ["Greedy"]
 

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidPolicy, nearest
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.levels.steps import Levels
+from corewise.policies.waterfill.levels.steps import Levels
 
 __all__ = ["Priority"]
 
@@ -49,7 +48,7 @@ class Priority:
         ranks = np.array([self.order.index(name) for name in system.names], dtype=np.int64)
         order = np.argsort(ranks)
 
-        def rule(counts: NDArray[np.int64]) -> Array:
+        def rule(counts: Ints) -> Floats:
             first = order[np.argmax(counts[order] > 0, axis=0)]
             return np.where((np.arange(order.size)[:, None] == first) & (counts > 0), system.cores, 0.0)
 

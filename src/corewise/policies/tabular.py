@@ -7,13 +7,12 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidPolicy
-from corewise.model.archive import read_archive, usable, write_archive
+from corewise.kit.archive import read_archive, usable, write_archive
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, require_fit
 from corewise.policies.whittle import Whittle
@@ -42,7 +41,7 @@ class Tabular:
     """
 
     system: System
-    cores: Array
+    cores: Floats
     whole_cores: bool = False
     label: str = "tabular"
 
@@ -89,7 +88,7 @@ class Tabular:
         space = StateSpace.of(self.capacity, len(self.capacity))
         flat = self.cores.reshape(len(self.capacity), -1)
 
-        def rule(counts: NDArray[np.int64]) -> Array:
+        def rule(counts: Ints) -> Floats:
             inside = space.contains(counts.T)
             answer = np.empty(counts.shape)
             answer[:, inside] = flat[:, space.index(counts.T[inside])]
@@ -99,7 +98,7 @@ class Tabular:
 
         return BoundPolicy(self.system, self.name, rule, self.cores)
 
-    def __reduce__(self) -> tuple[type[Tabular], tuple[System, Array, bool, str]]:
+    def __reduce__(self) -> tuple[type[Tabular], tuple[System, Floats, bool, str]]:
         """Return what to send to another process: not the rule outside the table, which is made there."""
         return Tabular, (self.system, self.cores, self.whole_cores, self.label)
 

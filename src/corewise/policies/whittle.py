@@ -25,9 +25,9 @@ import numpy as np
 
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.levels.steps import Levels
-from corewise.policies.shapes import index_shapes, linear_width
-from corewise.policies.waterfill import full_speeds, ranked
+from corewise.policies.waterfill.demand import index_shapes, linear_width
+from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.waterfill.split import full_speeds, ranked
 
 __all__ = ["Whittle"]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidSystem
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 
@@ -22,7 +21,7 @@ def require_whole(system: System) -> int:
     return int(system.cores)
 
 
-def round_cores(cores: Array) -> Array:
+def round_cores(cores: Floats) -> Floats:
     """Round cores per class to integers with the same sum, by largest remainder; shape (K, states).
 
     Ties of the remainders go to the class listed first.
@@ -50,7 +49,7 @@ class WholeCores:
         require_whole(system)
         bound = bind(self.policy, system)
 
-        def rule(counts: NDArray[np.int64]) -> Array:
+        def rule(counts: Ints) -> Floats:
             return round_cores(bound.rule(counts))
 
         return BoundPolicy(bound.system, self.name, rule)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats
 
 __all__ = ["LEVEL", "mean_interval", "ratio_interval"]
 
@@ -14,12 +14,12 @@ LEVEL = 0.95
 """The confidence level of every interval here."""
 
 
-def mean_interval(samples: Array) -> tuple[float, float]:
+def mean_interval(samples: Floats) -> tuple[float, float]:
     """Return Student's interval for the mean of independent samples; NaN if there are fewer than two."""
     return ratio_interval(samples, np.ones(samples.size))
 
 
-def ratio_interval(tops: Array, bottoms: Array) -> tuple[float, float]:
+def ratio_interval(tops: Floats, bottoms: Floats) -> tuple[float, float]:
     """Return the interval for E[top]/E[bottom] from independent pairs; NaN if there are fewer than two.
 
     The residuals top − ratio · bottom have mean zero, and their spread over the mean bottom is that of the

@@ -20,11 +20,11 @@ from typing import TypeVar
 import numpy as np
 
 from corewise.errors import InvalidInput, InvalidPolicy
-from corewise.model import checks
-from corewise.model.frozen import FrozenMapping
-from corewise.model.speedup import Array
-from corewise.model.statistics import Statistics
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
+from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
+from corewise.observation.statistics import Statistics
 from corewise.policies.base import Policy, bind
 from corewise.simulation.intervals import mean_interval, ratio_interval
 from corewise.simulation.simulator import (
@@ -180,7 +180,7 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     return _summary([outcome for part in found for outcome in part], wanted)
 
 
-_Outcome = tuple[Run, Array]
+_Outcome = tuple[Run, Floats]
 """A run without its path, and the percentiles asked for: a row for each class."""
 
 
@@ -222,7 +222,7 @@ class _Job:
             outcomes.append((replace(run, path=None), self._percentiles(run)))
         return outcomes
 
-    def _percentiles(self, run: Run) -> Array:
+    def _percentiles(self, run: Run) -> Floats:
         """Return the percentiles of the response times, a row for each class; NaN if none was seen."""
         found = np.full((len(run.classes), len(self.percents)), math.nan)
         if run.path is not None:
@@ -249,7 +249,7 @@ def carried_out(
     return [done[i] for i in range(len(parts))]
 
 
-def _percentile(percent: float, found: Array) -> Percentile:
+def _percentile(percent: float, found: Floats) -> Percentile:
     """Return the mean over the replications that saw a job of the class come and leave."""
     seen = found[~np.isnan(found)]
     return Percentile(percent, float(seen.mean()) if seen.size else math.nan, mean_interval(seen))

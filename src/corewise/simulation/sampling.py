@@ -14,11 +14,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import BoxTooLarge
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
-from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.simulator import draws_without_tables, first_tables, first_walk
@@ -45,8 +44,8 @@ class Sample:
         The time spent in each of them in each part of the simulation; parts are about independent.
     """
 
-    counts: NDArray[np.int64]
-    times: Array
+    counts: Ints
+    times: Floats
 
 
 def sample_states(
@@ -118,7 +117,7 @@ def _by_tables(system: System, policy: BoundPolicy, events: int, rng: np.random.
     return Sample(np.ascontiguousarray(states), spent)
 
 
-def _first_states(system: System, rng: np.random.Generator, near: Sample | None) -> NDArray[np.int64]:
+def _first_states(system: System, rng: np.random.Generator, near: Sample | None) -> Ints:
     """Return a state for each copy, shape (K, copies)."""
     if near is not None:
         times = near.times.sum(axis=0)
@@ -131,7 +130,7 @@ def _by_copies(
     policy: BoundPolicy,
     events: int,
     rng: np.random.Generator,
-    start: NDArray[np.int64],
+    start: Ints,
 ) -> Sample:
     """Return the states of independent copies, in which each step is an event of every copy."""
     counts = np.ascontiguousarray(start)

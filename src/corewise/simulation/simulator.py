@@ -10,7 +10,7 @@ Two engines, both exact, behind one function.
 
 Both read the moves of a state from tables over a box. Nobody is ever blocked: tables grow with the path, and
 the path does not depend on them. For more than three classes policies that are one water level, or go by
-fitted values, are simulated without tables (`corewise.simulation.levels`, `corewise.simulation.fitted`).
+fitted values, are simulated without tables (`corewise.simulation.tableless`).
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
-from corewise.model import checks
-from corewise.model.frozen import FrozenMapping
-from corewise.model.path import Path
+from corewise.kit import checks
+from corewise.kit.arrays import Floats, Ints
+from corewise.kit.frozen import FrozenMapping
 from corewise.model.rates import uniformisation_constant
-from corewise.model.speedup import Array
-from corewise.model.statistics import Statistics
 from corewise.model.system import System
+from corewise.observation.sample_path import Path
+from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.fitted.rule import FittedRule
-from corewise.simulation.fitted.walk import FittedWalk
 from corewise.simulation.intervals import ratio_interval
-from corewise.simulation.levels.walk import LevelWalk
+from corewise.simulation.tableless.fitted import FittedWalk
+from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.tables import Tables, suits_tables
 from corewise.simulation.walk import Course, State, Walk
 
@@ -136,8 +135,8 @@ class Run:
     time: float
     state: State
     classes: Mapping[str, ClassRun]
-    visited: NDArray[np.int64]
-    times: Array
+    visited: Ints
+    times: Floats
     observed: Statistics | Replay = field(repr=False)
 
     @cached_property

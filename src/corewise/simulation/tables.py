@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import BoxTooLarge
+from corewise.kit.arrays import Floats, Ints
 from corewise.model import space as boxes
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace
-from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, tabulate
 from corewise.simulation import _kernels
@@ -62,9 +61,9 @@ class Tables:
     system: System
     policy: BoundPolicy
     space: StateSpace
-    cores: Array
-    thresholds: Array
-    holding: Array
+    cores: Floats
+    thresholds: Floats
+    holding: Floats
 
     @classmethod
     def of(
@@ -127,7 +126,7 @@ class Tables:
         return tuple(self.space.counts[:, state].tolist())
 
 
-def _chain(system: System, space: StateSpace, cores: Array) -> tuple[Array, Array]:
+def _chain(system: System, space: StateSpace, cores: Floats) -> tuple[Floats, Floats]:
     """Return the thresholds, flat, and the mean time in each state."""
     leaving = departure_rates(system, space.jobs, cores)
     thresholds, holding = np.empty(2 * leaving.size), np.empty(space.size)
@@ -149,8 +148,8 @@ class Visits:
         The time spent in each state.
     """
 
-    moves: NDArray[np.int64]
-    times: Array
+    moves: Ints
+    times: Floats
 
     @classmethod
     def none(cls, space: StateSpace) -> Visits:
@@ -166,7 +165,7 @@ class Visits:
         wider.times.reshape(new.shape)[inside] = self.times.reshape(old.shape)
         return wider
 
-    def draw_times(self, holding: Array, rng: np.random.Generator) -> None:
+    def draw_times(self, holding: Floats, rng: np.random.Generator) -> None:
         """Draw the time spent in every state, given how often it was left: a sum of exponential times."""
         left = self.moves.reshape(holding.size, -1).sum(axis=1)
         seen = np.flatnonzero(left)

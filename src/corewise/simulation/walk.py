@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
-from corewise.model import checks
-from corewise.model.path import NOBODY, Event, Path
-from corewise.model.speedup import Array
-from corewise.model.statistics import Statistics
+from corewise.kit import checks
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
+from corewise.observation.sample_path import NOBODY, Event, Path
+from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation import _kernels
 from corewise.simulation.tables import Tables, Visits
@@ -85,10 +85,10 @@ class Course(ABC):
         self.rng = rng
         self.record = record
         self.events = 0
-        self.areas: list[Array] = []
+        self.areas: list[Floats] = []
         self.spans: list[float] = []
         self._clock = start.time
-        self._when: list[Array] = []
+        self._when: list[Floats] = []
         self._what: list[NDArray[np.int16]] = []
 
     @property
@@ -108,12 +108,12 @@ class Course(ABC):
 
     @property
     @abstractmethod
-    def moves(self) -> NDArray[np.int64]:
+    def moves(self) -> Ints:
         """The arrivals of each class, then the departures of each, in the batches closed so far."""
 
     @property
     @abstractmethod
-    def visits(self) -> tuple[NDArray[np.int64], Array]:
+    def visits(self) -> tuple[Ints, Floats]:
         """The states visited, shape (K, states), and the time in each; none if they are not counted."""
 
     @abstractmethod
@@ -133,7 +133,7 @@ class Course(ABC):
         """Put away what was seen since the last batch was closed."""
 
     @abstractmethod
-    def _cores(self, counts: NDArray[np.int64]) -> Array:
+    def _cores(self, counts: Ints) -> Floats:
         """Return the cores of each class in each state, both of shape (K, states)."""
 
     def run_time(self, length: float, batches: int, progress: Callable[[float], object] | None) -> None:
@@ -146,7 +146,7 @@ class Course(ABC):
                     progress((self._clock - self.start.time) / length)
             self._close_batch()
 
-    def sampled(self, length: float, times: int) -> NDArray[np.int64]:
+    def sampled(self, length: float, times: int) -> Ints:
         """Go on for a length of time, a batch of its own; return the states at regular times, (K, times)."""
         began, first, recorded, kept = self._clock, np.array(self.counts), len(self._when), self.record
         at = began + length * np.arange(1, times + 1) / times
@@ -180,7 +180,7 @@ class Course(ABC):
         end = State(counts, self._clock, jobs, self.start.named + arrivals)
         return end, self._path(what, job)
 
-    def _path(self, what: NDArray[np.int16], job: NDArray[np.int64]) -> Path:
+    def _path(self, what: NDArray[np.int16], job: Ints) -> Path:
         """Return the record as a path: the start, the jobs present, every event, the end."""
         start, classes = self.start, len(self.start.counts)
         at_first = np.repeat(np.arange(classes), start.counts)
@@ -230,7 +230,7 @@ class Walk(Course):
         """The jobs of each class now."""
         return self.tables.counts(self._here)
 
-    def _cores(self, counts: NDArray[np.int64]) -> Array:
+    def _cores(self, counts: Ints) -> Floats:
         """Return the cores of each class in each state."""
         return self.tables.cores[:, self.tables.space.index(counts.T)]
 
@@ -315,7 +315,7 @@ class Walk(Course):
 
     # --- what was seen ----------------------------------------------------------------------------
 
-    def seen(self) -> tuple[NDArray[np.int64], Array, NDArray[np.int64], Array]:
+    def seen(self) -> tuple[Ints, Floats, Ints, Floats]:
         """Return the states seen: counts, cores (both (K, states)), moves (2K, states) and times."""
         moves = self._total.moves.reshape(self._total.times.size, -1)
         seen = np.flatnonzero((self._total.times > 0.0) | moves.any(axis=1))
@@ -333,12 +333,12 @@ class Walk(Course):
         return Statistics.of_states(names, counts, cores, times, moves[: len(names)], moves[len(names) :])
 
     @property
-    def moves(self) -> NDArray[np.int64]:
+    def moves(self) -> Ints:
         """The arrivals of each class, then the departures of each."""
         return np.asarray(self._total.moves.reshape(self._total.times.size, -1).sum(axis=0))
 
     @property
-    def visits(self) -> tuple[NDArray[np.int64], Array]:
+    def visits(self) -> tuple[Ints, Floats]:
         """The states visited, shape (K, states), and the time in each."""
         counts, _, _, times = self.seen()
         return counts, times

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from corewise.analysis.bounds import lower_bound
+from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
-from corewise.control.improve import Improved
+from corewise.control.improve.improved import Improved
 from corewise.control.solution import Solution, solve, within_reach
 from corewise.errors import InvalidInput, InvalidPolicy, UnstablePolicy
 from corewise.model.system import System

@@ -3,7 +3,7 @@ r"""The long-run means of a policy by simulation, with far less noise than the p
 For any function V of the state that does not grow too fast, the drift (QV)(n) of the controlled chain has
 mean zero in the long run, so Σ h_i n_i + (QV)(n) has the mean of the cost; and where V is near the value
 function of the policy it hardly varies. V is fitted to the states of a first simulation
-(`corewise.control.equations`), the mean is taken over those of a second one, independent of it: the
+(`corewise.control.improve.equations`), the mean is taken over those of a second one, independent of it: the
 interval owes nothing to the fit. The two are of the same length, since V must be good in all states that the
 second one sees: with a first one five times shorter intervals that should cover 95 % covered 93 % and less.
 
@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from corewise.control.equations import Equations
+from corewise.control.improve.equations import Equations
 from corewise.errors import UnstablePolicy
-from corewise.model import checks
-from corewise.model.speedup import Array
+from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import ratio_interval
@@ -155,7 +155,7 @@ def _mean_jobs(sample: Sample) -> float:
 
 
 def _controlled(
-    system: System, policy: BoundPolicy, first: Sample, sample: Sample, cores: Array
+    system: System, policy: BoundPolicy, first: Sample, sample: Sample, cores: Floats
 ) -> tuple[float, tuple[float, float], float]:
     """Return the mean of Σ h_i n_i over a sample, its interval, and what the control variate gained."""
     weights = first.times.sum(axis=0, keepdims=True)

@@ -13,11 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from corewise.analysis.bounds import lower_bound
 from corewise.analysis.box import first_guess
+from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
-from corewise.control.improve import Improved
-from corewise.control.names import policy_named
+from corewise.control.improve.improved import Improved
+from corewise.control.policy_names import policy_named
 from corewise.control.solution import solve
 from corewise.errors import BoxTooLarge, InvalidPolicy, UnstablePolicy
 from corewise.model.system import System

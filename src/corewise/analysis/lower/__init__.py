@@ -1,1 +1,1 @@
-"""The lower bounds, one to a file; `corewise.analysis.bounds` takes the best."""
+"""The lower bounds, one to a file; `corewise.analysis.lower.bounds` takes the best."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from corewise.kit.arrays import Floats, Ints
 
 __all__ = ["certified_cells", "priced_class", "worst_mixes"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _ROUNDING = 1e-15
 """A few units in the last place, of the largest terms of a sum."""

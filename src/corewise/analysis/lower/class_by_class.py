@@ -33,7 +33,7 @@ import numpy as np
 from corewise.analysis.lower._kernels import priced_class
 from corewise.analysis.lower.majorants import Majorants
 from corewise.analysis.lower.prices import best_price
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats
 from corewise.model.system import JobClass
 
 __all__ = ["class_by_class"]
@@ -44,7 +44,7 @@ _MOST_JOBS = 1 << 18
 
 
 def class_by_class(
-    classes: Sequence[JobClass], counts: Array, cores: float, majorants: Majorants, guess: float
+    classes: Sequence[JobClass], counts: Floats, cores: float, majorants: Majorants, guess: float
 ) -> float:
     """Return the best bound over prices, from a guess at the best one.
 

@@ -37,12 +37,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.analysis.lower._kernels import certified_cells, worst_mixes
 from corewise.analysis.lower.fixed_widths import FixedWidths
 from corewise.analysis.lower.majorants import Majorants
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import JobClass
 
 __all__ = ["core_time"]
@@ -58,7 +57,7 @@ _ROUNDING = 1e-10  # of the bound: what differences of U far out may lose
 
 
 def core_time(
-    classes: Sequence[JobClass], counts: Array, cores: float, majorants: Majorants, start: FixedWidths
+    classes: Sequence[JobClass], counts: Floats, cores: float, majorants: Majorants, start: FixedWidths
 ) -> float:
     """Return the bound for the best U; `counts` says how many classes there are of each kind."""
     problem = _Problem.of(classes, counts, cores, majorants, start)
@@ -72,12 +71,12 @@ def core_time(
 class _Problem:
     """What the bound is about: rates, a_i (`values`) and b_i (`needs`) of every kind of class."""
 
-    arrivals: Array
-    sizes: Array
-    weights: Array
-    values: Array
-    needs: Array
-    jobs: Array
+    arrivals: Floats
+    sizes: Floats
+    weights: Floats
+    values: Floats
+    needs: Floats
+    jobs: Floats
     cores: float
     majorants: Majorants
 
@@ -85,7 +84,7 @@ class _Problem:
     def of(
         cls,
         classes: Sequence[JobClass],
-        counts: Array,
+        counts: Floats,
         cores: float,
         majorants: Majorants,
         start: FixedWidths,
@@ -103,7 +102,7 @@ class _Problem:
             majorants=majorants,
         )
 
-    def knots(self) -> Array:
+    def knots(self) -> Floats:
         """Return where the slope of U may bend: about the mean of B at fixed widths, and far out."""
         mean, spread = float(self.needs @ self.jobs), float(np.sqrt(self.needs**2 @ self.jobs))
         load = float((self.arrivals / self.sizes).sum()) / self.cores
@@ -112,14 +111,14 @@ class _Problem:
         far = near[-1] + (top - near[-1]) * np.linspace(0.0, 1.0, 6) ** 1.5
         return np.unique(np.concatenate([[0.0], near[near > 0.0], far]))
 
-    def edges(self, knots: Array, number: int) -> Array:
+    def edges(self, knots: Floats, number: int) -> Floats:
         """Return points from the least B of a job to where U is straight however a job comes or goes."""
         least, most = self.needs.min(), knots[-1] + self.needs.max()
         even = least + (most - least) * np.linspace(0.0, 1.0, number + 1) ** 1.5  # closer for few jobs
         even[-1] = most
         return np.unique(np.append(even, self.needs))
 
-    def rises(self, points: Array, knots: Array) -> tuple[Array, Array]:
+    def rises(self, points: Floats, knots: Floats) -> tuple[Floats, Floats]:
         """Return Σ λ_i (U(B + b_i) − U(B)) and U(B) − U(B − b_i), as rows to be multiplied by slopes."""
         here = _integrals(points, knots)
         up = np.zeros(here.shape)
@@ -130,9 +129,7 @@ class _Problem:
         )
         return up, down
 
-    def mixes(
-        self, points: Array, worths: Array, *, tail: bool
-    ) -> tuple[Array, NDArray[np.int64], Array, Array]:
+    def mixes(self, points: Floats, worths: Floats, *, tail: bool) -> tuple[Floats, Ints, Floats, Floats]:
         """Return the price, and classes, jobs and speeds of the worst mix, at every B."""
         prices = np.empty(points.size)
         kinds = np.empty((points.size, 2), dtype=np.int64)
@@ -141,8 +138,8 @@ class _Problem:
         return prices, kinds, jobs, speeds
 
     def against(
-        self, kinds: NDArray[np.int64], jobs: Array, speeds: Array, up: Array, down: Array
-    ) -> tuple[Array, Array]:
+        self, kinds: Ints, jobs: Floats, speeds: Floats, up: Floats, down: Floats
+    ) -> tuple[Floats, Floats]:
         """Return cost plus drift of V in given mixes, as constants and rows to be multiplied by slopes."""
         leaving = jobs * self.sizes[kinds] * speeds
         constants = (jobs * self.weights[kinds] - leaving * self.values[kinds]).sum(axis=1)
@@ -152,7 +149,7 @@ class _Problem:
             up - np.einsum("gk,gkj->gj", leaving, falls),
         )
 
-    def certificate(self, knots: Array, slopes: Array, hoped: float) -> float:
+    def certificate(self, knots: Floats, slopes: Floats, hoped: float) -> float:
         """Return a bound that holds for all B; cells that fall short of what is hoped for are halved."""
         points = self.edges(knots, _CELLS)
         empty = float(self.arrivals @ (self.values + _integrals(self.needs, knots) @ slopes))
@@ -171,7 +168,7 @@ class _Problem:
             cells = np.stack([np.append(left, middle), np.append(middle, right)], axis=1)
         return min(bound, float(found.min()))
 
-    def _on_cells(self, cells: Array, knots: Array, slopes: Array, *, tail: bool) -> tuple[Array, float]:
+    def _on_cells(self, cells: Floats, knots: Floats, slopes: Floats, *, tail: bool) -> tuple[Floats, float]:
         """Return what can be proved in each cell, and the least at any of their ends: no proof is better."""
         points = cells.ravel()
         up, down = self.rises(points, knots)
@@ -194,7 +191,7 @@ class _Problem:
         return bounds, float((constants + rates @ slopes).min())
 
     @property
-    def _parameters(self) -> tuple[Array, Array, Array, float, Array, Array, Array]:
+    def _parameters(self) -> tuple[Floats, Floats, Floats, float, Floats, Floats, Floats]:
         pieces = self.majorants
         return (
             self.sizes,
@@ -207,7 +204,7 @@ class _Problem:
         )
 
 
-def _integrals(points: Array, knots: Array) -> Array:
+def _integrals(points: Floats, knots: Floats) -> Floats:
     """Return U at points, as rows to be multiplied by its slopes at the knots; U(0) = 0, straight outside."""
     rows = np.zeros((points.size, knots.size))
     for j in range(knots.size - 1):
@@ -221,7 +218,7 @@ def _integrals(points: Array, knots: Array) -> Array:
     return rows
 
 
-def _best_slopes(problem: _Problem, knots: Array, scale: float) -> tuple[Array, float]:
+def _best_slopes(problem: _Problem, knots: Floats, scale: float) -> tuple[Floats, float]:
     """Return slopes of U at the knots that give nearly the best bound, by cutting planes, and that bound.
 
     It holds at some points only, and waits for its certificate. Slopes are prices, and rows are in the units

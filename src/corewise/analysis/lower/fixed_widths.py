@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.analysis.lower.prices import best_price
-from corewise.model.speedup import Array
+from corewise.kit.arrays import Floats
 from corewise.model.system import JobClass
 
 __all__ = ["FixedWidths", "fixed_widths"]
@@ -49,13 +49,13 @@ class FixedWidths:
     """
 
     price: float
-    widths: Array
-    speeds: Array
-    bills: Array
+    widths: Floats
+    speeds: Floats
+    bills: Floats
     bound: float
 
 
-def fixed_widths(classes: Sequence[JobClass], counts: Array, cores: float) -> FixedWidths:
+def fixed_widths(classes: Sequence[JobClass], counts: Floats, cores: float) -> FixedWidths:
     """Return the best fixed widths; `counts` says how many classes there are of each kind."""
     work = counts * np.array([job_class.work_rate for job_class in classes])
 
@@ -70,7 +70,7 @@ def fixed_widths(classes: Sequence[JobClass], counts: Array, cores: float) -> Fi
     return FixedWidths(price, widths, speeds, bills, bound)
 
 
-def _least_bills(classes: Sequence[JobClass], price: float, cores: float) -> tuple[Array, Array, Array]:
+def _least_bills(classes: Sequence[JobClass], price: float, cores: float) -> tuple[Floats, Floats, Floats]:
     """Return the least of (h + ℓ k) / s(k) over 1 ≤ k ≤ max(c, 1), with its k and s(k), of every class.
 
     It falls, then rises, so the least lies next to the best of some widths tried.

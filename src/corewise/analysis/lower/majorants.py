@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.model.speedup import Array, SpeedUp, Tabulated, Usl
+from corewise.kit.arrays import Floats
+from corewise.model.speedup import SpeedUp, Tabulated, Usl
 
 __all__ = ["Majorants"]
 
@@ -36,14 +37,14 @@ class Majorants:
         Their corners, one more than pieces, from (0, 0); rows end with repetitions of the last one.
     """
 
-    slopes: Array
-    widths: Array
-    speeds: Array
+    slopes: Floats
+    widths: Floats
+    speeds: Floats
 
     @classmethod
     def of(cls, curves: Sequence[SpeedUp], cores: float) -> Majorants:
         """Return the majorants of curves on a number of cores; equal ones are sampled once."""
-        found: dict[int, tuple[Array, Array, Array]] = {}
+        found: dict[int, tuple[Floats, Floats, Floats]] = {}
         for curve in curves:
             if id(curve) not in found:
                 found[id(curve)] = _tangents(curve, cores)
@@ -56,13 +57,13 @@ class Majorants:
         ]
         return cls(slopes, *corners)
 
-    def capped(self, i: int, cores: float, most: int) -> Array:
+    def capped(self, i: int, cores: float, most: int) -> Floats:
         """Return the speed of a job of row i on c/n cores, for n = 1 … `most`; zero for n = 0."""
         shares = cores / np.arange(1.0, most + 1.0)
         return np.concatenate([[0.0], np.interp(shares, self.widths[i], self.speeds[i])])
 
 
-def _tangents(curve: SpeedUp, cores: float) -> tuple[Array, Array, Array]:
+def _tangents(curve: SpeedUp, cores: float) -> tuple[Floats, Floats, Floats]:
     """Return slopes and corners of the least of the tangents."""
     if cores <= 1.0:
         return np.ones(1), np.array([0.0, cores]), np.array([0.0, cores])
@@ -92,7 +93,7 @@ def _tangents(curve: SpeedUp, cores: float) -> tuple[Array, Array, Array]:
     return slope, np.concatenate([[0.0], meet, [cores]]), np.concatenate([[0.0], height, [last]])
 
 
-def _kinks(curve: SpeedUp) -> Array:
+def _kinks(curve: SpeedUp) -> Floats:
     """Return the widths at which the slope of a curve jumps, beyond one core."""
     if isinstance(curve, Tabulated):
         return curve.corners[0]

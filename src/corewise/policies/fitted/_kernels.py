@@ -19,9 +19,9 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from corewise.policies._kernels import plain
+from corewise.kit._kernels import njit_norefs
+from corewise.kit.arrays import Bools, Floats, Ints
 
 __all__ = [
     "EXCESS",
@@ -40,14 +40,12 @@ __all__ = [
     "offers_of_states",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LINEAR, SATURATION, INVERSE, ROOT, LOGARITHM, ZERO, EXCESS, SQUARED_EXCESS = range(8)
 RATE, LEAST, MOST = 0, 1, 2  # the columns of `guards`
 
 
-@plain
+@njit_norefs
 def function_of(kind: float, scale: float, jobs: float) -> float:
     """Return n, n/(n + a), 1/(n + a), √n, log(1 + n), 1{n = 0}, (n − a)₊ or its square."""
     if kind == LINEAR:
@@ -74,7 +72,7 @@ def functions_of(functions: Floats, jobs: Floats, rows: Floats) -> None:
             rows[b, s] = function_of(functions[b, 0], functions[b, 1], jobs[s])
 
 
-@plain
+@njit_norefs
 def own_sum(shapes: Floats, own: Floats, k: int, i: int, jobs: float) -> float:
     """Return the sum of the functions of class i alone, k = 0, or of those that are multiplied by N, k = 1.
 
@@ -87,13 +85,13 @@ def own_sum(shapes: Floats, own: Floats, k: int, i: int, jobs: float) -> float:
     return total
 
 
-@plain
+@njit_norefs
 def own_step(shapes: Floats, own: Floats, k: int, i: int, jobs: float) -> float:
     """Return what it rises by from n − 1 to n ≥ 1 jobs."""
     return float(own_sum(shapes, own, k, i, jobs) - own_sum(shapes, own, k, i, jobs - 1.0))
 
 
-@plain
+@njit_norefs
 def nearest_seen(counts: Ints, guards: Floats, jobs: Floats) -> bool:
     """Write the jobs of the nearest state that was seen, and return whether it is another one.
 
@@ -112,7 +110,7 @@ def nearest_seen(counts: Ints, guards: Floats, jobs: Floats) -> bool:
     return other
 
 
-@plain
+@njit_norefs
 def fitted_offers(
     counts: Ints,
     guards: Floats,
@@ -173,7 +171,7 @@ def offers_of_states(
     slopes: Floats,
     products: Floats,
     offers: Floats,
-    single: NDArray[np.bool_],
+    single: Bools,
 ) -> None:
     """Do as `fitted_offers` for counts and offers of shape (K, states)."""
     n, jobs, out = (
@@ -189,7 +187,7 @@ def offers_of_states(
             offers[i, s] = out[i]
 
 
-@plain
+@njit_norefs
 def fitted_drift(
     counts: Ints,
     leaving: Floats,

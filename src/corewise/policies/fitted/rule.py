@@ -1,7 +1,7 @@
 r"""The policy that is best against a fitted value function, with guards where the fit may mislead.
 
 In state n the cores are split by offers ω_i = μ_i (V(n) − V(n − e_i)), which is the action of the Bellman
-equation (`corewise.policies.waterfill`). V is an estimate, so:
+equation (`corewise.policies.waterfill.split`). V is an estimate, so:
 
 - Where some n_i or N lies beyond what was seen when V was fitted, the offers are those of the nearest state
   that was seen; and if there are as many jobs as cores, no job holds more than one. All cores are then at
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidPolicy
-from corewise.model.speedup import Amdahl, Array
+from corewise.kit.arrays import Bools, Floats, Ints
+from corewise.model.speedup import Amdahl
 from corewise.model.system import System, require_system
 from corewise.policies.fitted import _kernels
 from corewise.policies.fitted.values import FittedValues
-from corewise.policies.shapes import Shapes, marginal_shapes
-from corewise.policies.waterfill import full_speeds, split
+from corewise.policies.waterfill.demand import Shapes, marginal_shapes
+from corewise.policies.waterfill.split import full_speeds, split
 
 __all__ = ["FittedRule"]
 
@@ -45,7 +45,7 @@ class FittedRule:
 
     system: System
     values: FittedValues
-    limits: Array
+    limits: Floats
 
     def __post_init__(self) -> None:
         require_system(self.system)
@@ -59,12 +59,12 @@ class FittedRule:
         limits.setflags(write=False)
         object.__setattr__(self, "limits", limits)
 
-    def __reduce__(self) -> tuple[type[FittedRule], tuple[System, FittedValues, Array]]:
+    def __reduce__(self) -> tuple[type[FittedRule], tuple[System, FittedValues, Floats]]:
         """Return what to send to another process; what follows from it is made there."""
         return FittedRule, (self.system, self.values, self.limits)
 
     @cached_property
-    def guards(self) -> Array:
+    def guards(self) -> Floats:
         """For the kernels: μ, the least offer, the most jobs of each class; in the last row those of all."""
         rows = np.zeros((self.limits.size, 3))
         rows[:-1, 0] = self.system.size_rates
@@ -83,7 +83,7 @@ class FittedRule:
         """The same if no job can use more than one core."""
         return marginal_shapes(self.system.with_curves(dict.fromkeys(self.system.names, Amdahl(0.0))))
 
-    def __call__(self, counts: NDArray[np.int64]) -> Array:
+    def __call__(self, counts: Ints) -> Floats:
         """Return the cores per class."""
         offers, single = self.offers(counts)
         cores = np.empty(counts.shape)
@@ -94,7 +94,7 @@ class FittedRule:
                 cores[:, where] = split(shapes, some, np.ascontiguousarray(offers[:, where]), budget)
         return cores
 
-    def offers(self, counts: NDArray[np.int64]) -> tuple[Array, NDArray[np.bool_]]:
+    def offers(self, counts: Ints) -> tuple[Floats, Bools]:
         """Return ω, shape (K, states), and where no job may hold more than one core."""
         offers, single = np.empty(counts.shape), np.empty(counts.shape[1], dtype=np.bool_)
         _kernels.offers_of_states(

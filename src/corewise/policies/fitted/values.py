@@ -21,11 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
-from corewise.model.speedup import Array
 from corewise.model.system import System
 from corewise.policies.fitted import _kernels
 
@@ -50,11 +49,11 @@ class FittedValues:
         g and m.
     """
 
-    shapes: Array
-    own: Array
-    functions: Array
-    slopes: Array
-    products: Array
+    shapes: Floats
+    own: Floats
+    functions: Floats
+    slopes: Floats
+    products: Floats
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -64,16 +63,16 @@ class FittedValues:
             array.setflags(write=False)
             object.__setattr__(self, field.name, array)
 
-    def __reduce__(self) -> tuple[type[FittedValues], tuple[Array, Array, Array, Array, Array]]:
+    def __reduce__(self) -> tuple[type[FittedValues], tuple[Floats, Floats, Floats, Floats, Floats]]:
         """Return what to send to another process, where the arrays are made read-only again."""
         return FittedValues, self.arrays
 
     @property
-    def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
+    def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """The arrays in the order in which kernels take them."""
         return self.shapes, self.own, self.functions, self.slopes, self.products
 
-    def at(self, counts: NDArray[np.int64]) -> Array:
+    def at(self, counts: Ints) -> Floats:
         """Return V for counts of shape (K, states)."""
         n = counts.astype(np.float64)
         whole = functions_at(self.functions, n.sum(axis=0))
@@ -84,7 +83,7 @@ class FittedValues:
             values += alone @ each + n.sum(axis=0) * (with_all @ each)
         return np.asarray(values)
 
-    def drift(self, system: System, counts: NDArray[np.int64], cores: Array) -> Array:
+    def drift(self, system: System, counts: Ints, cores: Floats) -> Floats:
         """Return (QV)(n) for counts of jobs and cores they hold, both of shape (K, states)."""
         leaving = departure_rates(system, counts.astype(np.float64), cores)
         drifts = np.empty(counts.shape[1])
@@ -94,7 +93,7 @@ class FittedValues:
         return drifts
 
 
-def functions_at(functions: Array, jobs: Array) -> Array:
+def functions_at(functions: Floats, jobs: Floats) -> Floats:
     """Return the value of each function, rows (kind, scale, …), for each number of jobs."""
     rows = np.empty((len(functions), jobs.size))
     _kernels.functions_of(functions, np.ascontiguousarray(jobs), rows)

@@ -1,0 +1,1 @@
+"""The verb `learn`: its options, the run under way, the report."""

@@ -1,0 +1,311 @@
+"""What came of `corewise learn`, for machines and for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from corewise.cli.learn.changes import print_changes
+from corewise.cli.learn.options import LearnOptions
+from corewise.cli.learn.session import Course, Yardstick
+from corewise.cli.output import headline, is_weighted, print_facts, print_table
+
+if TYPE_CHECKING:
+    from corewise.learning.checkpoint import Row
+    from corewise.model.system import System
+
+__all__ = ["Learned", "print_learned"]
+
+_FIRST, _SPACED = 3, 10  # epochs that are shown
+_MOST_PARAMETERS = 12  # whose estimates are shown epoch by epoch
+_EQUAL = 1e-8  # relative: what is exact is so to about 1e-9
+_LONGEST = 17  # of a name at the head of a column
+_PARTS = {"run": "running", "estimate": "estimating", "solve": "solving", "evaluate": "judging exactly"}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A run of the loop; `truth` is what was in force at its end, if it is known."""
+
+    system: System
+    options: LearnOptions
+    course: Course
+    truth: System | None
+    yardstick: Yardstick | None
+
+    @cached_property
+    def changes(self) -> list[dict[str, Any]]:
+        """The changes that were found; of one that was named later there is but one row."""
+        from corewise.learning.epochs import changes_found
+
+        return changes_found(self.course.rows)
+
+    def as_mapping(self) -> dict[str, object]:
+        """Return everything as plain values, for JSON.
+
+        ``epochs`` has all records as they were made, with the alarms of each; ``changes`` has every change
+        once, as it is known in the end.
+        """
+        options, course, truth = self.options, self.course, self.truth
+        return {
+            "algorithm": options.algorithm,
+            "first_window": options.departures,
+            "power": options.power,
+            "between_alarms": options.between_alarms,
+            "steps": options.steps,
+            "policy": options.policy,
+            "seed": options.seed,
+            "events": options.events,
+            "interrupted": course.interrupted,
+            "epochs": course.rows,
+            "changes": self.changes,
+            "truth": truth and {known.name: dict(known.speedup.parameters) for known in truth.classes},
+            "baselines": self._baselines(),
+            "seconds": course.seconds,
+            "parts": course.parts,
+        }
+
+    def _baselines(self) -> dict[str, object] | None:
+        if self.yardstick is None:
+            return None
+        equi, best = self.yardstick.equi, self.yardstick.best
+        return {
+            "equi": {
+                "mean_jobs": equi.mean_jobs,
+                "mean_cost": equi.mean_cost,
+                "gap": self.yardstick.equi_gap,
+            },
+            "optimal": {"mean_jobs": best.mean_jobs, "mean_cost": best.mean_cost, "gap": 0.0},
+        }
+
+
+def print_learned(learned: Learned) -> None:
+    """Print a run for people: how it was made, some of its epochs, what was learned and what it is worth."""
+    rows = learned.course.rows
+    _print_course(learned)
+    if rows:
+        _print_epochs(_selected(rows), is_weighted(learned.system))
+        _print_estimates(learned)
+        if learned.options.between_alarms is not None:
+            truth = learned.system if learned.truth else None
+            print_changes(learned.changes, learned.options.between_alarms, truth)
+        print_facts(_worth(learned), [])
+
+
+def _print_course(learned: Learned) -> None:
+    options, course, rows = learned.options, learned.course, learned.course.rows
+    steps = "" if options.steps is None else f" of {options.steps:,}"
+    ended = ": the log ended" if steps and course.log_ended else ""
+    windows = f"{len(rows):,}{steps}{ended}; {course.algorithm.schedule}"
+    facts = [("windows", f"interrupted after {windows}" if course.interrupted else windows)]
+    if rows:
+        facts.append(("departures", _departures(course)))
+    adopted = f"{'the optimum' if options.policy == 'optimal' else options.policy} for the estimates"
+    before = "EQUI first, then" if course.logged is None else "what would have been adopted:"
+    facts.append(("policy", f"{before} {adopted}"))
+    if course.before:
+        facts.append(("resumed", f"after {course.before:,} windows"))
+    facts.append(("time", _time(course)))
+    if options.seed is not None:
+        again = f" (the same command with --seed {options.seed} gives the same numbers)"
+        facts.append(("seed", f"{options.seed}{'' if course.interrupted else again}"))
+    changes = [change for change in learned.system.changes if learned.truth and change.time <= course.time]
+    if changes:
+        facts.append(("true changes", ", ".join(f"{c.name} at time {c.time:,.8g}" for c in changes)))
+    print_facts(headline(f"Algorithm {options.algorithm}", replace(learned.system, changes=())), facts)
+
+
+def _departures(course: Course) -> str:
+    """Return how many departures there were, and what is left of a log that ended within a window."""
+    done, logged = course.rows[-1]["departures"], course.logged
+    over = f" in {course.time:,.8g} units of time"
+    if logged is None:
+        return f"{done:,}{over}"
+    left, rest = logged - done, ""
+    if left and course.log_ended:
+        rest = f"; the last {'one fills' if left == 1 else f'{left:,} fill'} no window"
+    return f"{done:,} of the {logged:,} in the log,{over}{rest}"
+
+
+def _time(course: Course) -> str:
+    """Return how long it took, with those parts of it that were done."""
+    spent = [f"{name} {_seconds(course.parts[part])}" for part, name in _PARTS.items() if course.parts[part]]
+    since = " since then" if course.before else ""
+    return f"{_seconds(course.seconds)}{since}{': ' if spent else ''}{', '.join(spent)}"
+
+
+def _seconds(seconds: float) -> str:
+    """Return a time to three digits, never with an exponent."""
+    if seconds < 0.001:
+        return "under 0.001 s"
+    return f"{seconds:,.0f} s" if seconds >= 100.0 else f"{seconds:.3g} s"
+
+
+# --- epoch by epoch ---------------------------------------------------------------------------
+
+
+def _selected(rows: Sequence[Row]) -> list[Row]:
+    """Return the first few epochs, some later ones evenly spaced, and the last."""
+    spaced = {math.ceil(len(rows) * i / _SPACED) for i in range(1, _SPACED + 1)}
+    return [row for k, row in enumerate(rows, start=1) if k <= _FIRST or k in spaced]
+
+
+def _print_epochs(rows: Sequence[Row], weighted: bool) -> None:
+    """Print epochs, all columns beside each other if they fit, and otherwise the estimates further down."""
+    from rich.console import Console
+
+    room = Console().width
+    k = ["k", *(f"{row['k']:,}" for row in rows)]
+    departures = ["departures", *(f"{row['departures']:,}" for row in rows)]
+    window = ["window", *(f"{row['window']:,}" for row in rows)]
+    estimates, verdicts = list(_estimate_columns(rows)), _verdict_columns(rows, weighted)
+    for lead in ([k, departures, window], [k, departures]):
+        if _width([*lead, *estimates, *verdicts]) <= room:
+            _print_columns([*lead, *estimates, *verdicts])
+            return
+    _print_columns([k, departures, window, *verdicts])
+    if len(estimates) > _MOST_PARAMETERS:
+        return  # the last of them follow in any case
+    block = [k]
+    for column in estimates:
+        if len(block) > 1 and _width([*block, column]) > room:
+            _print_columns(block)
+            block = [k]
+        block.append(column)
+    _print_columns(block)
+
+
+def _estimate_columns(rows: Sequence[Row]) -> Iterator[list[str]]:
+    for name, parameters in rows[-1]["estimates"].items():
+        for parameter in parameters:
+            short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+            yield [f"{short}\n{parameter}", *(_estimate_cell(row, name, parameter) for row in rows)]
+
+
+def _estimate_cell(row: Row, name: str, parameter: str) -> str:
+    if not row["informative"][name]:
+        return "no information"
+    return _with_error(row["estimates"][name][parameter], row["stderr"][name][parameter])
+
+
+def _with_error(value: float, stderr: float) -> str:
+    """Return a number with its standard error, both to the second digit of the latter."""
+    if not (math.isfinite(stderr) and stderr > 0.0):
+        return f"{value:.4g}"
+    decimals = max(0, 1 - math.floor(math.log10(stderr)))
+    if decimals > 8:
+        return f"{value:.3g} ± {stderr:.1e}"
+    return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
+
+
+def _verdict_columns(rows: Sequence[Row], weighted: bool) -> list[list[str]]:
+    """Return what the policies are worth, if it is known of any."""
+    if all(row["mean_jobs"] is None for row in rows):
+        return []
+    means = {"mean\njobs": "mean_jobs"} | ({"mean\ncost": "mean_cost"} if weighted else {})
+    columns = [[head, *(_number(row[key], "{:#.5g}") for row in rows)] for head, key in means.items()]
+    return [*columns, ["above\noptimum", *(_gap(row["gap"]) for row in rows)]]
+
+
+def _number(value: float | None, form: str) -> str:
+    if value is None:
+        return "-"
+    return form.format(value) if math.isfinite(value) else "unstable"
+
+
+def _gap(gap: float | None) -> str:
+    return _number(gap, "{:.4%}" if gap is None or gap < 0.01 else "{:.2%}")
+
+
+def _width(columns: Sequence[Sequence[str]]) -> int:
+    """Return how wide a table of these columns is."""
+    return sum(max(len(line) for cell in column for line in cell.split("\n")) + 3 for column in columns) + 1
+
+
+def _print_columns(columns: Sequence[Sequence[str]]) -> None:
+    header, *rows = zip(*columns, strict=True)
+    print_table(header, rows, names=0)
+
+
+# --- in the end -------------------------------------------------------------------------------
+
+
+def _print_estimates(learned: Learned) -> None:
+    """Print what is believed in the end, with the truth beside it if it is known."""
+    row = learned.course.rows[-1]
+    columns = ["class", "curve", "estimate", "±\nstderr", "95 % interval"]
+    if learned.truth:
+        columns.append("truth")
+    cells = [line for name in row["estimates"] for line in _class_lines(learned, row, name)]
+    print_table(columns, cells, names=2)
+    ends = [name for name, at_end in row["at_boundary"].items() if at_end and row["informative"][name]]
+    if ends:
+        print_facts("Notes", [(name, "its most likely curve is at the end of its range") for name in ends])
+
+
+def _class_lines(learned: Learned, row: Row, name: str) -> Iterator[list[str]]:
+    """Yield a line for each parameter; the name is not repeated."""
+    about, family = name, learned.system[name].speedup.family
+    if not row["estimates"][name]:
+        yield [about, family, "known", "", "", *([""] if learned.truth else [])]
+    for parameter, value in row["estimates"][name].items():
+        stderr, (low, high) = row["stderr"][name][parameter], row["interval"][name][parameter]
+        told = row["informative"][name]
+        line = [
+            about,
+            f"{family} {parameter}",
+            f"{value:.6g}",
+            f"{stderr:.2g}" if told and math.isfinite(stderr) else "-",
+            f"{low:.4g}–{high:.4g}" if told else "no information",
+        ]
+        if learned.truth:
+            line.append(f"{learned.truth[name].speedup.parameters[parameter]:.6g}")
+        yield line
+        about = ""
+
+
+def _worth(learned: Learned) -> str:
+    """Return in words what the last policy is worth."""
+    if learned.truth is None:
+        return "What the policies are worth is not known: the log was recorded under others."
+    last = learned.course.rows[-1]
+    if learned.yardstick is None or last["gap"] is None:
+        return "What the policies are worth was not asked for."
+    found, equi, best = (
+        last["mean_cost"],
+        learned.yardstick.equi.mean_cost,
+        learned.yardstick.best.mean_cost,
+    )
+    what = "mean cost" if is_weighted(learned.system) else "mean number of jobs"
+    if not math.isfinite(found):
+        return f"The policy adopted last cannot keep up; the {what} under EQUI is {equi:.6g}."
+    found_text, equi_text, best_text = _agreeing(found, equi, best)
+    than_equi, than_best = _comparison(found, equi), _comparison(found, best)
+    equi_part = (
+        f"{than_equi} than under EQUI, where it is {equi_text}" if than_equi else "the same as under EQUI"
+    )
+    best_part = f"{than_best} than the least possible, {best_text}" if than_best else "the least possible"
+    return f"Under the policy adopted last the {what} is {found_text}: {equi_part}, and {best_part}."
+
+
+def _agreeing(found: float, *others: float) -> list[str]:
+    """Return numbers with at least 6 digits, and as many as it takes to see how the first differs."""
+    told = [_comparison(found, other) for other in others]
+    texts: list[str] = []
+    for digits in range(6, 17):
+        texts = [f"{value:.{digits}g}" for value in (found, *others)]
+        if [_comparison(float(texts[0]), float(text)) for text in texts[1:]] == told:
+            break
+    return texts
+
+
+def _comparison(value: float, other: float) -> str:
+    """Return by how much one number is more or less than another, empty if they are the same."""
+    change = value / other - 1.0
+    if abs(change) < _EQUAL:
+        return ""
+    decimals = max(2, 1 - math.floor(math.log10(abs(100.0 * change))))  # two digits that count
+    return f"{abs(change):.{decimals}%} {'less' if change < 0.0 else 'more'}"

@@ -1,0 +1,1 @@
+"""Fitted policy improvement: a policy near the optimum for any number of classes."""

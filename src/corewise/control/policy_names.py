@@ -1,0 +1,91 @@
+"""Policies by name, as the command line and sweep files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from corewise.control.improve.improved import Improved
+from corewise.control.solution import solve
+from corewise.errors import InvalidPolicy, nearest
+from corewise.model.system import System
+from corewise.policies.base import Policy
+from corewise.policies.equi import Equi
+from corewise.policies.fixed import Fixed
+from corewise.policies.greedy import Greedy
+from corewise.policies.priority import Priority
+from corewise.policies.tabular import Tabular
+from corewise.policies.whittle import Whittle
+
+__all__ = ["COMPUTED", "policy_named"]
+
+COMPUTED = ("optimal", "improved")
+"""The names of policies that take a computation for the system they are to serve."""
+
+_KNOWN = ["equi", "greedy", "whittle", "improved", "optimal", "fixed", "priority"]
+
+
+def policy_named(
+    text: str, system: System, *, capacity: int | Sequence[int] | None = None, folder: Path | None = None
+) -> Policy:
+    """Return the policy that a text names.
+
+    Parameters
+    ----------
+    text : str
+        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``fixed:SHARE,SHARE,…`` (in class
+        order), ``priority:NAME,NAME,…`` (first to last), or the path of a saved policy.
+    system : System
+        The system to serve; ``optimal`` is solved for it.
+    capacity : int or sequence of int, optional
+        The box within which ``optimal`` is solved.
+    folder : Path, optional
+        What a relative path is relative to; by default the current directory.
+    """
+    match text.partition(":"):
+        case ("equi", "", _):
+            return Equi()
+        case ("greedy", "", _):
+            return Greedy()
+        case ("whittle", "", _):
+            return Whittle()
+        case ("improved", "", _):
+            return Improved()
+        case ("optimal", "", _):
+            return solve(system, capacity=capacity).policy
+        case ("fixed", ":", shares):
+            return _fixed(shares)
+        case ("priority", ":", names):
+            return Priority([name.strip() for name in names.split(",")])
+    return _saved(text, system, folder or Path())
+
+
+def _fixed(shares: str) -> Policy:
+    values = []
+    for share in shares.split(","):
+        try:
+            values.append(float(share))
+        except ValueError:
+            raise InvalidPolicy(f"fixed:{shares}: every share must be a number, got {share!r}") from None
+    return Fixed(values)
+
+
+def _saved(text: str, system: System, folder: Path) -> Policy:
+    kind, colon, _ = text.partition(":")
+    meant_as_path = "/" in text or (Path(text).suffix and not colon)
+    if text and (meant_as_path or (folder / text).exists()):
+        saved = Tabular.load(folder / text)
+        try:
+            saved.on(system)
+        except InvalidPolicy as error:
+            raise InvalidPolicy(f"{text}: {error}") from None
+        return saved
+    if kind == "fixed":
+        share = 1.0 / len(system.classes)
+        example = ",".join(f"{share:.3g}" for _ in system.classes)
+        raise InvalidPolicy(f"policy {text!r} needs a share for each class, such as fixed:{example}")
+    if kind == "priority":
+        raise InvalidPolicy(f"policy {text!r} needs an order, such as priority:{','.join(system.names)}")
+    if kind in _KNOWN:
+        raise InvalidPolicy(f"policy {text!r}: {kind} takes nothing after a colon")
+    raise InvalidPolicy(f"unknown policy {text!r}, nor is it a file{nearest(kind.lower(), _KNOWN)}")

@@ -1,0 +1,146 @@
+"""Alarms: what a change that was found is like, how rare it is by chance, and where it is.
+
+See `corewise.estimation.changes.detector` for the mathematics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from corewise.errors import InvalidInput
+from corewise.estimation.changes.grid import TIME
+from corewise.kit.arrays import Floats
+
+__all__ = ["SHARES", "Alarm", "Check", "place_of", "run_length", "threshold"]
+
+_CONSTANTS = (1.25, 0.70, 0.65)
+"""c_P for P = 1, 2, 3."""
+
+SHARES = {"curve": 0.8, "size rate": 0.1, "arrival rate": 0.1}
+"""Of the false alarms of a class."""
+
+_EDGE_DROP = math.log(2.0 / 0.05)
+"""Changes within this of the most likely one are in its 95 % interval.
+
+If θ were known, ℓ would fall on either side of the change like a random walk with a negative drift, whose
+maximum exceeds x with a probability of at most e^−x.
+"""
+
+
+def run_length(height: float, parameters: int = 1) -> float:
+    """Return the mean number of checks between false alarms at a threshold."""
+    order = min(max(parameters, 1), len(_CONSTANTS))
+    return math.exp(min(height - 0.5 * parameters * math.log(height) + _CONSTANTS[order - 1], 700.0))
+
+
+@lru_cache(maxsize=256)
+def threshold(checks_between: float, parameters: int = 1) -> float:
+    """Return the log-likelihood ratio that is exceeded once in so many checks if nothing changes."""
+    from scipy.optimize import brentq
+
+    low, high = max(1.0, 0.5 * parameters), 700.0
+    if checks_between <= run_length(low, parameters):
+        raise InvalidInput(f"{checks_between:.4g} checks between false alarms are too few to tell a change")
+    return float(brentq(lambda h: math.log(run_length(h, parameters) / checks_between), low, high))
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A change that was found.
+
+    Attributes
+    ----------
+    name : str
+        The class that changed.
+    kind : str
+        What changed: ``curve``, ``size rate``, ``arrival rate``; ``speed`` while it may be either of the
+        first two. It is named by a further alarm later, of the same change.
+    raised : int
+        After how many departures of all classes the change was found.
+    departures, time : float
+        After how many departures, and when, it is most likely to have happened, from the beginning.
+    interval, time_interval : tuple of float
+        Where it lies with a probability of about 95 %, in departures and in time.
+    before, after : mapping
+        The parameters of the curve, the size rate or the arrival rate, on either side of it.
+    statistic : float
+        By how much two different stretches explain the data better than one, in log-likelihood.
+    threshold : float
+        What that had to exceed.
+    between : float
+        A statistic as large comes by chance once in so many departures.
+    """
+
+    name: str
+    kind: str
+    raised: int
+    departures: float
+    interval: tuple[float, float]
+    time: float
+    time_interval: tuple[float, float]
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    statistic: float
+    threshold: float
+    between: float
+
+    def __str__(self) -> str:
+        """Return the alarm in a line."""
+        low, high = self.interval
+        sizes = ", ".join(f"{key} {self.before[key]:.4g} → {self.after[key]:.4g}" for key in self.after)
+        return (
+            f"class {self.name}: its {self.kind} changed after {self.departures:.0f} departures "
+            f"({low:.0f} to {high:.0f}): {sizes}; found after {self.raised}"
+        )
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the alarm as plain values, for JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "raised": self.raised,
+            "departures": self.departures,
+            "interval": list(self.interval),
+            "time": self.time,
+            "time_interval": list(self.time_interval),
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "statistic": self.statistic,
+            "threshold": self.threshold,
+            "between": self.between,
+        }
+
+
+class Check(NamedTuple):
+    """A check: what it saw, and what was seen before it."""
+
+    seen: float
+    lasted: float
+    departures: int
+    time: float
+    classes: int
+
+    def between(self, statistic: float, test: str, parameters: int) -> float:
+        """Return once in how many departures a statistic as large comes by chance."""
+        count = parameters if test == "curve" else 1
+        return self.seen * run_length(max(statistic, 1.0), count) * SHARES[test] / self.classes
+
+
+def place_of(rows: Floats, ratios: Floats, now: Check) -> dict[str, Any]:
+    """Return where a change is, and its interval: to the edges next to all that are nearly as likely."""
+    at = np.flatnonzero(ratios >= ratios.max() - _EDGE_DROP)
+    edges = np.vstack([np.zeros(2), np.cumsum(rows[:, : TIME + 1], axis=0)])
+    edges += np.array([now.departures, now.time]) - edges[-1]
+    best, low, high = edges[int(np.argmax(ratios)) + 1], edges[at[0]], edges[at[-1] + 2]
+    return {
+        "departures": float(best[0]),
+        "interval": (float(low[0]), float(high[0])),
+        "time": float(best[1]),
+        "time_interval": (float(low[1]), float(high[1])),
+    }

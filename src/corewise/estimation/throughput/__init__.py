@@ -1,0 +1,1 @@
+"""Speed-up curves from measured throughputs, by least squares."""

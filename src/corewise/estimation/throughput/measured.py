@@ -1,0 +1,268 @@
+r"""A speed-up curve from measured throughputs.
+
+A throughput y_k measured on z_k cores is taken to be y_k = a s(z_k; θ) exp(ε_k): the throughput a at one
+core, times the speed-up, times an error that is relative and of the same size at every width. For Gaussian ε
+the maximum likelihood estimate is where
+
+    Σ_k (log y_k − log a − log s(z_k; θ))²   is least over θ and a,
+
+found globally in each family by `corewise.estimation.throughput.least_squares`.
+
+The scale a is free even where one core was measured. A scale fixed to that measurement would put the curve
+through one point exactly and pass its error on to all the others: a first point that is 5 % low would lift
+every measured speed-up by 5 %. Free, it is one measurement among n.
+
+Families are compared by the Bayesian information criterion, n log(RSS/n) + k log n with k unknowns (a among
+them). A curve with as many unknowns as there are measurements passes through them whatever they are, which is
+no evidence: it comes after those that could have failed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from corewise.errors import InvalidInput, nearest
+from corewise.estimation.throughput.least_squares import Measurements, best_of_family
+from corewise.kit.arrays import Floats
+from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated
+
+__all__ = ["CurveFit", "FamilyFit", "fit_curve"]
+
+# Relative errors below this are rounding in the data; without a floor, perfect fits would be ranked by it.
+_EXACT = 1e-9
+
+
+@dataclass(frozen=True)
+class FamilyFit:
+    """The best curve of one family.
+
+    Attributes
+    ----------
+    curve : SpeedUp
+        The curve.
+    scale : float
+        Throughput at one core.
+    error : float
+        Root mean square of the residuals of log throughput: the typical relative error.
+    criterion : float
+        Bayesian information criterion, smaller is better; infinite if there are no more measurements than
+        unknowns.
+    """
+
+    curve: SpeedUp
+    scale: float
+    error: float
+    criterion: float
+
+    @property
+    def family(self) -> str:
+        """The family of the curve."""
+        return self.curve.family
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of the curve, by name."""
+        return self.curve.parameters
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name} = {value:.4g}" for name, value in self.parameters.items())
+        return f"{self.family}: {values}; {self.scale:.4g} at one core, relative error {self.error:.2%}"
+
+
+@dataclass(frozen=True)
+class CurveFit:
+    """Curves through measured throughputs.
+
+    Attributes
+    ----------
+    candidates : tuple of FamilyFit
+        The best curve of every family, best family first; `family`, `parameters`, `curve`, `scale` and
+        `error` are those of the first.
+    majorant : Tabulated
+        The least concave majorant of the measured points themselves, those at one width averaged (by the
+        geometric mean), over `one_core`. Being a speed-up curve it never exceeds s(z) = z.
+    one_core : float
+        The throughput that the majorant takes as one.
+    one_core_measured : bool
+        Whether that is the mean measured at one core; otherwise it is the scale of the best family.
+    notes : tuple of str
+        What else there is to know: families left out, points that no curve can match, close calls.
+    cores, throughput : ndarray
+        The measurements.
+    """
+
+    candidates: tuple[FamilyFit, ...]
+    majorant: Tabulated
+    one_core: float
+    one_core_measured: bool
+    notes: tuple[str, ...]
+    cores: Floats = field(repr=False, compare=False)
+    throughput: Floats = field(repr=False, compare=False)
+
+    @property
+    def family(self) -> str:
+        """The best family."""
+        return self.candidates[0].family
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of the best curve, by name."""
+        return self.candidates[0].parameters
+
+    @property
+    def curve(self) -> SpeedUp:
+        """The best curve."""
+        return self.candidates[0].curve
+
+    @property
+    def scale(self) -> float:
+        """Throughput at one core, according to the best curve."""
+        return self.candidates[0].scale
+
+    @property
+    def error(self) -> float:
+        """Root mean square of the residuals of log throughput about the best curve."""
+        return self.candidates[0].error
+
+    def __str__(self) -> str:
+        """Return the families, best first, and the notes."""
+        head = f"{self.cores.size} measurements on {self.cores.min():g} to {self.cores.max():g} cores"
+        lines = [head, *(f"  {candidate}" for candidate in self.candidates)]
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def fit_curve(
+    cores: Iterable[float], throughput: Iterable[float], *, families: Iterable[str] | None = None
+) -> CurveFit:
+    """Fit a speed-up curve to measured throughputs by least squares on the logarithm.
+
+    Parameters
+    ----------
+    cores : sequence of float
+        Cores of each measurement; a width may come more than once, and each measurement counts.
+    throughput : sequence of float
+        Work done per unit of time on them, in any unit. The throughput at one core need not be among them: it
+        is fitted along with the curve, also where it was measured, so that the error of that one measurement
+        does not tilt the whole curve.
+    families : sequence of str, optional
+        Families to try; by default all that have parameters: amdahl, power, gustafson, usl.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is not positive and finite, or if the measurements carry no information on a curve: fewer
+        than two different widths, or none above one core.
+    """
+    data = Measurements.of(cores, throughput)
+    notes, candidates = [], []
+    for name in _checked_families(families):
+        needed = len(FAMILIES[name].bounds) + 1
+        if data.widths < needed:
+            notes.append(
+                f"{name} left out: with its scale it has {needed} unknowns and needs as many different "
+                f"numbers of cores (one core or less is one of them), not {data.widths}"
+            )
+            continue
+        candidates.append(_candidate(data, best_of_family(data, FAMILIES[name])))
+    if not candidates:
+        raise InvalidInput(f"no information: {'; '.join(notes)}")
+    candidates.sort(key=_rank)
+    best = candidates[0]
+    at_one = np.flatnonzero(data.cores == 1.0)
+    one_core = math.exp(data.level[at_one[0]]) if at_one.size else best.scale
+    speedup = np.exp(data.level - math.log(one_core))
+    return CurveFit(
+        candidates=tuple(candidates),
+        majorant=_majorant(data.cores, speedup),
+        one_core=one_core,
+        one_core_measured=bool(at_one.size),
+        notes=(*notes, *_doubts(candidates, data), *_unmatched(data.cores, speedup)),
+        cores=data.measured_cores,
+        throughput=data.measured_throughput,
+    )
+
+
+def _checked_families(families: Iterable[str] | None) -> list[str]:
+    known = [name for name, family in FAMILIES.items() if family.bounds]
+    if families is None:
+        return known
+    try:
+        names = [families] if isinstance(families, str) else list(families)
+    except TypeError:
+        names = []
+    if not names:
+        raise InvalidInput(f"families must be some of {', '.join(known)}, got {families!r}")
+    for name in names:
+        if name not in known:
+            raise InvalidInput(f"unknown family {name!r}{nearest(str(name), known)}")
+    return list(dict.fromkeys(names))
+
+
+# --- choice -----------------------------------------------------------------------------------
+
+
+def _candidate(data: Measurements, curve: SpeedUp) -> FamilyFit:
+    n, unknowns = data.n, len(curve.bounds) + 1
+    error = math.sqrt((data.scatter + data.squares(curve)) / n)
+    criterion = math.inf
+    if n > unknowns:
+        criterion = 2.0 * n * math.log(max(error, _EXACT)) + unknowns * math.log(n)
+    return FamilyFit(curve, math.exp(data.residuals(curve)[1]), error, criterion)
+
+
+def _rank(candidate: FamilyFit) -> tuple[float, int, float]:
+    """Return what to sort by: the criterion up to rounding, then fewer parameters, then the error."""
+    return round(candidate.criterion, 9), len(candidate.parameters), max(candidate.error, _EXACT)
+
+
+def _majorant(cores: Floats, speedup: Floats) -> Tabulated:
+    above = cores > 1.0
+    return Tabulated([(1.0, 1.0), *zip(cores[above].tolist(), speedup[above].tolist(), strict=True)])
+
+
+def _doubts(candidates: list[FamilyFit], data: Measurements) -> list[str]:
+    """Return notes on what the data do not decide."""
+    notes = []
+    best = candidates[0]
+    saturated = [c.family for c in candidates if math.isinf(c.criterion)]
+    if saturated:
+        notes.append(
+            f"as many unknowns as measurements for {', '.join(saturated)}: a perfect fit would be no "
+            f"evidence; measure more"
+        )
+    notes += [
+        f"{c.family}: other parameters fit as well, these numbers of cores do not tell them apart"
+        for c in candidates
+        if not data.determines(c.curve)
+    ]
+    # Families meet at their ends (no speed-up, a linear one): there is nothing to tell apart then.
+    z = np.geomspace(1.0, 2.0 * data.cores[-1], 9)
+    others = [c for c in candidates[1:] if not np.allclose(c.curve.rate(z), best.curve.rate(z), rtol=1e-6)]
+    # Kass and Raftery, Bayes Factors (1995): a difference below 2 is not worth more than a bare mention.
+    close = [c.family for c in others if c.criterion - best.criterion < 2.0]
+    if close:
+        notes.append(f"the data hardly tell {best.family} from {', '.join(close)}: criterion within 2")
+    return notes
+
+
+def _unmatched(cores: Floats, speedup: Floats) -> list[str]:
+    """Return notes on measurements that no speed-up curve can match."""
+    notes = []
+    excess = speedup / cores
+    if excess.max() > 1.0 + _EXACT:
+        at = cores[excess.argmax()]
+        notes.append(
+            f"throughput is above linear speed-up, by {excess.max() - 1.0:.2%} at {at:g} cores: not matched, "
+            f"curves and majorant end at s(z) = z"
+        )
+    peak = int(speedup.argmax())
+    if speedup[peak:].min() < speedup[peak] * (1.0 - _EXACT):
+        notes.append(
+            f"throughput falls beyond {cores[peak]:g} cores: not matched, curves stay at their peak as a job "
+            f"can leave cores unused"
+        )
+    return notes

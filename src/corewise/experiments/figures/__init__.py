@@ -1,0 +1,1 @@
+"""Figures of the studies behind the experiments."""

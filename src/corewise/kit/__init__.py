@@ -1,0 +1,1 @@
+"""What every room needs and none owns: arrays, checks, frozen values, files, display, threads, processes."""

@@ -1,0 +1,62 @@
+"""Files, whole or not at all: reading and writing their bytes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from corewise.errors import InvalidFile
+
+__all__ = ["read_bytes", "reason_of", "require_path", "write_bytes"]
+
+# Nothing that is read whole comes near this; an endless device or a disk image named by mistake does.
+_MOST_BYTES = 64 * 2**20
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return what a file holds; whatever prevents it becomes `InvalidFile`."""
+    require_path(path)
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise InvalidFile(f"{os.fspath(path)}: cannot be read: {reason_of(error)}") from error
+    if len(content) > _MOST_BYTES:
+        raise InvalidFile(f"{os.fspath(path)}: too large, more than {_MOST_BYTES // 2**20} MiB")
+    return content
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file whole or not at all; whatever prevents it becomes `InvalidFile`.
+
+    The content goes to a temporary file beside the target, which then takes its name. A target that is not a
+    regular file (a terminal, a pipe) is written to directly.
+    """
+    require_path(path)
+    try:
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():
+            with target.open("wb") as device:
+                device.write(content)
+            return
+        draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
+        try:
+            draft.write_bytes(content)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
+        raise InvalidFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from error
+
+
+def require_path(path: object) -> None:
+    """Raise `InvalidFile` unless `path` is the path of a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidFile(f"expected the path of a file, got {path!r}")
+
+
+def reason_of(error: Exception) -> str:
+    """Return why the system refused, in a few words."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error)

@@ -1,0 +1,231 @@
+"""Where a loop stands, kept in a file so that it can go on later as if it had never stopped.
+
+A file has the algorithm's description and the plant's, by which they are known again; what was learned; where
+the plant is, its random generator included; the record of all epochs so far; and a note, if one was left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.kit import checks
+from corewise.kit.archive import read_archive, usable, write_archive
+from corewise.kit.arrays import Floats
+from corewise.learning.algorithms import Algorithm
+from corewise.learning.memories import Memory, Part, SinceChange
+from corewise.learning.plant import Plant, Resumable
+from corewise.model.files import system_from_mapping, system_to_mapping
+from corewise.model.system import System
+from corewise.observation.statistics import ClassStatistics, Statistics
+
+__all__ = ["Row", "Saved", "Standing", "plant_snapshot", "saved_note"]
+
+_FORMAT = "corewise learning 1"
+_WHAT = "saved run"
+_NEAR = "near"
+_COLUMNS = ("widths", "departures", "job_time")
+
+Row = dict[str, Any]
+"""An epoch as plain values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What has been learned from the windows closed so far.
+
+    Attributes
+    ----------
+    k, departures, time
+        How many windows, and the departures and the time in them.
+    estimated : System
+        The system with the latest estimate of every curve.
+    believed : System
+        The system for which the policy is made: the same, but away from the ends of the ranges.
+    near : ndarray or None
+        Where the policy was sought first.
+    memory : Memory
+        What is remembered.
+    """
+
+    k: int
+    departures: int
+    time: float
+    estimated: System
+    believed: System
+    near: Floats | None
+    memory: Memory
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """A loop between two epochs."""
+
+    algorithm: Algorithm
+    standing: Standing
+    plant: Plant
+    snapshot: Mapping[str, Any] | None
+    past: list[Row]
+
+    def write(self, file: str | Path, note: Mapping[str, Any]) -> None:
+        """Write all that is needed to go on; `note` is whatever else to keep, see `saved_note`."""
+        if self.snapshot is None:
+            raise InvalidInput(
+                f"{type(self.plant).__name__} cannot be saved: it needs snapshot() and restore(snapshot)"
+            )
+        standing = self.standing
+        parts, arrays = _packed(standing.memory.parts)
+        # The next window tells schedules apart that have begun alike; after the last there is none.
+        windows = standing.k + (standing.k != self.algorithm.steps)
+        about = {
+            "identity": _identity(self.algorithm, self.plant, windows),
+            "k": standing.k,
+            "departures": standing.departures,
+            "time": standing.time,
+            "estimated": system_to_mapping(standing.estimated),
+            "believed": system_to_mapping(standing.believed),
+            "memory": parts,
+            "plant": self.snapshot,
+            "past": self.past[: standing.k],
+            "note": dict(note),
+        }
+        if standing.near is not None:
+            arrays[_NEAR] = standing.near
+        write_archive(file, _FORMAT, about, arrays)
+
+    @staticmethod
+    def resumed(file: str | Path, algorithm: Algorithm, plant: Plant) -> tuple[Standing, list[Row]]:
+        """Return where a saved loop stood and its epochs so far, and send the plant where it was."""
+        if not isinstance(algorithm, Algorithm):
+            raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
+        if not isinstance(plant, Resumable):
+            raise InvalidInput(f"{type(plant).__name__} cannot go on from a saved run: it has no restore(…)")
+        about, arrays = read_archive(file, _FORMAT, _WHAT)
+        with usable(file, _WHAT):
+            standing = Standing(
+                int(about["k"]),
+                int(about["departures"]),
+                float(about["time"]),
+                system_from_mapping(about["estimated"]),
+                system_from_mapping(about["believed"]),
+                _floats(arrays[_NEAR]) if _NEAR in arrays else None,
+                algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
+            )
+            identity, past, snapshot = about["identity"], about["past"], about["plant"]
+            for row in past:
+                row.setdefault("alarms", [])  # which runs of old did not have
+            _require_record(standing, past)
+            windows = len(identity["windows"])
+        here = json.loads(json.dumps(_identity(algorithm, plant, windows)))
+        other = _difference(identity, here)
+        if other:
+            raise InvalidFile(f"{file}: the saved run is another one: {other}")
+        with usable(file, _WHAT):
+            plant.restore(snapshot)
+        return standing, past
+
+
+def _require_record(standing: Standing, past: list[Row]) -> None:
+    """Raise `InvalidInput` unless the record of epochs is that of as many windows as are closed."""
+    checks.count(standing.k, "k")
+    checks.positive(standing.time, "time")
+    if [row["k"] for row in past] != list(range(1, standing.k + 1)):
+        raise InvalidInput(f"its record has {len(past)} epochs, and {standing.k} windows were closed")
+    if not past[-1]["departures"] == standing.departures >= 1:
+        raise InvalidInput(f"its record and its state have different departures: {standing.departures}")
+    for row in past:
+        if set(row) != set(past[0]) or set(row["estimates"]) != set(standing.believed.names):
+            raise InvalidInput(f"the record of epoch {row['k']} is incomplete")
+
+
+def saved_note(file: str | Path) -> dict[str, Any]:
+    """Return the note that was left in a saved run, empty if there is none."""
+    about, _ = read_archive(file, _FORMAT, _WHAT)
+    with usable(file, _WHAT):
+        return dict(about.get("note", {}))
+
+
+def plant_snapshot(plant: Plant) -> Mapping[str, Any] | None:
+    """Return where a plant is, if it can say so."""
+    snapshot = getattr(plant, "snapshot", None)  # what isinstance(plant, Resumable) would find, but quicker
+    return snapshot() if callable(snapshot) else None
+
+
+def _identity(algorithm: Algorithm, plant: Plant, windows: int) -> dict[str, Any]:
+    """Return what must be the same for a run to go on; how many windows there are to be may differ."""
+    system = getattr(plant, "system", None)
+    return {
+        "algorithm": algorithm.name,
+        "known system": system_to_mapping(algorithm.system),
+        "policy": None if algorithm.policy is None else algorithm.policy.name,
+        "memory": type(algorithm.memory).__name__,
+        **_of_adaptive(algorithm),
+        "windows": [algorithm.schedule.window(j) for j in range(1, windows + 1)],
+        "plant": type(plant).__name__,
+        "system": system_to_mapping(system) if isinstance(system, System) else None,
+    }
+
+
+def _of_adaptive(algorithm: Algorithm) -> dict[str, float]:
+    """Return what else must be the same where an algorithm looks out for changes, or keeps policies."""
+    memory = algorithm.memory
+    found = {"between_alarms": memory.detector.between_alarms} if isinstance(memory, SinceChange) else {}
+    return found | ({"inertia": algorithm.inertia} if algorithm.inertia else {})
+
+
+def _difference(there: Any, here: Any, what: str = "") -> str:
+    """Return the first difference between two descriptions in words, or an empty text."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        pairs = [(key, there.get(key), here.get(key)) for key in {**there, **here}]
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        pairs = [(str(i + 1), *pair) for i, pair in enumerate(zip(there, here, strict=True))]
+    else:
+        return "" if there == here else f"{what} is {there!r} there, and {here!r} here"
+    found = (_difference(one, other, f"{what} {key}".strip()) for key, one, other in pairs)
+    return next(filter(None, found), "")
+
+
+def _packed(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+    """Return statistics and named arrays as a description and named arrays."""
+    about: list[dict[str, Any]] = []
+    arrays: dict[str, NDArray[Any]] = {}
+    for j, part in enumerate(parts):
+        if isinstance(part, Mapping):
+            about.append({"arrays": list(part)})
+            arrays |= {f"{j}.{name}": array for name, array in part.items()}
+            continue
+        rows = [{"arrivals": row.arrivals, "per_octave": row.per_octave} for row in part.classes]
+        about.append({"names": list(part.names), "time": part.time, "classes": rows})
+        for i, row in enumerate(part.classes):
+            arrays |= {f"{j}.{i}.{column}": getattr(row, column) for column in _COLUMNS}
+    return about, arrays
+
+
+def _unpacked(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -> tuple[Part, ...]:
+    """Return the parts that were packed."""
+    parts: list[Part] = []
+    for j, part in enumerate(about):
+        if "arrays" in part:
+            parts.append({name: arrays[f"{j}.{name}"] for name in part["arrays"]})
+            continue
+        classes = []
+        for i, row in enumerate(part["classes"]):
+            widths, departures, job_time = (_floats(arrays[f"{j}.{i}.{column}"]) for column in _COLUMNS)
+            arrivals, per_octave = int(row["arrivals"]), int(row["per_octave"])
+            table = np.array([widths, departures, job_time])
+            if not np.all((table >= 0.0) & np.isfinite(table)):
+                raise InvalidInput(f"its table {j}.{i} has negative or infinite entries")
+            classes.append(ClassStatistics(arrivals, widths, departures, job_time, per_octave))
+        parts.append(Statistics(tuple(part["names"]), float(part["time"]), tuple(classes)))
+    return tuple(parts)
+
+
+def _floats(column: NDArray[Any]) -> Floats:
+    return column.astype(np.float64, casting="safe")

@@ -1,0 +1,169 @@
+"""Event logs: CSV on disk to a `Path` and back.
+
+A log has one row an event, in order of time, in one of two forms. Either every row has the cores of every
+class, shared equally by its jobs from this event until the next::
+
+    time,event,class,job,cores:one,cores:two
+    0.0,start,,,0.0,0.0
+    0.0,present,one,0,30.0,0.0
+    0.41,arrival,two,1,10.0,20.0
+    0.97,departure,one,0,0.0,30.0
+    1.5,end,,,0.0,30.0
+
+or a row has the cores of its own job, and then every row about a job names it::
+
+    time,event,class,job,cores
+    0.0,start,,,
+    0.0,present,one,0,30.0
+    0.41,arrival,two,1,20.0
+    0.41,resize,one,0,10.0
+    0.97,departure,one,0,
+    0.97,resize,two,1,30.0
+    1.5,end,,,
+
+`start`, `present` and `end` may be missing: the log then opens at its first row with an empty system, and
+closes at its last. Numbers are written so that they come back bit for bit.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from contextlib import nullcontext
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path as FilePath
+
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.kit.files import reason_of, require_path, write_bytes
+from corewise.model.system import System, require_system
+from corewise.observation.log_lines import EVENTS
+from corewise.observation.log_reader import Reader
+from corewise.observation.sample_path import NOBODY, Path
+
+__all__ = ["EventLog", "load_events", "save_events"]
+
+_BLOCK_ROWS = 50_000  # written at a time
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """What a log holds.
+
+    Attributes
+    ----------
+    path : Path
+        The record.
+    rows : int
+        The rows of the file, without its header and blank lines.
+    skipped : int
+        How many of them could not be used.
+    reasons : tuple of str
+        Why, for the first few, with their lines.
+    """
+
+    path: Path
+    rows: int
+    skipped: int
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return the record in one line, and what was skipped in some more."""
+        if not self.skipped:
+            return str(self.path)
+        more = ["  …"] if self.skipped > len(self.reasons) else []
+        told = [f"{self.skipped} of {self.rows} rows skipped", *(f"  {reason}" for reason in self.reasons)]
+        return "\n".join([str(self.path), *told, *more])
+
+
+def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool = False) -> EventLog:
+    """Read an event log.
+
+    Columns may come in any order. Labels of jobs may be any text. If all are whole numbers below a million or
+    the number of rows, they are the numbers of the jobs; else jobs are numbered in order of appearance.
+
+    Parameters
+    ----------
+    path : str or path
+        A CSV file in UTF-8, compressed if its name ends in ``.gz``.
+    system : System
+        Its classes are those of the log, its cores the pool.
+    lenient : bool, optional
+        Whether to skip and count rows that cannot be used, and to ignore unknown columns.
+
+    Raises
+    ------
+    InvalidFile
+        If the file cannot be read or is not an event log of the system; the message names the line and the
+        value. If `lenient`, only if no row can be used, or the header or the file as a whole is wrong.
+    """
+    require_system(system)
+    require_path(path)
+    name = os.fspath(path)
+    reader = Reader(name, system, lenient)
+    try:
+        with _opened(name) as file:
+            reader.read(file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
+    return EventLog(*reader.finish())
+
+
+def _opened(name: str) -> io.BufferedIOBase:
+    try:
+        return gzip.open(name) if name.endswith(".gz") else FilePath(name).open("rb")
+    except ValueError as error:  # a NUL in the name
+        raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
+
+
+def save_events(path: Path, file: str | os.PathLike[str], *, per_job: bool = False) -> None:
+    """Write a path as an event log that `load_events` reads back with the same columns.
+
+    Parameters
+    ----------
+    path : Path
+        The record. It is written in its own form.
+    file : str or path
+        Where to; compressed if its name ends in ``.gz``. It is written whole or not at all.
+    per_job : bool, optional
+        Whether to write class totals in the per-job form, see `Path.split`.
+    """
+    if not isinstance(path, Path):
+        raise InvalidInput(f"expected a Path, got {path!r}")
+    record = path.split() if per_job else path
+    names = [_written(name) for name in record.names]
+    cores = ["cores"] if record.per_job else [_written(f"cores:{name}") for name in record.names]
+    stream = io.BytesIO()
+    packed = str(file).endswith(".gz")
+    with gzip.GzipFile("", "wb", 6, stream, 0) if packed else nullcontext(stream) as out:
+        out.write(f"time,event,class,job,{','.join(cores)}\n".encode())
+        for first in range(0, record.time.size, _BLOCK_ROWS):
+            out.write(_csv(record, slice(first, first + _BLOCK_ROWS), names))
+    write_bytes(file, stream.getvalue())
+
+
+def _csv(record: Path, rows: slice, names: list[str]) -> bytes:
+    """Return some rows as lines; floats by repr, so that they come back bit for bit."""
+    classes, events = [*names, ""], list(EVENTS)
+    held = record.cores[rows, None] if record.per_job else record.cores[rows]
+    columns = [
+        map(repr, record.time[rows].tolist()),
+        map(events.__getitem__, record.event[rows].tolist()),
+        map(classes.__getitem__, record.job_class[rows].tolist()),  # nobody, −1, finds the last
+        ("" if job == NOBODY else str(job) for job in record.job[rows].tolist()),
+        *(["" if isnan(x) else repr(x) for x in column.tolist()] for column in held.T),
+    ]
+    return ("\n".join(map(",".join, zip(*columns, strict=True))) + "\n").encode()
+
+
+def _written(name: str) -> str:
+    """Return a name as a field of CSV."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"class name {name!r} cannot be written as UTF-8") from None
+    if "\0" in name:
+        raise InvalidInput(f"class name {name!r} cannot be written: it has a NUL in it")
+    return '"' + name.replace('"', '""') + '"' if '"' in name else name

@@ -1,0 +1,156 @@
+"""Rows of a record: what can happen, what can be wrong with a row, and the search for what is."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.kit.arrays import Floats, Ints
+from corewise.observation import _kernels
+
+__all__ = ["NOBODY", "Columns", "Event", "Fault", "dense", "find_faults", "in_words"]
+
+NOBODY = -1
+"""The class of a row that is about none, and the number of a job that has no name."""
+
+
+class Event(IntEnum):
+    """What happened."""
+
+    START = 0
+    PRESENT = 1
+    ARRIVAL = 2
+    DEPARTURE = 3
+    RESIZE = 4
+    END = 5
+
+
+class Fault(IntEnum):
+    """What is wrong with a row, given the rows before it."""
+
+    NONE = 0
+    BACKWARDS = 1
+    NO_CLASS = 2
+    EMPTY_CLASS = 3
+    NAMELESS = 4
+    NOT_THERE = 5
+    GONE = 6
+    TWICE = 7
+    OTHER_CLASS = 8
+    NEGATIVE = 9
+    TOO_MANY = 10
+    HOLDS_ON = 11
+    NO_CORES = 12
+    LATE_START = 13
+    LATE_PRESENT = 14
+    AFTER_END = 15
+    NOT_FINITE = 16
+    NOT_ABOUT_JOBS = 17
+
+    @property
+    def reason(self) -> str:
+        """The fault in words."""
+        return _REASONS[self]
+
+
+_REASONS = {
+    Fault.NONE: "nothing",
+    Fault.BACKWARDS: "its time is before that of the row above",
+    Fault.NO_CLASS: "it needs a class",
+    Fault.EMPTY_CLASS: "no job of the class is present",
+    Fault.NAMELESS: "it needs a job: the cores are those of the row's own job",
+    Fault.NOT_THERE: "the job never arrived",
+    Fault.GONE: "the job has left before",
+    Fault.TWICE: "the job is present already",
+    Fault.OTHER_CLASS: "the job belongs to another class",
+    Fault.NEGATIVE: "it needs cores that are finite and not negative",
+    Fault.TOO_MANY: "the cores held at this time sum to more than the pool",
+    Fault.HOLDS_ON: "cores are held by a job that has left",
+    Fault.NO_CORES: "the job leaves although it held no cores",
+    Fault.LATE_START: "only the first row can be a start",
+    Fault.LATE_PRESENT: "jobs present at the start must follow it at once",
+    Fault.AFTER_END: "it comes after the end",
+    Fault.NOT_FINITE: "its time must be finite",
+    Fault.NOT_ABOUT_JOBS: "a start or an end is about no class and no job",
+}
+
+_SLACK = 1e-6
+"""How far a sum of cores may exceed the pool, relative to the pool or to one core if that is more."""
+
+_MOST_SHOWN = 6  # classes in a message
+
+
+class Columns(NamedTuple):
+    """The columns of a `Path`, of the right types and shapes, but with rows that may be faulty."""
+
+    names: tuple[str, ...]
+    pool: float
+    time: Floats
+    event: NDArray[np.int8]
+    job_class: Ints
+    job: Ints
+    cores: Floats
+
+
+def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArray[np.int8]]:
+    """Return the first faulty row, or −1, and the `Fault` of each row up to it.
+
+    If `lenient`, faulty rows are passed over, as if they were not there, and the rows without fault are a
+    possible record; the row returned is −1.
+    """
+    names, pool, time, event, job_class, job, cores = columns
+    per_job = cores.ndim == 1
+    number = dense(job)[1] if int(job.max()) >= job.size else job
+    known, classes = int(number.max()) + 1, len(names)
+    faults = np.zeros(job.size, dtype=np.int8)
+    row = _kernels.check_rows(
+        time,
+        event,
+        job_class,
+        number,
+        cores.reshape(job.size, -1),
+        per_job,
+        pool + _SLACK * max(1.0, pool),
+        lenient,
+        np.zeros(classes, dtype=np.int64),
+        np.full(known, NOBODY),
+        np.zeros(known if per_job else classes),
+        np.empty(job.size if per_job else 0),
+        faults,
+    )
+    return int(row), faults
+
+
+def dense(job: Ints) -> tuple[Ints, Ints]:
+    """Return the different numbers of jobs, in order, and the place of each row's among them, or `NOBODY`."""
+    numbers, places = np.unique(job, return_inverse=True)
+    nameless = int(numbers[0] == NOBODY)
+    return numbers[nameless:], places - nameless
+
+
+def in_words(columns: Columns, row: int, fault: Fault, job: str | None = None) -> tuple[str, str]:
+    """Return what a row says and what is wrong with it; `job` is what to call its job, if not by number."""
+    what = Event(columns.event[row]).name.lower()
+    if columns.job[row] != NOBODY:
+        what += f" of job {job or columns.job[row]}"
+    if columns.job_class[row] != NOBODY:
+        what += f" of class {columns.names[columns.job_class[row]]!r}"
+    why = fault.reason
+    if fault == Fault.HOLDS_ON:
+        per_job = columns.cores.ndim == 1
+        why += " (leave the field empty)" if per_job else " (a class without jobs holds none)"
+    if fault == Fault.TOO_MANY:
+        why += f" of {columns.pool:g}"
+    if fault in (Fault.NEGATIVE, Fault.TOO_MANY, Fault.HOLDS_ON):
+        why += f", got {_cores_shown(columns.names, columns.cores[row])}"
+    return f"{what} at time {float(columns.time[row])!r}", why
+
+
+def _cores_shown(names: tuple[str, ...], cores: Floats) -> str:
+    if cores.ndim == 0:
+        return "no cores" if np.isnan(cores) else f"{cores:.9g} for this job"
+    held = [f"{x:.9g} for {name!r}" for name, x in zip(names, cores.tolist(), strict=True) if x != 0.0]
+    return ", ".join(held[:_MOST_SHOWN]) + (", …" if len(held) > _MOST_SHOWN else "")

@@ -1,0 +1,244 @@
+"""What was observed: the columnar record of arrivals, departures and the cores held in between.
+
+A path is a table with one row an event, times nondecreasing. A row says what happened, to which class and
+job, and which cores are held from then until the next row, in one of two forms:
+
+- *totals*: the cores of every class, shared equally by its jobs (what a simulation records);
+- *per job*: the cores of the row's own job, so that jobs of one class may hold different numbers.
+
+The observation opens with the first row and closes with the last. Jobs that are there when it opens follow a
+`START` row as `PRESENT`; without a `START` row the system is empty at first.
+
+Paper: section 3, the departures and the events between them; figures 2 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.errors import InvalidInput
+from corewise.kit import checks
+from corewise.kit.arrays import Floats, Ints
+from corewise.kit.frozen import FrozenMapping
+from corewise.observation import _kernels
+from corewise.observation.rows import NOBODY, Columns, Event, Fault, dense, find_faults, in_words
+
+__all__ = ["NOBODY", "Event", "Fault", "Path"]
+
+_STEPS = np.array([0, 1, 1, -1, 0, 0])
+"""By how much each `Event` changes the number of jobs."""
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """A record of events.
+
+    Every row is checked against those before it when the path is made; see `Fault`. Columns are kept as
+    contiguous arrays that cannot be written to.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The classes.
+    pool : float
+        The cores there are.
+    time : ndarray
+        When each row happened.
+    event : ndarray of int8
+        What happened, an `Event`.
+    job_class : ndarray of int64
+        The position of the class in `names`, or `NOBODY`.
+    job : ndarray of int64
+        The number of the job, or `NOBODY` if it has no name. A number is used for one job only.
+    cores : ndarray
+        The cores of every class from this row to the next, shape (rows, K); or, in the per-job form, those of
+        the row's own job, shape (rows,), NaN where a row has none (start, end, departure).
+
+    Raises
+    ------
+    InvalidInput
+        If columns do not fit together, or a row is impossible; rows are counted from 0.
+    """
+
+    names: tuple[str, ...]
+    pool: float
+    time: Floats
+    event: NDArray[np.int8]
+    job_class: Ints
+    job: Ints
+    cores: Floats
+
+    def __post_init__(self) -> None:
+        """Check that the record is possible."""
+        names = _distinct_names(self.names)
+        pool = checks.positive(self.pool, "the pool")
+        time = _column(self.time, "time", np.float64)
+        rows = time.size
+        if time.ndim != 1 or rows == 0:
+            raise InvalidInput(f"a path needs one time a row and at least one row, got shape {time.shape}")
+        cores = _column(self.cores, "cores", np.float64)
+        if cores.shape not in ((rows,), (rows, len(names))):
+            raise InvalidInput(
+                f"cores must have shape ({rows}, {len(names)}), or ({rows},) if they are those of each row's "
+                f"own job, got {cores.shape}"
+            )
+        event = _codes(self.event, "event", np.int8, rows, (0, len(Event) - 1))
+        job_class = _codes(self.job_class, "class", np.int64, rows, (NOBODY, len(names) - 1))
+        job = _codes(self.job, "job", np.int64, rows, (NOBODY, np.iinfo(np.int64).max))
+        columns = Columns(names, pool, time, event, job_class, job, cores)
+        for name, value in columns._asdict().items():
+            object.__setattr__(self, name, value)
+        row, faults = find_faults(columns)
+        if row >= 0:
+            what, why = in_words(columns, row, Fault(faults[row]))
+            raise InvalidInput(f"row {row} ({what}): {why}")
+        if not math.isfinite(float(time[-1]) - float(time[0])):
+            raise InvalidInput(f"times from {time[0]:g} to {time[-1]:g} are too far apart")
+
+    def __str__(self) -> str:
+        """Return what was seen in one line."""
+        form = "per job" if self.per_job else "per class"
+        return (
+            f"{self.time.size} rows from {self.start:g} to {self.end:g}: {self.arrivals} arrivals, "
+            f"{self.departures} departures of classes {', '.join(self.names)}; {self.pool:g} cores, {form}"
+        )
+
+    @property
+    def per_job(self) -> bool:
+        """Whether cores are those of each row's own job."""
+        return self.cores.ndim == 1
+
+    @property
+    def start(self) -> float:
+        """When the observation opens."""
+        return float(self.time[0])
+
+    @property
+    def end(self) -> float:
+        """When the observation closes."""
+        return float(self.time[-1])
+
+    @property
+    def duration(self) -> float:
+        """How long the observation lasts."""
+        return self.end - self.start
+
+    @property
+    def arrivals(self) -> int:
+        """How many jobs arrived; those present at the start did so before."""
+        return int(np.count_nonzero(self.event == Event.ARRIVAL))
+
+    @property
+    def departures(self) -> int:
+        """How many jobs left."""
+        return int(np.count_nonzero(self.event == Event.DEPARTURE))
+
+    @cached_property
+    def counts(self) -> Ints:
+        """The jobs of each class after each row, shape (rows, K)."""
+        counts = np.zeros((self.time.size, len(self.names)), dtype=np.int64)
+        steps = _STEPS[self.event]
+        moves = np.flatnonzero(steps)
+        counts[moves, self.job_class[moves]] = steps[moves]
+        np.cumsum(counts, axis=0, out=counts)
+        counts.setflags(write=False)
+        return counts
+
+    @cached_property
+    def response_times(self) -> Mapping[str, Floats]:
+        """The times in system, by class and in order of departure, of jobs seen to arrive and to leave."""
+        leaves = np.flatnonzero(self.event == Event.DEPARTURE)
+        self._require_numbers(leaves, "response times")
+        arrives = np.flatnonzero((self.event == Event.ARRIVAL) & (self.job != NOBODY))
+        _, number = dense(self.job)
+        arrived = np.full(int(number.max()) + 1, np.nan)
+        arrived[number[arrives]] = self.time[arrives]
+        spent = self.time[leaves] - arrived[number[leaves]]
+        seen = ~np.isnan(spent)
+        times = {}
+        for i, name in enumerate(self.names):
+            times[name] = spent[seen & (self.job_class[leaves] == i)]
+            times[name].setflags(write=False)
+        return FrozenMapping(times)
+
+    def split(self) -> Path:
+        """Return the path in the per-job form.
+
+        After each row of class totals, every other job whose cores changed has a `RESIZE` row of its own. The
+        jobs present at the start hold from their first row what they hold when the opening is over. A resize
+        of nothing that opens or closes the observation becomes `START` or `END`. All jobs need numbers.
+        """
+        if self.per_job:
+            return self
+        self._require_numbers(np.flatnonzero(_STEPS[self.event]), "rows of each job")
+        rows, classes = self.counts.shape
+        widths = np.divide(self.cores, self.counts, out=np.zeros(self.cores.shape), where=self.counts > 0)
+        opening = int(np.count_nonzero(self.event <= Event.PRESENT))
+        widths[:opening] = widths[opening - 1]
+        if self.event[-1] == Event.END:
+            widths[-1] = widths[max(rows - 2, 0)]
+        numbers, job = dense(self.job)
+        most = rows + int(np.sum(self.counts[1:] * (widths[1:] != widths[:-1])))
+        kinds, whose, own = np.empty(most, np.int8), np.empty((3, most), np.int64), np.empty(most)
+        nobody = np.full((2, max(classes, numbers.size)), NOBODY)
+        size = _kernels.split_rows(
+            self.event, self.job_class, job, widths, nobody, nobody.copy(), kinds, whose, own
+        )
+        row, job_class, place = whose[:, :size]
+        named = np.append(numbers, NOBODY)[place]  # nobody, −1, finds the last
+        return Path(self.names, self.pool, self.time[row], kinds[:size], job_class, named, own[:size])
+
+    def _require_numbers(self, rows: NDArray[np.intp], what: str) -> None:
+        nameless = rows[self.job[rows] == NOBODY]
+        if nameless.size:
+            event = Event(self.event[nameless[0]]).name.lower()
+            raise InvalidInput(
+                f"{what} need the number of every job, and row {nameless[0]} ({event}) has none"
+            )
+
+
+def _distinct_names(names: object) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidInput(f"names must be those of the classes, got {names!r}")
+    known = tuple(names)
+    if not known or not all(isinstance(name, str) and name for name in known):
+        raise InvalidInput(f"names must be those of the classes, at least one, got {names!r}")
+    if len(set(known)) < len(known):
+        raise InvalidInput(f"names must differ, got {names!r}")
+    return known
+
+
+def _column(values: object, what: str, kind: type[Number]) -> NDArray[Number]:
+    """Return values as a contiguous array that cannot be written to, also not by whoever has given them."""
+    try:
+        column = np.ascontiguousarray(values, dtype=kind)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{what} must be numbers, got {type(values).__name__}") from None
+    if isinstance(values, np.ndarray) and column.flags.writeable and np.may_share_memory(values, column):
+        column = column.copy()
+    column.setflags(write=False)
+    return column
+
+
+def _codes(
+    values: object, what: str, kind: type[Number], rows: int, bounds: tuple[int, int]
+) -> NDArray[Number]:
+    """Return whole numbers within bounds as a column."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iu" or given.shape != (rows,):
+        raise InvalidInput(f"{what} must be {rows} whole numbers, got {given.dtype} of shape {given.shape}")
+    wrong = np.flatnonzero((given < bounds[0]) | (given > bounds[1]))
+    if wrong.size:
+        raise InvalidInput(
+            f"row {wrong[0]}: {what} must lie in [{bounds[0]}, {bounds[1]}], got {given[wrong[0]]}"
+        )
+    return _column(values, what, kind)

@@ -1,0 +1,440 @@
+"""Compiled water-filling; see `corewise.policies.waterfill.demand` and `waterfill` for the mathematics.
+
+The price is carried as t = 1/√η, in which demand rises and Amdahl's is linear; class i, with offer ω_i,
+starts to buy at t_i = 1/√ω_i. The demands of all classes come as three plain arrays, because a kernel that
+reads array fields of a tuple counts references on every access, at many times the cost of the arithmetic:
+
+- ``tails[i]`` = (kind, a, b, root, widest): the tail is bought from t = t_i · root on,
+- ``pieces[i, k]`` = (root, width): a piece of slope m is bought at t = t_i · root, root = 1/√m,
+- ``nodes[r, k]`` = (price, extra) of a sampled tail, prices rising; a sampled tail has its row r as a.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from corewise.kit.arrays import Floats, Ints
+
+__all__ = [
+    "INVERSE_ROOT",
+    "NO_TAIL",
+    "POWER",
+    "SAMPLED",
+    "curved_tail",
+    "split_closed_states",
+    "split_near",
+    "split_states",
+]
+
+
+u = np.uint64  # an unsigned index spares the test for a negative one
+
+NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
+
+# How often the slope of demand is followed, how often when the level lies between two places, how far.
+_STEPS, _BETWEEN, _FAR = 6, 3, 10.0
+
+
+@njit(cache=True)
+def curved_tail(tails: Floats, nodes: Floats, i: int, ratio: float) -> tuple[float, float]:
+    """Return extra and d extra / d log t of a power or sampled tail at ratio = t / t_i."""
+    price = 1.0 / (ratio * ratio)
+    if tails[i, 0] == POWER:
+        grown = math.exp(min(tails[i, 2] * math.log(tails[i, 1] / price), 600.0)) if price > 0.0 else math.inf
+        return max(grown - 1.0, 0.0), 2.0 * tails[i, 2] * grown
+    row, low, high = int(tails[i, 1]), 0, nodes.shape[1] - 1
+    if price <= nodes[row, low, 0]:
+        return nodes[row, low, 1], 0.0
+    if price >= nodes[row, high, 0]:  # several nodes may have the highest price: nothing to divide by
+        return nodes[row, high, 1], 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if nodes[row, middle, 0] <= price:
+            low = middle
+        else:
+            high = middle
+    fall = (nodes[row, high, 1] - nodes[row, low, 1]) / (nodes[row, high, 0] - nodes[row, low, 0])
+    return nodes[row, low, 1] + fall * (price - nodes[row, low, 0]), -2.0 * fall * price
+
+
+@njit(cache=True)
+def _width(tails: Floats, pieces: Floats, nodes: Floats, i: int, start: float, t: float, most: bool) -> float:
+    """Return the width a class-i job takes at t: the least, or the most where demand jumps."""
+    width = 0.0
+    for k in range(pieces.shape[1]):
+        at = start * pieces[i, k, 0]
+        if at < t or (most and at == t):
+            width += pieces[i, k, 1]
+    if tails[i, 0] != NO_TAIL and start * tails[i, 3] < t:
+        if math.isinf(t):
+            width += nodes[int(tails[i, 1]), 0, 1] if tails[i, 0] == SAMPLED else tails[i, 4]
+        elif tails[i, 0] == INVERSE_ROOT:
+            width += max(tails[i, 1] * (t / start) + tails[i, 2], 0.0)
+        else:
+            width += curved_tail(tails, nodes, i, t / start)[0]
+    if most and math.isinf(t):
+        width += tails[i, 4]
+    return width
+
+
+@njit(cache=True)
+def _total(
+    tails: Floats, pieces: Floats, nodes: Floats, counts: Ints, starts: Floats, t: float, most: bool
+) -> float:
+    total = 0.0
+    for i in range(counts.size):
+        if counts[i] > 0:
+            total += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, most)
+    return total
+
+
+@njit(cache=True)
+def _settle(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    t: float,
+    budget: float,
+    cores: Floats,
+) -> None:
+    """Give everybody the least demand at t, and share what is left of the budget over the jumps there."""
+    left, jumps = budget, 0.0
+    for i in range(counts.size):
+        cores[i] = 0.0
+        if counts[i] > 0:
+            cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
+            left -= cores[i]
+            jumps += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True) - cores[i]
+    if left > 0.0 and jumps > 0.0:
+        part = min(left / jumps, 1.0)
+        for i in range(counts.size):
+            if counts[i] > 0:
+                most = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True)
+                cores[i] += part * (most - cores[i])
+
+
+@njit(cache=True)
+def _rise(tails: Floats, nodes: Floats, i: int, start: float, t: float) -> float:
+    """Return d width / d log t of a class-i job, from its tail."""
+    if tails[i, 0] == NO_TAIL or not start * tails[i, 3] < t:
+        return 0.0
+    if tails[i, 0] == INVERSE_ROOT:
+        return float(tails[i, 1] * (t / start))
+    return curved_tail(tails, nodes, i, t / start)[1]
+
+
+@njit(cache=True)
+def _curved_split(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    low: float,
+    high: float,
+    budget: float,
+    cores: Floats,
+) -> float:
+    """Write the split at the t in (low, high) at which demand meets the budget: Newton in log t, safeguarded.
+
+    A tail may be so nearly straight that demand leaps over the budget between two neighbouring numbers; the
+    split is then taken between the demands on either side.
+    """
+    ceiling = high
+    if math.isinf(ceiling):
+        ceiling = 8.0 * low
+        while _total(tails, pieces, nodes, counts, starts, ceiling, False) < budget:
+            ceiling *= 8.0
+    bottom, top = math.log(low), math.log(ceiling)
+    u = 0.5 * (bottom + top)
+    for k in range(300):
+        t = math.exp(u)
+        total = _total(tails, pieces, nodes, counts, starts, t, False)
+        if abs(total - budget) <= 1e-14 * budget:
+            bottom = top = u
+            break
+        if total < budget:
+            bottom = u
+        else:
+            top = u
+        if top - bottom <= 1e-16 * max(1.0, abs(top)):
+            break
+        rise = 0.0
+        for i in range(counts.size):
+            if counts[i] > 0:
+                rise += counts[i] * _rise(tails, nodes, i, starts[i], t)
+        # Newton's step, but every third time the middle: far out, where demand explodes, its steps are tiny.
+        step = u - total * math.log(total / budget) / rise if rise > 0.0 and k % 3 < 2 else top
+        u = step if bottom < step < top else 0.5 * (bottom + top)
+    below, above = math.exp(bottom), math.exp(top)
+    under = _total(tails, pieces, nodes, counts, starts, below, False)
+    over = _total(tails, pieces, nodes, counts, starts, above, False)
+    share = (budget - under) / (over - under) if over > under else 0.0
+    for i in range(counts.size):
+        cores[i] = 0.0
+        if counts[i] > 0:
+            least = _width(tails, pieces, nodes, i, starts[i], below, False)
+            most = _width(tails, pieces, nodes, i, starts[i], above, False)
+            cores[i] = counts[i] * (least + share * (most - least))
+    return above
+
+
+@njit(cache=True)
+def _stride(size: int) -> int:
+    """Return a step with which every index is met, no few of them in a row rising or falling.
+
+    The level is bracketed by trying break points; met in order of price, each would move one end of the
+    bracket by one place, and met at random a few of them leave none to try.
+    """
+    step = max(1, int(0.618 * size))
+    while math.gcd(step, size) > 1:
+        step += 1
+    return step
+
+
+@njit(cache=True)
+def _split(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    budget: float,
+    cores: Floats,
+    low: float,
+    high: float,
+) -> float:
+    """Write the best split of `budget` cores into `cores`, and return its level t, which is in (low, high).
+
+    At `low` the most demand is below the budget, at `high` the least demand above it; zero and infinity will
+    do if nothing is known.
+    """
+    stride = _stride(counts.size)
+    for j in range(counts.size):
+        i = j * stride % counts.size
+        if counts[i] == 0:
+            continue
+        for k in range(pieces.shape[1] + 1):
+            t = starts[i] * (pieces[i, k, 0] if k < pieces.shape[1] else tails[i, 3])
+            if not low < t < high:
+                continue
+            if _total(tails, pieces, nodes, counts, starts, t, False) > budget:
+                high = t
+            elif _total(tails, pieces, nodes, counts, starts, t, True) >= budget:
+                _settle(tails, pieces, nodes, counts, starts, t, budget, cores)
+                return float(t)
+            else:
+                low = t
+    if math.isinf(high) and (
+        low == 0.0 or _total(tails, pieces, nodes, counts, starts, math.inf, False) <= budget
+    ):
+        _settle(tails, pieces, nodes, counts, starts, math.inf, budget, cores)
+        return math.inf
+    constant, factor, curved = 0.0, 0.0, False
+    for i in range(counts.size):
+        if counts[i] > 0:
+            for k in range(pieces.shape[1]):
+                if starts[i] * pieces[i, k, 0] <= low:
+                    constant += counts[i] * pieces[i, k, 1]
+            if tails[i, 0] != NO_TAIL and starts[i] * tails[i, 3] <= low:
+                if tails[i, 0] == INVERSE_ROOT:
+                    constant += counts[i] * tails[i, 2]
+                    factor += counts[i] * tails[i, 1] / starts[i]
+                else:
+                    curved = True
+    if curved:
+        return _curved_split(tails, pieces, nodes, counts, starts, low, high, budget, cores)
+    t = min(max((budget - constant) / factor, low), high)
+    total = 0.0
+    for i in range(counts.size):
+        cores[i] = 0.0
+        if counts[i] > 0:
+            cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
+            total += cores[i]
+    for i in range(counts.size):
+        if counts[i] > 0:
+            rise = counts[i] * _rise(tails, nodes, i, starts[i], t)
+            cores[i] += (budget - total) * (rise / (factor * t))
+    return float(t)
+
+
+@njit(cache=True)
+def split_near(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    budget: float,
+    cores: Floats,
+    guess: float,
+) -> float:
+    """Split the cores of one state with two classes or more, and return the level; quick if near the guess.
+
+    Offers ω come as the t at which a class begins to buy, 1/√ω. The slope of demand is followed from the
+    guess; if demand jumps over the budget on the way, a bracket is left in which `_split` finds the jump.
+    """
+    t, low, high, between = guess, 0.0, math.inf, 0
+    if not 0.0 < guess < math.inf:
+        return _split(tails, pieces, nodes, counts, starts, budget, cores, low, high)
+    for _ in range(_STEPS):
+        total, rise = 0.0, 0.0
+        for i in range(counts.size):
+            cores[i] = 0.0
+            if counts[i] > 0:
+                start, held, slope = starts[i], 0.0, 0.0
+                for k in range(pieces.shape[1]):
+                    if start * pieces[i, k, 0] < t:
+                        held += pieces[i, k, 1]
+                if tails[i, 0] != NO_TAIL and start * tails[i, 3] < t:
+                    if tails[i, 0] == INVERSE_ROOT:
+                        slope = tails[i, 1] * (t / start)
+                        held += max(slope + tails[i, 2], 0.0)
+                    else:
+                        extra, slope = curved_tail(tails, nodes, i, t / start)
+                        held += extra
+                cores[i] = counts[i] * held
+                total += cores[i]
+                rise += counts[i] * slope
+        if abs(total - budget) <= 1e-13 * budget:
+            return t
+        if total > budget:
+            high = min(high, t)
+        else:
+            low = max(low, t * (1.0 - 1e-14))  # the most demand there is no more than the least at t
+        step = (budget - total) / rise if 0.0 < rise < math.inf else math.inf
+        between += 1 if low > 0.0 and high < math.inf else 0
+        if between > _BETWEEN or step > _FAR:
+            break
+        t *= 1.0 + max(step, -0.5)
+    return _split(tails, pieces, nodes, counts, starts, budget, cores, low, high)
+
+
+@njit(cache=True)
+def split_states(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    offers: Floats,
+    budget: Floats,
+    cores: Floats,
+    levels: Floats,
+) -> None:
+    """Split the cores of every state; counts, offers and cores of shape (K, states).
+
+    `levels` becomes the price η of each state, zero where one class alone takes all.
+    """
+    classes, states = counts.shape
+    n = np.empty(classes, dtype=np.int64)
+    starts = np.empty(classes)
+    x = np.empty(classes)
+    for s in range(states):
+        present = 0
+        only = 0
+        for i in range(classes):
+            n[i] = counts[i, s]
+            cores[i, s] = 0.0
+            levels[s] = 0.0
+            starts[i] = 1.0 / math.sqrt(offers[i, s]) if offers[i, s] > 0.0 else math.inf
+            if n[i] > 0:
+                present += 1
+                only = i
+        if present == 0 or budget[s] <= 0.0:
+            continue
+        if present == 1:
+            cores[only, s] = budget[s]
+            continue
+        t = _split(tails, pieces, nodes, n, starts, budget[s], x, 0.0, math.inf)
+        levels[s] = 1.0 / (t * t)
+        for i in range(classes):
+            cores[i, s] = x[i]
+
+
+@njit(cache=True)
+def split_closed_states(
+    tails: Floats, pieces: Floats, counts: Ints, offers: Floats, budget: Floats, cores: Floats
+) -> None:
+    """Do as `split_states`, for classes with at most one piece and an Amdahl tail; ties in proportion.
+
+    The same water level, written flat: this is the inner loop of the Bellman operator, and calls would cost
+    many times the arithmetic.
+    """
+    classes, states = counts.shape[0], u(counts.shape[1])
+    unit, width = pieces[:, 0, 0].copy(), pieces[:, 0, 1].copy()
+    a, b, root = tails[:, 1].copy(), tails[:, 2].copy(), tails[:, 3].copy()
+    n, scale, first, second = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
+    tried = np.arange(classes) * _stride(classes) % classes
+    for s in range(states):
+        have = budget[s]
+        if have <= 0.0:
+            for i in range(classes):
+                cores[i, s] = 0.0
+            continue
+        present = 0.0
+        for i in range(classes):
+            n[i] = counts[i, s]
+            present += n[i]
+            scale[i] = math.sqrt(max(offers[i, s], 0.0))
+            start = 1.0 / scale[i] if scale[i] > 0.0 else math.inf
+            first[i], second[i] = start * unit[i], start * root[i]
+        low, high, level = 0.0, math.inf, -1.0
+        left, jumps = have, 0.0
+        for event in range(2 * classes):
+            i = tried[event >> 1]
+            t = first[i] if event & 1 == 0 else second[i]
+            if n[i] == 0.0 or t <= low or t >= high:
+                continue
+            least, jump = 0.0, 0.0
+            for j in range(classes):
+                if first[j] < t:
+                    least += n[j] * width[j]
+                elif first[j] == t:
+                    jump += n[j] * width[j]
+                if second[j] < t:
+                    least += n[j] * (a[j] * (t * scale[j]) + b[j])
+            if least > have:
+                high = t
+            elif least + jump >= have:
+                level, left, jumps = t, have - least, jump
+                break
+            else:
+                low = t
+        factor = 0.0
+        if level < 0.0:
+            constant = 0.0
+            for j in range(classes):
+                if first[j] <= low:
+                    constant += n[j] * width[j]
+                if second[j] <= low:
+                    constant += n[j] * b[j]
+                    factor += n[j] * a[j] * scale[j]
+            if factor > 0.0:
+                level, left = (have - constant) / factor, 0.0
+            else:
+                level, left = math.inf, have - constant
+        everywhere = math.isinf(level)
+        total = 0.0
+        for j in range(classes):
+            x = 0.0
+            if n[j] > 0.0:
+                if first[j] < level:
+                    x = n[j] * width[j]
+                elif first[j] == level and jumps > 0.0:
+                    x = left * (n[j] * width[j] / jumps)
+                if everywhere:
+                    x += left * (n[j] / present)
+                elif second[j] < level:
+                    x += n[j] * (a[j] * (level * scale[j]) + b[j])
+            cores[j, s] = x
+            total += x
+        if factor > 0.0:
+            rest = (have - total) / factor
+            for j in range(classes):
+                if second[j] <= low:
+                    cores[j, s] += rest * (n[j] * a[j] * scale[j])

@@ -1,0 +1,246 @@
+r"""The shape of a curve: what a job buys at a price.
+
+The demand of a class at the relative price q = η/ω, the price over its offer, is the width that a job takes,
+
+    z(q) = (widths of all pieces with slope > q) + (extra(q) if q < start).
+
+A *piece* is a straight part of the curve (all its width is bought at one price); the *tail* is the strictly
+concave rest, in one of three forms:
+
+    inverse square root   extra = a/√q + b          Amdahl, slope and index
+    power                 extra = (a/q)^b − 1        power law, slope and index
+    sampled               linear between nodes       any other curve
+
+`marginal_shapes` price speed (ω s'(z) = η), `index_shapes` price cores by the Whittle index W(z) = ℓ. A
+sampled tail is exact only at its nodes, which are crowded about kinks; the loss in value is of second order
+in their distance, and `corewise.policies.waterfill.split.certified_split` bounds it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property, singledispatch
+
+import numpy as np
+
+from corewise.kit.arrays import Floats
+from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
+from corewise.model.system import System
+from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER, SAMPLED
+
+__all__ = ["Shapes", "index_shapes", "linear_width", "marginal_shapes"]
+
+_NODES = 4097
+_LINEAR = 1e-12
+_REFINEMENTS = 45
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The demand of one class: pieces in order of falling slope, then a tail."""
+
+    pieces: tuple[tuple[float, float], ...] = ()
+    tail: float = NO_TAIL
+    a: float = 0.0
+    b: float = 0.0
+    start: float = 0.0
+    nodes: Floats = field(default_factory=lambda: np.empty((0, 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """The demand of every class, as arrays for the kernels."""
+
+    tails: Floats
+    pieces: Floats
+    nodes: Floats
+
+    @cached_property
+    def closed(self) -> bool:
+        """Whether every class has at most one piece and no tail but Amdahl's: then the level is closed."""
+        return self.pieces.shape[1] == 1 and bool(np.all(self.tails[:, 0] <= INVERSE_ROOT))
+
+    @cached_property
+    def sampled(self) -> bool:
+        """Whether some class has a sampled tail, whose split is not exact."""
+        return bool(np.any(self.tails[:, 0] == SAMPLED))
+
+
+def linear_width(curve: SpeedUp, cores: float) -> float:
+    """Return the width up to which s(z) = z, at least one core."""
+    if isinstance(curve, Amdahl | PowerLaw | Gustafson):
+        return max(1.0, cores) if curve.p == 1.0 else 1.0
+    if isinstance(curve, Usl):
+        return max(1.0, cores) if curve.sigma == curve.kappa == 0.0 else 1.0
+    if isinstance(curve, Tabulated):
+        z, s = curve.corners
+    else:
+        z = _nodes(curve, cores)
+        s = curve.rate(z)
+    return float(z[s >= z * (1.0 - _LINEAR)].max(initial=1.0))
+
+
+def marginal_shapes(system: System) -> Shapes:
+    """Return the demand at a price for speed: ω s'(z) = η."""
+    return _pack([_marginal(job_class.speedup, system.cores) for job_class in system.classes], system.cores)
+
+
+def index_shapes(system: System) -> Shapes:
+    """Return the demand at a price for cores, above the part where s(z) = z: W(z) = ℓ."""
+    return _pack([_index(job_class.speedup, system.cores) for job_class in system.classes], system.cores)
+
+
+@singledispatch
+def _marginal(curve: SpeedUp, cores: float) -> _Shape:
+    return _sampled_marginal(curve, cores)
+
+
+def _sampled_marginal(curve: SpeedUp, cores: float) -> _Shape:
+    z = _nodes(curve, cores)
+    return _sampled(((1.0, 1.0),), z, curve.slope_above(z))
+
+
+@_marginal.register
+def _(curve: Amdahl, cores: float) -> _Shape:
+    p = curve.p
+    if p in (0.0, 1.0):
+        return _straight(p, cores)
+    return _Shape(((1.0, 1.0),), INVERSE_ROOT, a=np.sqrt(p) / (1.0 - p), b=-1.0 / (1.0 - p), start=p)
+
+
+@_marginal.register
+def _(curve: PowerLaw, cores: float) -> _Shape:
+    p = curve.p
+    if p in (0.0, 1.0):
+        return _straight(p, cores)
+    return _Shape(((1.0, 1.0),), POWER, a=p, b=1.0 / (1.0 - p), start=p)
+
+
+@_marginal.register
+def _(curve: Gustafson, cores: float) -> _Shape:
+    return _straight(curve.p, cores)
+
+
+@_marginal.register
+def _(curve: Tabulated, cores: float) -> _Shape:  # noqa: ARG001
+    z, s = curve.corners
+    slopes = np.diff(s) / np.diff(z)
+    return _Shape(((1.0, 1.0), *zip(slopes.tolist(), np.diff(z).tolist(), strict=True)))
+
+
+@_marginal.register
+def _(curve: Usl, cores: float) -> _Shape:
+    if curve.kappa == 0.0:  # without coherency cost the law is Amdahl's
+        return _marginal(Amdahl(1.0 - curve.sigma), cores)
+    return _sampled_marginal(curve, cores)
+
+
+@singledispatch
+def _index(curve: SpeedUp, cores: float) -> _Shape:
+    return _sampled_index(curve, cores)
+
+
+def _sampled_index(curve: SpeedUp, cores: float) -> _Shape:
+    z = _nodes(curve, cores)
+    z = z[z >= linear_width(curve, cores)]
+    slope, speed = curve.slope_above(z), curve.rate_above(z)
+    lag = speed - z * slope
+    index = slope / np.maximum(lag, _LINEAR * speed)
+    return _sampled((), z, np.minimum.accumulate(index))
+
+
+@_index.register
+def _(curve: Amdahl, cores: float) -> _Shape:  # noqa: ARG001
+    if curve.p in (0.0, 1.0):
+        return _Shape()
+    odds = curve.p / (1.0 - curve.p)
+    return _Shape((), INVERSE_ROOT, a=np.sqrt(odds), b=-1.0, start=odds)
+
+
+@_index.register
+def _(curve: PowerLaw, cores: float) -> _Shape:  # noqa: ARG001
+    if curve.p in (0.0, 1.0):
+        return _Shape()
+    odds = curve.p / (1.0 - curve.p)
+    return _Shape((), POWER, a=odds, b=1.0, start=odds)
+
+
+@_index.register
+def _(curve: Usl, cores: float) -> _Shape:
+    if curve.kappa == 0.0:
+        return _index(Amdahl(1.0 - curve.sigma), cores)
+    return _sampled_index(curve, cores)
+
+
+@_index.register
+def _(curve: Gustafson, cores: float) -> _Shape:
+    if curve.p in (0.0, 1.0):
+        return _Shape()
+    return _Shape(((curve.p / (1.0 - curve.p), max(cores - 1.0, 0.0)),))
+
+
+@_index.register
+def _(curve: Tabulated, cores: float) -> _Shape:
+    z, s = curve.corners
+    first = z[:-1] >= linear_width(curve, cores)
+    slopes = (np.diff(s) / np.diff(z))[first]
+    indices = slopes / (s[:-1][first] - z[:-1][first] * slopes)
+    return _Shape(tuple(zip(indices.tolist(), np.diff(z)[first].tolist(), strict=True)))
+
+
+def _straight(slope: float, cores: float) -> _Shape:
+    """Return the shape of a curve that is one straight line above one core."""
+    if slope == 1.0:
+        return _Shape(((1.0, max(cores, 1.0)),))
+    return _Shape(((1.0, 1.0), (slope, max(cores - 1.0, 0.0)))) if slope > 0.0 else _Shape(((1.0, 1.0),))
+
+
+def _nodes(curve: SpeedUp, cores: float) -> Floats:
+    """Return widths from one core to all, or to the peak; closer together about a kink."""
+    top = min(max(cores, 1.0), curve.peak) if isinstance(curve, Usl) else max(cores, 1.0)
+    if top == 1.0:
+        return np.ones(1)
+    z = np.geomspace(1.0, top, _NODES)
+    slope = curve.slope_above(z)
+    limit = 8.0 * (slope[0] - slope[-1]) / _NODES
+    for _ in range(_REFINEMENTS):
+        steep = np.flatnonzero(-np.diff(slope) > limit)
+        middle = 0.5 * (z[steep] + z[steep + 1])
+        new = (middle > z[steep]) & (middle < z[steep + 1])
+        if not new.any() or z.size > 4 * _NODES:
+            break
+        z = np.insert(z, steep[new] + 1, middle[new])
+        slope = np.insert(slope, steep[new] + 1, curve.slope_above(middle[new]))
+    return z
+
+
+def _sampled(pieces: tuple[tuple[float, float], ...], z: Floats, price: Floats) -> _Shape:
+    """Return the shape with nodes at widths z whose prices fall; z counts from its first value."""
+    falling = np.minimum.accumulate(np.maximum(price, 0.0))
+    nodes = np.stack([falling, z - z[0]], axis=1)[::-1]
+    return _Shape(pieces, SAMPLED, start=float(falling[0]), nodes=nodes)
+
+
+def _pack(shapes: list[_Shape], cores: float) -> Shapes:
+    """Return the shapes of all classes as arrays for the kernels."""
+    pieces = np.zeros((len(shapes), max(1, *(len(shape.pieces) for shape in shapes)), 2))
+    sampled = [shape for shape in shapes if len(shape.nodes)]
+    nodes = np.zeros((len(sampled), max(1, *(len(shape.nodes) for shape in shapes)), 2))
+    for row, shape in zip(nodes, sampled, strict=True):
+        row[:] = shape.nodes[0]
+        row[-len(shape.nodes) :] = shape.nodes
+    pieces[..., 0] = np.inf
+    for i, shape in enumerate(shapes):
+        for k, (slope, width) in enumerate(shape.pieces):
+            pieces[i, k] = _root(slope), width
+    rows = iter(range(len(sampled)))
+    tails = [
+        (shape.tail, next(rows) if len(shape.nodes) else shape.a, shape.b, _root(shape.start), cores)
+        for shape in shapes
+    ]
+    return Shapes(np.array(tails, dtype=np.float64), pieces, nodes)
+
+
+def _root(slope: float) -> float:
+    return 1.0 / math.sqrt(slope) if slope > 0.0 else math.inf

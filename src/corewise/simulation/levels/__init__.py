@@ -1,1 +1,0 @@
-"""Simulation without tables over states, for policies that are one water level."""

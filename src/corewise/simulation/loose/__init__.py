@@ -1,1 +1,0 @@
-"""Simulation without tables over states: what all policies have in common."""

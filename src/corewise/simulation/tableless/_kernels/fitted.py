@@ -1,0 +1,101 @@
+r"""Compiled loops for policies by fitted values; see `corewise.policies.fitted.rule`.
+
+Here what a class offers depends on the state: offers are found anew, the cores are split at one price, which
+will not be far from the last one, and the rate of every class present follows. That takes long enough for
+what was decided to be remembered (`corewise.simulation.tableless.state_cache`), whatever the number of classes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from corewise.kit._kernels import njit_norefs
+from corewise.kit.arrays import Floats, Int, Ints
+from corewise.policies.fitted._kernels import fitted_offers
+from corewise.policies.waterfill._kernels import split_near
+from corewise.policies.waterfill.levels._kernels import T
+from corewise.simulation.tableless._kernels.events import known_walk, remember
+
+
+@njit_norefs
+def share(
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    cores: float,
+    n: Ints,
+    offers: Floats,
+    starts: Floats,
+    held: Floats,
+    guess: float,
+    widths: Floats,
+) -> float:
+    """Write the cores that a job of each class present holds, and return the level t of the split.
+
+    `tails`, `pieces` and `nodes` say what classes buy (`corewise.policies.waterfill.demand`); `starts` and
+    `held` are room to work in. With fewer than two classes present the level is the guess.
+    """
+    t, present, i = guess, 0, 0
+    while i < n.size:
+        if n[i] > 0:
+            starts[i] = 1.0 / math.sqrt(offers[i])
+            widths[i] = cores / n[i]
+            present += 1
+        i += 1
+    if present > 1:
+        t = split_near(tails, pieces, nodes, n, starts, cores, held, guess)
+        i = 0
+        while i < n.size:
+            widths[i] = held[i] / max(n[i], 1)
+            i += 1
+    return t
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fitted_walk(
+    rng: Generator,
+    rule: tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats],
+    single: tuple[Floats, Floats, Floats],
+    cores: float,
+    plant: tuple[Floats, Ints, Floats, Floats, Floats, Floats, Ints],
+    memory: tuple[Floats, Ints, Floats],
+    n: Ints,
+    areas: Floats,
+    moves: Ints,
+    tally: tuple[Floats, Floats, Floats],
+    record: tuple[Floats, NDArray[np.int16]],
+    clock: float,
+    until: float,
+    events: Int,
+    departures: Int,
+) -> tuple[float, Int, Int]:
+    """Draw moves until a time, so many events or departures; return the clock and how many there were.
+
+    `rule` are the guards of a `FittedRule`, its values and its shapes, `single` its shapes for states in
+    which no job may hold more than one core; all else is as for `remembered_walk` in
+    `_kernels.level`.
+    """
+    guards, forms, own, functions, slopes, products, tails, pieces, nodes = rule
+    one_tails, one_pieces, one_nodes = single
+    curves, offsets, points, size_rates, arrival_rates, _, _ = plant
+    seen, units, level = memory
+    classes = n.size
+    offers, starts, held, widths = np.zeros(classes), np.ones(classes), np.zeros(classes), np.zeros(classes)
+    row, now, done, left = known_walk(
+        rng, seen, units, n, areas, moves, tally, record, clock, until, 0, events, departures
+    )
+    while row >= 0:
+        if fitted_offers(n, guards, forms, own, functions, slopes, products, held, offers):
+            share(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, 0.0, widths)
+        else:
+            level[T] = share(tails, pieces, nodes, cores, n, offers, starts, held, level[T], widths)
+        remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
+        row, now, done, left = known_walk(
+            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, left
+        )
+    return now, done, departures - left

@@ -1,0 +1,65 @@
+"""A path drawn without tables, for a policy by fitted values; any number of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.policies.fitted.rule import FittedRule
+from corewise.simulation.tableless._kernels import fitted as _kernels
+from corewise.simulation.tableless.state_cache import Memory
+from corewise.simulation.tableless.walk import Drawn, LooseWalk, Record
+from corewise.simulation.walk import State
+
+__all__ = ["FittedWalk"]
+
+_NUMBERS = 2**21
+"""The size of the memory: 16 megabytes, since to decide anew takes microseconds."""
+
+
+class FittedWalk(LooseWalk):
+    """A path in the making, of a policy by fitted values: a bound one whose rule is a `FittedRule`.
+
+    To draw an event takes a few steps for each class, present or not, unless the state is remembered.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        policy: BoundPolicy,
+        start: State,
+        rng: np.random.Generator,
+        *,
+        record: bool = False,
+        tally: bool = False,
+    ) -> None:
+        super().__init__(system, policy, start, rng, record=record, tally=tally)
+        rule = policy.rule
+        assert isinstance(rule, FittedRule)
+        shapes, single = rule.shapes, rule.single
+        self._rule = (rule.guards, *rule.values.arrays, shapes.tails, shapes.pieces, shapes.nodes)
+        self._single = (single.tails, single.pieces, single.nodes)
+
+    def _set_system(self, system: System) -> None:
+        super()._set_system(system)
+        self._memory = Memory.of(len(system.classes), _NUMBERS)
+
+    def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+        return _kernels.fitted_walk(
+            self.rng,
+            self._rule,
+            self._single,
+            self._system.cores,
+            self._plant,
+            self._memory.arrays,
+            self._now,
+            self._area,
+            self._moves,
+            self._tally,
+            record,
+            self._clock,
+            until,
+            events,
+            departures,
+        )

@@ -1,0 +1,62 @@
+"""Paths drawn without tables, of a policy that is one water level; any number of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.simulation.tableless._kernels import level as _kernels
+from corewise.simulation.tableless.state_cache import Memory
+from corewise.simulation.tableless.walk import Drawn, LooseWalk, Record
+from corewise.simulation.walk import State
+
+__all__ = ["LevelWalk"]
+
+_FEW = 4
+"""Classes up to which a path comes back to states so often that it is worth a memory."""
+
+_NUMBERS = 2**17
+"""The size of the memory: a megabyte, since to decide anew takes no longer than to fetch from afar."""
+
+
+class LevelWalk(LooseWalk):
+    """A path in the making, of a policy that is one water level: a bound one that has `levels`.
+
+    To draw an event takes less than a step for each class present.
+
+    Parameters
+    ----------
+    system, policy, start, rng, record, tally
+        As for `LooseWalk`.
+    remember : bool, optional
+        Whether to remember what was decided in states; if not given, when there are few classes.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        policy: BoundPolicy,
+        start: State,
+        rng: np.random.Generator,
+        *,
+        record: bool = False,
+        tally: bool = False,
+        remember: bool | None = None,
+    ) -> None:
+        self._remember = len(system.classes) <= _FEW if remember is None else remember
+        super().__init__(system, policy, start, rng, record=record, tally=tally)
+        assert policy.levels is not None
+        self._steps = policy.levels().arrays
+
+    def _set_system(self, system: System) -> None:
+        super()._set_system(system)
+        self._memory = Memory.of(len(system.classes), _NUMBERS) if self._remember else None
+
+    def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+        steps, cores, plant = self._steps, self._system.cores, self._plant
+        path = (self._now, self._area, self._moves, self._tally, record)
+        window = (*path, self._clock, until, events, departures)
+        if self._memory is None:
+            return _kernels.level_walk(self.rng, steps, cores, plant, *window)
+        return _kernels.remembered_walk(self.rng, steps, cores, plant, self._memory.arrays, *window)

@@ -1,0 +1,51 @@
+"""A memory of states, for paths without tables that come back to some of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from corewise.kit.arrays import Floats, Ints
+from corewise.simulation.tableless._kernels.events import FINE
+
+__all__ = ["Memory"]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Some of the states that a path has been in, and what was decided there.
+
+    Attributes
+    ----------
+    seen : ndarray, shape (rows, 4K)
+        What is known of states, at most one a row; see `corewise.simulation.tableless._kernels.events`.
+        The number of rows is a power of two.
+    units : ndarray of int, shape (K,)
+        By how much of a row a job of each class moves a state, in 2^-20 rows.
+    level : ndarray, shape (4,)
+        The level of the last decision, from which the next one sets out.
+    """
+
+    seen: Floats
+    units: Ints
+    level: Floats
+
+    @classmethod
+    def of(cls, classes: int, numbers: int) -> Memory:
+        """Return a memory for so many classes, with nothing in it and room for about so many numbers.
+
+        Units are powers of 1/g, g the root of g^(K+1) = g + 1 (M. Roberts, 2018): multiples of these lie as
+        far from whole numbers as can be, so states that are near each other do not meet in a row.
+        """
+        rows = 2 ** max((numbers // (4 * classes)).bit_length() - 1, 1)
+        g = 2.0
+        for _ in range(60):
+            g = (1.0 + g) ** (1.0 / (classes + 1))
+        units = np.floor(rows * 2**FINE / g ** np.arange(1, classes + 1)).astype(np.int64)
+        return cls(np.full((rows, 4 * classes), -1.0), units, np.zeros(4))
+
+    @property
+    def arrays(self) -> tuple[Floats, Ints, Floats]:
+        """The memory as the kernels take it."""
+        return self.seen, self.units, self.level

@@ -1,0 +1,175 @@
+"""Paths drawn without tables, for any number of classes."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.kit.arrays import Floats, Ints
+from corewise.model.system import System
+from corewise.observation.statistics import ClassStatistics, Statistics
+from corewise.policies.base import BoundPolicy
+from corewise.simulation.tableless.curves import alias_table, curve_arrays
+from corewise.simulation.walk import Course, State
+
+__all__ = ["Drawn", "LooseWalk", "Record"]
+
+_AT_A_TIME = 2**18
+"""Events per call of a kernel, which cannot be interrupted: some hundredths of a second."""
+
+_MOST_NODES = 1000
+
+Record = tuple[Floats, NDArray[np.int16]]
+Drawn = tuple[float, int | np.int64, int | np.int64]
+
+
+class LooseWalk(Course):
+    """A path in the making without tables: a kernel decides in every state anew.
+
+    Parameters
+    ----------
+    system : System
+        The system that is simulated; curves that change do so at their times.
+    policy : BoundPolicy
+        Who holds how many cores.
+    start : State
+        Where to begin.
+    rng : Generator
+        The source of randomness.
+    record : bool, optional
+        Whether to keep every event.
+    tally : bool, optional
+        Whether to keep count of departures and job-time by width, which takes a step for each class present
+        at every event.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        policy: BoundPolicy,
+        start: State,
+        rng: np.random.Generator,
+        *,
+        record: bool = False,
+        tally: bool = False,
+    ) -> None:
+        super().__init__(start, rng, record=record)
+        classes = len(system.classes)
+        self._policy = policy
+        self._now = np.array(start.counts, dtype=np.int64)
+        self._area = np.zeros(classes)
+        self._moves = np.zeros(2 * classes, dtype=np.int64)
+        self._since = start.time
+        self._set_system(system)
+        grid = width_grid(system.cores) if tally else np.empty(0)
+        self._tally = (grid, np.zeros((classes, grid.size)), np.zeros((classes, grid.size)))
+
+    def _set_system(self, system: System) -> None:
+        self._system = system
+        shares, others = alias_table(system.arrival_rates)
+        self._plant = (
+            *curve_arrays(system),
+            system.size_rates,
+            system.arrival_rates,
+            shares,
+            others,
+        )
+
+    @property
+    def system(self) -> System:
+        """The system that is simulated, as it is now."""
+        return self._system
+
+    @property
+    def policy(self) -> BoundPolicy:
+        """Who holds how many cores."""
+        return self._policy
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The jobs of each class now."""
+        return tuple(self._now.tolist())
+
+    @property
+    def moves(self) -> Ints:
+        """The arrivals of each class, then the departures of each."""
+        return self._moves
+
+    @property
+    def visits(self) -> tuple[Ints, Floats]:
+        """Nothing: states are not counted."""
+        return np.empty((self._now.size, 0), dtype=np.int64), np.empty(0)
+
+    def run_departures(self, batches: Sequence[int], progress: Callable[[float], object] | None) -> None:
+        """Go on until as many jobs have left as all batches say."""
+        whole, done = sum(batches), 0
+        for size in batches:
+            left = size
+            while left:
+                step = self._tick(math.inf, left)
+                left -= step
+                done += step
+                if progress:
+                    progress(done / whole)
+            self._close_batch()
+
+    def _tick(self, until: float, departures: int) -> int:
+        changes = self._system.changes
+        horizon = min(until, changes[0].time) if changes else until
+        room = min(_AT_A_TIME, 4 * departures + 64)
+        kept = room if self.record else 0
+        when, what = np.empty(kept), np.empty(kept, dtype=np.int16)
+        self._clock, events, done = self._draw((when, what), horizon, room, departures)
+        self.events += int(events)
+        if self.record:
+            self._when.append(when[:events])
+            self._what.append(what[:events])
+        if changes and self._clock >= changes[0].time:
+            self._set_system(self._system.at(self._clock))
+        return int(done)
+
+    @abstractmethod
+    def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+        """Draw moves until a time, so many events or departures; return the clock and how many there were."""
+
+    def _close_batch(self) -> None:
+        self.areas.append(self._area.copy())
+        self.spans.append(self._clock - self._since)
+        self._area[:] = 0.0
+        self._since = self._clock
+
+    def _cores(self, counts: Ints) -> Floats:
+        return self._policy.rule(counts)
+
+    def statistics(self) -> Statistics:
+        """Return what was seen, by the widths of the grid."""
+        grid, left, held = self._tally
+        assert grid.size, "this walk keeps no tally"
+        classes, per_octave = self._now.size, octave_parts(grid)
+        tables = []
+        for i in range(classes):
+            seen = np.flatnonzero((left[i] > 0.0) | (held[i] > 0.0))
+            tables.append(
+                ClassStatistics(
+                    int(self._moves[i]), grid[seen], left[i, seen], held[i, seen], per_octave=per_octave
+                )
+            )
+        return Statistics(tuple(self._system.names), float(sum(self.spans)), tuple(tables))
+
+
+def width_grid(cores: float) -> Floats:
+    """Return the nodes of widths: zero, then 2^(j/m) from one core up to all, m a power of two."""
+    per_octave = 128
+    while per_octave > 1 and math.log2(max(cores, 2.0)) * per_octave > _MOST_NODES:
+        per_octave //= 2
+    above = math.ceil(math.log2(max(cores, 1.0)) * per_octave) + 2
+    return np.concatenate([[0.0], np.exp2(np.arange(above) / per_octave)])
+
+
+def octave_parts(grid: Floats) -> int:
+    """Return how many nodes of a grid there are to a factor of two."""
+    return round(1.0 / math.log2(grid[2]))

@@ -1,0 +1,271 @@
+r"""Capacity planning: how many cores are enough.
+
+With more cores the least mean response time falls, from infinity at c = Σ λ_i/μ_i to that of a pool in which
+every job has all the cores it can use,
+
+    T_∞ = Σ_i λ_i / (λ μ_i s_i(∞)),      λ = Σ_i λ_i.
+
+So the fewest cores that meet a target are found by doubling and bisection. They are accepted only if the
+target is met for sure: exactly, or by the upper end of the interval of a simulated mean, and once more by a
+run of its own. And where a lower bound on the response time of all policies is above the target, no policy
+would do with so many cores: that gives a least number of cores that is proved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from corewise.errors import InvalidInput
+from corewise.kit import checks
+from corewise.model.speedup import PowerLaw, SpeedUp
+from corewise.model.system import System, require_system
+from corewise.policies.base import Policy
+from corewise.simulation.simulator import Progress, random_generator
+from corewise.studies.responses import Point, Responses
+
+__all__ = ["CapacityPlan", "least_response_time", "plan"]
+
+_MOST_CORES = 1_000_000
+_SHOWN = 12  # points of the curve, by and large
+_SHOWN_SIMULATED = 5
+_CROWDED = 0.95  # above this load a point takes long, and the curve is steep
+_EXPECTED = 30  # looks, by and large, for the share of the work that is done
+
+
+@dataclass(frozen=True)
+class CapacityPlan:
+    """The fewest cores that meet a mean response time, and what is around them.
+
+    Attributes
+    ----------
+    system : System
+        The classes, on that many cores.
+    target : float
+        The mean response time that was to be met.
+    policy : str
+        The policy under which it is.
+    cores : int
+        The fewest cores with which it is met for sure.
+    least_cores : int
+        Fewer than that are not enough under any policy, which is proved.
+    limit : float
+        The mean response time that no number of cores undercuts.
+    curve : tuple of Point
+        Mean response times, in order of cores.
+    seed : int or None
+        Of the random numbers of the simulations, if there were any.
+    """
+
+    system: System
+    target: float
+    policy: str
+    cores: int
+    least_cores: int
+    limit: float
+    curve: tuple[Point, ...] = field(repr=False)
+    seed: int | None
+
+    def __getitem__(self, cores: int) -> Point:
+        """Return the point of the curve at that many cores."""
+        for point in self.curve:
+            if point.cores == cores:
+                return point
+        raise KeyError(cores)
+
+    @property
+    def point(self) -> Point:
+        """What the fewest cores give."""
+        return self[self.cores]
+
+    @property
+    def mean_response_time(self) -> float:
+        """The mean response time with them."""
+        return self.point.mean_response_time
+
+    @property
+    def mean_jobs(self) -> float:
+        """The mean number of jobs with them."""
+        return self.point.mean_jobs
+
+    @property
+    def exact(self) -> bool:
+        """Whether the answer was computed rather than simulated."""
+        return self.seed is None
+
+    @property
+    def time_saved(self) -> float:
+        """What one more core takes off the mean response time."""
+        return self.mean_response_time - self[self.cores + 1].mean_response_time
+
+    @property
+    def time_saved_interval(self) -> tuple[float, float]:
+        """Where that lies: exactly there, or with 95 % confidence if it was simulated."""
+        here, there = (0.5 * (p.interval[1] - p.interval[0]) for p in (self.point, self[self.cores + 1]))
+        half = math.hypot(here, there)
+        return self.time_saved - half, self.time_saved + half
+
+    @property
+    def jobs_saved(self) -> float:
+        """What one more core takes off the mean number of jobs."""
+        return self.mean_jobs - self[self.cores + 1].mean_jobs
+
+    def __str__(self) -> str:
+        """Return the answer, the value of one more core, and the curve."""
+        how, saved = (
+            "" if low == high else f" (95 %: {low:.6g} to {high:.6g})"
+            for low, high in (self.point.interval, self.time_saved_interval)
+        )
+        lines = [
+            f"{self.cores} cores meet a mean response time of {self.target:g} under policy {self.policy}: "
+            f"it is {self.mean_response_time:.6g}{how}",
+            f"  fewer than {self.least_cores} do not, under any policy; no number of cores gives less than "
+            f"{self.limit:.6g}",
+            f"  one more core saves {self.time_saved:.4g} of it{saved}, and {self.jobs_saved:.4g} jobs",
+            "  cores  mean response time",
+        ]
+        lines += [
+            f"  {point.cores:5}  {point.mean_response_time:.6g}{'' if point.exact else ' (simulated)'}"
+            for point in self.curve
+        ]
+        return "\n".join(lines)
+
+
+def plan(
+    system: System,
+    *,
+    target: float,
+    policy: Policy | str | None = None,
+    most_cores: int = _MOST_CORES,
+    rng: np.random.Generator | int | None = None,
+    progress: Progress | None = None,
+) -> CapacityPlan:
+    """Return the fewest whole cores that meet a mean response time.
+
+    Exact for up to three classes, while states are few and the load is not close to one; otherwise simulated.
+
+    Parameters
+    ----------
+    system : System
+        The classes; its own number of cores does not matter.
+    target : float
+        The mean response time, over all jobs, that is to be met.
+    policy : Policy or str, optional
+        A rule that is made anew for each number of cores, such as ``Whittle()``, or the name of one, such as
+        ``"optimal"``. By default the best there is: the optimum, or `Improved` where that takes too long.
+        With weights, the optimum is that of the cost.
+    most_cores : int, optional
+        How many cores to consider.
+    rng : Generator or int, optional
+        The source of randomness for the simulations, if any are needed, or a seed for one.
+    progress : callable, optional
+        Called now and then with the share of the work that is done, as far as that can be told.
+
+    Raises
+    ------
+    InvalidInput
+        If no number of cores meets the target, or none up to `most_cores`.
+    """
+    require_system(system)
+    system.require_arrival_rates()
+    system = system.regime(0.0)
+    wanted = checks.positive(target, "target")
+    most = checks.count(most_cores, "most_cores")
+    limit = least_response_time(system)
+    if wanted < limit:
+        raise InvalidInput(
+            f"no number of cores meets a mean response time of {wanted:g}: with all the cores they can use, "
+            f"jobs take {limit:.6g}"
+        )
+    seed = int(random_generator(rng).integers(2**32))
+    looks = 0
+
+    def found() -> None:
+        nonlocal looks
+        looks += 1
+        if progress:
+            progress(1.0 - math.exp(-looks / _EXPECTED))
+
+    responses = Responses(system, policy, seed, found)
+    cores = _fewest(responses, wanted, most)
+    responses.at(cores + 1, like=cores)
+    shown = sorted({*_around(responses, cores, most), cores, cores + 1})
+    curve = tuple(point for point in map(responses.at, shown) if math.isfinite(point.mean_response_time))
+    return CapacityPlan(
+        system=responses.with_cores(cores),
+        target=wanted,
+        policy=responses.name(cores),
+        cores=cores,
+        least_cores=_proved(responses, cores, wanted),
+        limit=limit,
+        curve=curve,
+        seed=None if all(point.exact for point in curve) else seed,
+    )
+
+
+def least_response_time(system: System) -> float:
+    """Return the mean response time of jobs that always have all the cores they can use."""
+    rates = system.arrival_rates
+    times = [1.0 / (one.size_rate * _top_speed(one.speedup)) for one in system.classes]
+    return float(rates @ np.array(times) / rates.sum())
+
+
+def _top_speed(curve: SpeedUp) -> float:
+    """Return s(∞); power laws grow for ever, but some of them too slowly for floating-point numbers."""
+    if isinstance(curve, PowerLaw) and curve.p > 0.0:
+        return math.inf
+    with np.errstate(over="ignore"):
+        speed = float(curve.rate(1e300))
+    return math.inf if speed > 1e200 else speed
+
+
+def _fewest(responses: Responses, target: float, most: int) -> int:
+    """Return the fewest cores that meet the target, up to `most`, by doubling and bisection."""
+    low = responses.fewest - 1
+    if low >= most:
+        raise InvalidInput(f"{low + 1} cores are needed to keep up at all, and most_cores is {most}")
+    step, high = 1, low + 1
+    while high < most and not responses.meets(high, target):
+        low, high, step = high, min(high + step, most), 2 * step
+    if responses.meets(high, target):
+        high = _bisected(lambda cores: responses.meets(cores, target), low, high)
+    while not (responses.meets(high, target) and responses.confirmed(high, target)):
+        if high == most:
+            raise InvalidInput(
+                f"a mean response time of {target:g} is not met with {most} cores, the most that are allowed"
+            )
+        high += 1
+    return high
+
+
+def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the least number above `low` for which something holds that then holds up to `high`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _proved(responses: Responses, cores: int, target: float) -> int:
+    """Return a number of cores such that fewer are not enough under any policy."""
+    weights = {job_class.weight for job_class in responses.system.classes}
+    settled = cores == responses.fewest or responses.is_exact(cores - 1)
+    if settled and len(weights) == 1 and responses.name(cores) == "optimal":
+        return cores
+    return _bisected(lambda c: not responses.excludes(c, target), responses.fewest - 1, cores)
+
+
+def _around(responses: Responses, cores: int, most: int) -> list[int]:
+    """Return some numbers of cores from the fewest to beyond the answer, closer where the curve is steep."""
+    work = responses.work
+    first = max(responses.fewest, math.ceil(work / _CROWDED))
+    last = min(most, cores + max(3, math.ceil(0.3 * (cores - work))))
+    number = _SHOWN if responses.is_exact(cores) else _SHOWN_SIMULATED
+    spaced = work + np.geomspace(max(first - work, 1e-9), max(last - work, 1e-9), number)
+    return [int(c) for c in np.unique(np.append(np.rint(spaced), cores - 1)) if first <= c <= last]

@@ -1,0 +1,121 @@
+"""Who carries out the trials of a sweep: processes of this machine, or a Dask cluster.
+
+Either is an executor of ``concurrent.futures``. A pool of processes breaks as a whole when one of them dies,
+and is then replaced; Dask looks after its own workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit import checks
+from corewise.kit.processes import abandon, processes, uninterrupted
+
+__all__ = ["Pool", "dask_pool", "given_pool", "process_pool"]
+
+_DASK_IN_FLIGHT = 1000  # enough to keep a large cluster busy between two looks at it
+_LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Somewhere to send trials.
+
+    Attributes
+    ----------
+    submit : callable
+        Sends a call, and returns its future.
+    in_flight : int
+        How many to send before the first of them have come back.
+    renew : callable or None
+        Replaces the processes after one of them died; None if nobody here can.
+    alone : callable or None
+        Gives a pool of a single new process, for a trial that may be what they died of.
+    """
+
+    submit: Callable[..., Future[Any]]
+    in_flight: int
+    renew: Callable[[], None] | None = None
+    alone: Callable[[], AbstractContextManager[Pool]] | None = None
+
+
+@contextmanager
+def given_pool(executor: Executor) -> Iterator[Pool]:
+    """Use an executor that somebody else looks after."""
+    if not isinstance(executor, Executor):
+        raise InvalidInput(f"executor must be one of concurrent.futures, got {executor!r}")
+    yield Pool(executor.submit, 2 * getattr(executor, "_max_workers", os.cpu_count() or 1))
+
+
+# --- processes of this machine ----------------------------------------------------------------
+
+
+@contextmanager
+def process_pool(workers: int | None = None) -> Iterator[Pool]:
+    """Start processes on this machine, as many as there are cores if not said otherwise."""
+    count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
+    with ExitStack() as stack:
+        current = stack.enter_context(processes(count))
+
+        def submit(*call: Any) -> Future[Any]:
+            return current.submit(*call)
+
+        def renew() -> None:
+            nonlocal current
+            abandon(current)
+            current = stack.enter_context(processes(count))
+
+        @contextmanager
+        def alone() -> Iterator[Pool]:
+            with processes(1) as single:
+                yield Pool(single.submit, 1)
+
+        yield Pool(submit, 2 * count, renew, alone)
+
+
+# --- Dask -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def dask_pool(address: str, workers: int | None = None) -> Iterator[Pool]:
+    """Use the Dask cluster whose scheduler is at `address`, or one on this machine if that is ``local``."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise CorewiseError("a Dask cluster needs distributed: install corewise[dask]") from None
+    if address != _LOCAL and workers is not None:
+        raise InvalidInput(f"the Dask cluster at {address} has its own workers, got workers={workers!r}")
+    with ExitStack() as stack:
+        if address == _LOCAL:
+            count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
+            with uninterrupted():
+                cluster = stack.enter_context(
+                    LocalCluster(
+                        n_workers=count,
+                        threads_per_worker=1,
+                        processes=True,
+                        host="127.0.0.1",
+                        silence_logs=logging.ERROR,  # it warns of every run that an interrupt cuts short
+                        # There is always a small server for health checks: on any free port, for us alone.
+                        dashboard_address="127.0.0.1:0",
+                        scheduler_kwargs={"dashboard": False},
+                    )
+                )
+            client = stack.enter_context(Client(cluster, set_as_default=False))
+        else:
+            try:
+                client = stack.enter_context(Client(address, set_as_default=False))
+            except (OSError, ValueError) as error:
+                raise CorewiseError(f"no Dask scheduler answers at {address}: {error}") from None
+        executor = client.get_executor(pure=False)
+        try:
+            yield Pool(executor.submit, _DASK_IN_FLIGHT)
+        finally:
+            executor.shutdown(wait=False)  # whatever is unfinished is not wanted any more

@@ -1,0 +1,287 @@
+"""Sweeps: many runs of the same kind, on one machine or many, whose rows outlive whatever happens.
+
+What is to be done is a plan (`sweep_plan`, `sweep_file`): systems × policies × algorithms × seeds. What was
+done is a file of rows (`sweep_results`). A sweep is the way from one to the other: trials that have no row
+yet are sent to a pool (`sweep_pools`), carried out there (`sweep_trial`), and every row is written before
+anybody hears of it. So there is no difference between beginning a sweep and taking it up again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit.version import corewise_version
+from corewise.simulation.intervals import mean_interval
+from corewise.studies.sweeps.file import load_sweep
+from corewise.studies.sweeps.grid import SweepPlan, Trial
+from corewise.studies.sweeps.pools import Pool, dask_pool, given_pool, process_pool
+from corewise.studies.sweeps.results import Journal
+from corewise.studies.sweeps.trial import DONE, FAILED, SweepRow, carry_out, failed_row
+
+__all__ = ["Sweep", "SweepMean", "sweep", "sweep_means"]
+
+_MOST_DEATHS = 3  # of workers that a trial was sent to; then it is tried once more with nothing beside it
+
+
+@dataclass(frozen=True)
+class SweepMean:
+    """Trials that differ by their seeds alone, together.
+
+    Attributes
+    ----------
+    kind, system, policy, algorithm, cores, load
+        What they have in common, see `SweepRow`.
+    runs, failed : int
+        How many there are, and how many of them failed; the means are over the others.
+    mean_jobs, mean_response_time, gap : float or None
+        Means over the seeds; None where nothing is known.
+    interval : tuple of float or None
+        A 95 % confidence interval for the mean number of jobs: from the spread over the seeds, or if there is
+        but one, from the run itself.
+    """
+
+    kind: str
+    system: str
+    policy: str
+    algorithm: str | None
+    cores: float
+    load: float
+    runs: int
+    failed: int
+    mean_jobs: float | None
+    interval: tuple[float, float] | None
+    mean_response_time: float | None
+    gap: float | None
+
+
+class Sweep(Iterator[SweepRow]):
+    """A sweep on its way: an iterator over the rows as they arrive, each of which is in the file by then.
+
+    To end it early, leave the loop and `close` it, or use it in a ``with`` statement; the same call takes it
+    up again.
+
+    Attributes
+    ----------
+    plan : SweepPlan
+        What is to be done.
+    before : int
+        How many rows were there when it was taken up.
+    """
+
+    def __init__(self, journal: Journal, pool: AbstractContextManager[Pool]) -> None:
+        self.plan = journal.plan
+        self.before = len(journal.rows)
+        self._journal = journal
+        self._arriving = self._carry_out(pool)
+
+    @property
+    def rows(self) -> tuple[SweepRow, ...]:
+        """All rows that are there, those from before included, in the order of the plan."""
+        return self._journal.in_order
+
+    @property
+    def means(self) -> tuple[SweepMean, ...]:
+        """The means over the seeds of the rows that are there."""
+        return sweep_means(self.rows)
+
+    def __next__(self) -> SweepRow:
+        """Return the next row, once it is there."""
+        return next(self._arriving)
+
+    def __enter__(self) -> Sweep:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop: end the workers that were started, and let go of the file."""
+        self._arriving.close()
+        self._journal.close()
+
+    def _carry_out(self, pool: AbstractContextManager[Pool]) -> Generator[SweepRow]:
+        with self._journal as journal:
+            waiting = [trial for trial in self.plan.trials if trial.key not in journal.rows]
+            if waiting:
+                with pool as workers:
+                    for row in _Crew(workers, self.plan.fingerprint).rows(waiting):
+                        journal.append(row)
+                        yield row
+            journal.finish()
+
+
+class _Crew:
+    """Sends trials to a pool, a bounded number at a time, and sees to it that each comes back as a row."""
+
+    def __init__(self, pool: Pool, fingerprint: str) -> None:
+        self._pool = pool
+        self._about = fingerprint, corewise_version()
+        self._pending: dict[Future[SweepRow], Trial] = {}
+        self._deaths: Counter[str] = Counter()
+
+    def rows(self, trials: Iterable[Trial]) -> Iterator[SweepRow]:
+        """Yield the row of every trial, as they arrive."""
+        waiting = deque(trials)
+        while waiting or self._pending:
+            broken = not self._send(waiting)
+            done = wait(self._pending, return_when=FIRST_COMPLETED).done
+            lost = []
+            for future in done:
+                trial = self._pending.pop(future)
+                row = self._row_of(future, trial)
+                if row is None:
+                    lost.append(trial)
+                else:
+                    yield row
+            if lost or broken:
+                yield from self._recover(lost, waiting)
+
+    def _send(self, waiting: deque[Trial]) -> bool:
+        """Send as many trials as may be under way; return whether the pool still takes them."""
+        while waiting and len(self._pending) < self._pool.in_flight:
+            try:
+                future = self._pool.submit(carry_out, waiting[0], *self._about)
+            except BrokenExecutor:
+                return False
+            self._pending[future] = waiting.popleft()
+        return True
+
+    def _row_of(self, future: Future[SweepRow], trial: Trial) -> SweepRow | None:
+        """Return what came back, or None if the processes died before it did."""
+        try:
+            return future.result()
+        except BrokenExecutor:
+            return None
+        except CancelledError:
+            raise CorewiseError(
+                f"the workers are out of reach, and {trial.key} with them; the rows that arrived are kept"
+            ) from None
+        except Exception as error:  # not of the trial, which would be in its row: it was lost on the way
+            return failed_row(trial, self._about[0], error, 0.0)
+
+    def _recover(self, lost: list[Trial], waiting: deque[Trial]) -> Iterator[SweepRow]:
+        """Replace processes of which one has died, and have what was under way done again.
+
+        Nobody knows which trial it died of. One that was under way too often when it happened is given a
+        process of its own, and if that dies as well, it was this one.
+        """
+        if self._pool.renew is None or self._pool.alone is None:
+            raise CorewiseError("a worker has died, and all others with it; the rows that arrived are kept")
+        wait(self._pending)  # the whole pool is broken: they all come back at once
+        for future, trial in list(self._pending.items()):
+            row = self._row_of(future, trial)
+            if row is None:
+                lost.append(trial)
+            else:
+                yield row
+        self._pending.clear()
+        self._deaths.update(trial.key for trial in lost)
+        suspects = [trial for trial in lost if self._deaths[trial.key] >= _MOST_DEATHS]
+        waiting.extendleft(reversed([trial for trial in lost if trial not in suspects]))
+        for trial in suspects:
+            with self._pool.alone() as single:
+                future = single.submit(carry_out, trial, *self._about)
+                wait([future])
+                row = self._row_of(future, trial)
+            error = CorewiseError(f"its worker process died {_MOST_DEATHS + 1} times, the last time alone")
+            yield failed_row(trial, self._about[0], error, 0.0) if row is None else row
+        if waiting:
+            self._pool.renew()
+
+
+def sweep(
+    source: str | os.PathLike[str] | Mapping[str, Any] | SweepPlan,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    dask: str | None = None,
+    executor: Executor | None = None,
+    retry_failed: bool = False,
+) -> Sweep:
+    """Carry out many runs, and yield their rows as they arrive.
+
+    Parameters
+    ----------
+    source : path, mapping or SweepPlan
+        What to do, see `load_sweep`.
+    out : path, optional
+        Where rows are kept: a file ``.csv``, or ``.parquet`` with a ``.csv`` beside it. Those of the same
+        sweep that are there already are not computed again. In memory only if not given.
+    workers : int, optional
+        How many processes to start on this machine; as many as there are cores if not given.
+    dask : str, optional
+        The address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``, whose workers are to do the work; or
+        ``local`` for a cluster on this machine. Needs ``corewise[dask]``.
+    executor : concurrent.futures.Executor, optional
+        Another way to have the work done.
+    retry_failed : bool, optional
+        Whether runs that failed the last time are done again.
+
+    Returns
+    -------
+    Sweep
+        An iterator over `SweepRow`.
+
+    Raises
+    ------
+    InvalidFile
+        If `out` holds rows of another sweep, or is being written to by one.
+    """
+    if executor is not None and (workers is not None or dask is not None):
+        raise InvalidInput("give either an executor, or workers and dask")
+    plan = source if isinstance(source, SweepPlan) else load_sweep(source)
+    pool: AbstractContextManager[Pool]
+    if executor is not None:
+        pool = given_pool(executor)
+    elif dask is not None:
+        pool = dask_pool(dask, workers)
+    else:
+        pool = process_pool(workers)
+    return Sweep(Journal(plan, out, retry_failed=retry_failed), pool)
+
+
+def sweep_means(rows: Sequence[SweepRow]) -> tuple[SweepMean, ...]:
+    """Return the means over rows that differ by their seeds alone, in the order of the first of each."""
+    groups: dict[str, list[SweepRow]] = {}
+    for row in rows:
+        groups.setdefault(row.key.removesuffix(f" seed={row.seed}"), []).append(row)
+    return tuple(map(_mean, groups.values()))
+
+
+def _mean(rows: list[SweepRow]) -> SweepMean:
+    first, done = rows[0], [row for row in rows if row.status == DONE]
+    jobs = np.array([row.mean_jobs for row in done])
+    interval = done[0].interval if len(done) == 1 else (mean_interval(jobs) if len(done) > 1 else None)
+    return SweepMean(
+        kind=first.kind,
+        system=first.system,
+        policy=first.policy,
+        algorithm=first.algorithm,
+        cores=first.cores,
+        load=first.load,
+        runs=len(rows),
+        failed=sum(row.status == FAILED for row in rows),
+        mean_jobs=_mean_of([row.mean_jobs for row in done]),
+        interval=interval,
+        mean_response_time=_mean_of([row.mean_response_time for row in done]),
+        gap=_mean_of([row.gap for row in done]),
+    )
+
+
+def _mean_of(values: list[float | None]) -> float | None:
+    """Return the mean, if all are known and there is one."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None

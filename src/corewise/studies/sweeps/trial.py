@@ -1,0 +1,287 @@
+"""One trial of a sweep carried out, and the row that comes of it.
+
+Whatever goes wrong becomes a row as well. Everything in a row but its last two columns, how long it took and
+who did it, depends on the trial alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from corewise.analysis.performance import evaluate
+from corewise.control.policy_names import policy_named
+from corewise.control.solution import Solution, solve
+from corewise.errors import BoxTooLarge, CorewiseError
+from corewise.kit.version import corewise_version
+from corewise.learning.algorithms import ALGORITHMS, Algorithm
+from corewise.learning.learner import learn
+from corewise.learning.plant import simulated
+from corewise.model.system import System
+from corewise.policies.base import Policy, bind
+from corewise.simulation.simulator import simulate
+from corewise.studies.sweeps.grid import Trial
+
+__all__ = ["DONE", "FAILED", "SweepRow", "carry_out", "failed_row"]
+
+DONE, FAILED = "done", "failed"
+
+_OPTIMAL = "optimal"
+_MOST_CLASSES = 3  # for which the optimum can be had in reasonable time
+_ROUNDING = 1e-12
+_KEPT = 8  # policies that a worker remembers: trials that differ by their seeds come one after another
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """What came of one trial; the columns of the file of results.
+
+    Attributes
+    ----------
+    key : str
+        What the trial is, in words; no other row has it.
+    kind : str
+        ``simulate``, ``evaluate`` or ``learn``.
+    system : str
+        What the sweep calls the system.
+    cores, load : float
+        Of the system, as it was served.
+    policy : str
+        What the sweep calls the policy.
+    algorithm, steps, power, between_alarms
+        Of a ``learn``, as the sweep has them.
+    seed : int or None
+        Which of the otherwise equal trials.
+    status : str
+        ``done`` or ``failed``.
+    error : str or None
+        Why it failed.
+    departures : int or None
+        How many were seen; None if nothing was simulated.
+    mean_jobs, interval_low, interval_high : float or None
+        The mean number of jobs, and its 95 % confidence interval where it is simulated: under the policy, or
+        under the last one that was learned.
+    mean_response_time, mean_cost : float or None
+        The mean time that a job spends in the system; the mean number of jobs, counted by their weights.
+    gap : float or None
+        How much the policy costs above the optimum, as a fraction; None where the optimum is not known. May
+        be negative where it is simulated.
+    sweep : str
+        The fingerprint of the sweep.
+    seconds : float
+        How long it took.
+    worker : str
+        Who carried it out: machine and process.
+    """
+
+    key: str
+    kind: str
+    system: str
+    cores: float
+    load: float
+    policy: str
+    algorithm: str | None
+    steps: int | None
+    power: float | None
+    between_alarms: float | None
+    seed: int | None
+    status: str
+    error: str | None
+    departures: int | None
+    mean_jobs: float | None
+    interval_low: float | None
+    interval_high: float | None
+    mean_response_time: float | None
+    mean_cost: float | None
+    gap: float | None
+    sweep: str
+    seconds: float
+    worker: str
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % confidence interval of the mean number of jobs, where it is simulated."""
+        if self.interval_low is None or self.interval_high is None:
+            return None
+        return self.interval_low, self.interval_high
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the row as plain values, for JSON."""
+        mapping = asdict(self)
+        ends = mapping.pop("interval_low"), mapping.pop("interval_high")
+        return {**mapping, "interval": None if self.interval is None else list(ends)}
+
+    def __str__(self) -> str:
+        """Return the row in a line."""
+        if self.status == FAILED:
+            return f"{self.key}: failed: {self.error}"
+        gap = "" if self.gap is None else f", {self.gap:.4%} above the optimum"
+        return f"{self.key}: mean jobs {self.mean_jobs:.6g}{gap}"
+
+
+def carry_out(trial: Trial, sweep: str, version: str) -> SweepRow:
+    """Return what comes of a trial of a sweep made by a version of corewise; nothing is raised."""
+    began = perf_counter()
+    try:
+        if version != corewise_version():
+            raise CorewiseError(
+                f"the worker has corewise {corewise_version()}, the sweep was begun by {version}"
+            )
+        found = _KINDS[trial.kind](trial)
+    except Exception as error:
+        return failed_row(trial, sweep, error, perf_counter() - began)
+    return _row(trial, sweep, DONE, found, perf_counter() - began)
+
+
+def failed_row(trial: Trial, sweep: str, error: BaseException, seconds: float) -> SweepRow:
+    """Return the row of a trial of which nothing came."""
+    # One line: a row of the file is one, whatever happens.
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return _row(trial, sweep, FAILED, {"error": text}, seconds)
+
+
+def _row(trial: Trial, sweep: str, status: str, found: Mapping[str, Any], seconds: float) -> SweepRow:
+    nothing = dict.fromkeys(
+        (
+            *("error", "departures", "mean_jobs", "interval_low", "interval_high"),
+            *("mean_response_time", "mean_cost", "gap"),
+        )
+    )
+    return SweepRow(
+        key=trial.key,
+        kind=trial.kind,
+        system=trial.name,
+        cores=trial.system.cores,
+        load=trial.system.load,
+        policy=trial.policy,
+        algorithm=trial.algorithm,
+        steps=trial.steps,
+        power=trial.power,
+        between_alarms=trial.between_alarms,
+        seed=trial.seed,
+        status=status,
+        sweep=sweep,
+        seconds=seconds,
+        worker=f"{socket.gethostname()}:{os.getpid()}",
+        **{**nothing, **{name: _finite(value) for name, value in found.items()}},
+    )
+
+
+def _finite(value: Any) -> Any:
+    """Return a value, or None if it is a number that is not finite: a run too short for an interval."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# --- the three kinds --------------------------------------------------------------------------
+
+
+def _evaluated(trial: Trial) -> dict[str, Any]:
+    return _exactly(trial, trial.system, _policy(trial))
+
+
+def _simulated(trial: Trial) -> dict[str, Any]:
+    assert trial.departures is not None
+    policy, rng = _policy(trial), trial.random_generator()
+    found = _by_chance(trial, trial.system, policy, trial.departures, rng)
+    return {**found, "departures": trial.departures}
+
+
+def _learned(trial: Trial) -> dict[str, Any]:
+    rng = trial.random_generator()
+    plant = simulated(trial.system, rng)
+    *_, epoch = learn(plant, _algorithm(trial), diagnose=False)
+    # Judged by random numbers of their own, so that judging never changes what was learned.
+    if trial.test_departures is None:
+        found = _exactly(trial, plant.truth, epoch.policy)
+    else:
+        (judge,) = rng.spawn(1)
+        found = _by_chance(trial, plant.truth, epoch.policy, trial.test_departures, judge)
+    return {**found, "departures": epoch.departures}
+
+
+_KINDS = {"evaluate": _evaluated, "simulate": _simulated, "learn": _learned}
+
+
+def _policy(trial: Trial) -> Policy:
+    """Return the policy of a trial; one that takes a computation is made here."""
+    if trial.rule is not None:
+        return trial.rule
+    return (
+        _optimum(trial.system).policy if trial.policy == _OPTIMAL else _computed(trial.policy, trial.system)
+    )
+
+
+def _algorithm(trial: Trial) -> Algorithm:
+    said = {"power": trial.power, "between_alarms": trial.between_alarms}
+    assert trial.algorithm is not None
+    return ALGORITHMS[trial.algorithm](
+        trial.system,
+        departures=trial.departures,
+        steps=trial.steps,
+        policy=_adopted(trial),
+        **{name: value for name, value in said.items() if value is not None},
+    )
+
+
+def _adopted(trial: Trial) -> Policy | None:
+    """Return the rule that is to be bound to the estimates; None for the exact optimum."""
+    return None if trial.policy == _OPTIMAL else trial.rule or policy_named(trial.policy, trial.system)
+
+
+def _exactly(trial: Trial, system: System, policy: Policy) -> dict[str, Any]:
+    found = evaluate(system, policy)
+    return {
+        "mean_jobs": found.mean_jobs,
+        "mean_response_time": found.mean_response_time,
+        "mean_cost": found.mean_cost,
+        "gap": _gap(trial, system, found.mean_cost, exact=True),
+    }
+
+
+def _by_chance(
+    trial: Trial, system: System, policy: Policy, departures: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    run = simulate(system, policy, departures=departures, rng=rng)
+    low, high = run.interval
+    cost = math.fsum(known.weight * run.classes[known.name].mean_jobs for known in system.classes)
+    return {
+        "mean_jobs": run.mean_jobs,
+        "interval_low": low,
+        "interval_high": high,
+        "mean_response_time": run.mean_jobs * run.time / run.departures,
+        "mean_cost": cost,
+        "gap": _gap(trial, system, cost, exact=False),
+    }
+
+
+def _gap(trial: Trial, system: System, cost: float, *, exact: bool) -> float | None:
+    """Return how much a cost is above the optimum; None where that is not known or not asked for."""
+    wanted = len(system.classes) <= _MOST_CLASSES if trial.gap is None else trial.gap
+    if not wanted or (system.changes and not exact):  # a path through several regimes has no one optimum
+        return None
+    try:
+        gap = cost / _optimum(system.regime(0.0)).mean_cost - 1.0
+    except BoxTooLarge:
+        if trial.gap:
+            raise
+        return None
+    # No policy is better than the best: what an exact one has below zero, or as little above it, is rounding.
+    return 0.0 if exact and gap < _ROUNDING else gap
+
+
+@lru_cache(maxsize=_KEPT)
+def _optimum(system: System) -> Solution:
+    return solve(system)
+
+
+@lru_cache(maxsize=_KEPT)
+def _computed(policy: str, system: System) -> Policy:
+    return bind(policy_named(policy, system), system)

@@ -1,0 +1,183 @@
+"""Systems whose answer is a formula (DESIGN section 5), to 1e-9."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import corewise as cw
+from tests.helpers import naive
+
+Build = Callable[[naive.Model], cw.System]
+
+LINEAR = [
+    naive.amdahl(1.0),
+    naive.power(1.0),
+    naive.gustafson(1.0),
+    naive.usl(0.0, 0.0),
+    naive.tabulated((2.0, 2.0), (64.0, 64.0)),
+]
+FLAT = [
+    naive.amdahl(0.0),
+    naive.power(0.0),
+    naive.gustafson(0.0),
+    naive.usl(1.0, 0.0),
+    naive.tabulated((1.0, 1.0), (8.0, 1.0)),
+]
+BENT = [
+    naive.amdahl(0.7),
+    naive.power(0.55),
+    naive.gustafson(0.35),
+    naive.usl(0.08, 0.01),
+    naive.tabulated((2.0, 1.9), (4.0, 2.1), (6.0, 3.6), (12.0, 3.0)),
+]
+POLICIES = [cw.Equi(), cw.Fixed((0.3, 0.7)), cw.Priority(("class1", "class0")), cw.Greedy(), cw.Whittle()]
+
+
+def label(value: object) -> str:
+    return value.family if isinstance(value, naive.Curve) else type(value).__name__
+
+
+@pytest.mark.parametrize("load", [0.3, 0.8])
+@pytest.mark.parametrize("policy", POLICIES, ids=label)
+def test_perfectly_parallel_jobs_form_one_fast_server(
+    as_system: Build, policy: cw.Policy, load: float
+) -> None:
+    """p = 1, equal mu, no idle core: the count is M/M/1 with rate c mu, whoever is served."""
+    c, mu = 5.0, 1.5
+    arrivals = (0.4 * load * c * mu, 0.6 * load * c * mu)
+    system = as_system(naive.two(c, arrivals, (mu, mu), (naive.amdahl(1.0), naive.power(1.0))))
+    result = cw.evaluate(system, policy)
+    assert result.mean_jobs == pytest.approx(load / (1 - load), abs=1e-9)
+    assert result.utilisation == pytest.approx(load, abs=1e-9)
+
+
+@pytest.mark.parametrize("curve", LINEAR, ids=label)
+def test_linear_curves_of_every_family(as_system: Build, curve: naive.Curve) -> None:
+    """The same M/M/1, reached through each family's linear member, at the optimum."""
+    model = naive.two(6.0, (2.0, 1.6), (1.0, 1.0), (curve, naive.amdahl(1.0)))
+    assert cw.solve(as_system(model)).mean_jobs == pytest.approx(0.6 / 0.4, abs=2e-9)
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9])
+@pytest.mark.parametrize("curve", FLAT, ids=label)
+def test_one_class_that_cannot_be_split_is_erlang(as_system: Build, curve: naive.Curve, load: float) -> None:
+    """p = 0: M/M/c, Erlang's C formula."""
+    system = as_system(naive.two(8, (load * 8 * 0.7,), (0.7,), (curve,)))
+    expected = naive.erlang_c(8, load)
+    assert cw.evaluate(system, cw.Equi()).mean_jobs == pytest.approx(expected, abs=1e-9)
+    assert cw.solve(system).mean_jobs == pytest.approx(expected, abs=2e-9)
+
+
+@pytest.mark.parametrize("curve", BENT, ids=label)
+def test_one_class_is_a_birth_death_chain(as_system: Build, curve: naive.Curve) -> None:
+    """One class: product form with death rate n mu s(c/n), whatever the policy. Real numbers of cores too."""
+    c, mu = 7.5, 1.2
+    arrival = 0.75 * c * mu
+    system = as_system(naive.two(c, (arrival,), (mu,), (curve,)))
+    law = naive.birth_death(arrival, lambda n: n * mu * float(curve(np.array(c / n))))
+    jobs = float(law @ np.arange(len(law)))
+    rules: list[cw.Policy] = [
+        cw.Equi(),
+        cw.Fixed((1.0,)),
+        cw.Priority(("class0",)),
+        cw.Greedy(),
+        cw.Whittle(),
+    ]
+    results: list[cw.Solution | cw.Performance] = [cw.solve(system)]
+    results += [cw.evaluate(system, rule) for rule in rules]
+    for result in results:
+        assert result.mean_jobs == pytest.approx(jobs, abs=2e-9)
+        assert result.mean_response_time == pytest.approx(jobs / arrival, abs=2e-9)
+
+
+@pytest.mark.parametrize("curve", BENT, ids=label)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_equal_classes_are_best_shared_equally(as_system: Build, curve: naive.Curve, classes: int) -> None:
+    """Same curve and size: EQUI is optimal, and the total count is a birth-death chain."""
+    c, mu, arrival = 4.0, 1.0, 1.6
+    shares = np.arange(1, classes + 1) / (classes * (classes + 1) / 2)
+    jobs = tuple(naive.Job(arrival * float(share), mu, curve) for share in shares)
+    system = as_system(naive.Model(c, jobs))
+    law = naive.birth_death(arrival, lambda n: n * mu * float(curve(np.array(c / n))))
+    expected = float(law @ np.arange(len(law)))
+    assert cw.evaluate(system, cw.Equi()).mean_jobs == pytest.approx(expected, abs=1e-9)
+    solution = cw.solve(system)
+    assert solution.mean_jobs == pytest.approx(expected, abs=2e-9)
+    assert solution.bounds[0] - 1e-12 <= expected <= solution.bounds[1] + 1e-12
+
+
+@pytest.mark.parametrize("names", [("inelastic", "elastic"), ("elastic", "inelastic")])
+def test_greedy_star_serves_inelastic_jobs_first(names: tuple[str, str]) -> None:
+    """p = (0, 1), equal mu, in either order: a core for each inelastic job, the rest to the elastic."""
+    curves = {"inelastic": cw.Amdahl(0.0), "elastic": cw.Amdahl(1.0)}
+    system = cw.System(
+        cores=5, classes=[cw.JobClass(n, arrival_rate=1.4, size_rate=1.0, speedup=curves[n]) for n in names]
+    )
+    here = names.index("inelastic")
+    counts = naive.states((9, 9))
+    cores = np.asarray(cw.Greedy().on(system).allocate(counts))
+    both = (counts > 0).all(axis=1)
+    assert np.allclose(cores[both, here], np.minimum(counts[both, here], 5), atol=1e-12)
+    assert np.allclose(cores[counts.sum(axis=1) > 0].sum(axis=1), 5, atol=1e-12)
+    assert not cores[counts == 0].any()
+
+
+@pytest.mark.parametrize("load", [0.4, 0.8])
+def test_inelastic_first_is_optimal(as_system: Build, load: float) -> None:
+    """p = (0, 1), equal mu: the optimum is inelastic-first, here a chain written down by hand."""
+    c, rate = 4.0, load * 4.0 / 2
+    model = naive.two(c, (rate, rate), (1.0, 1.0), (naive.amdahl(0.0), naive.amdahl(1.0)))
+    size = 40 if load < 0.5 else 160
+    counts = naive.states((size, size))
+    first = np.minimum(counts[:, 0], c)
+    first = np.where((counts[:, 1] == 0) & (counts[:, 0] > 0), c, first)
+    cores = np.stack([first, np.where(counts[:, 1] > 0, c - first, 0.0)], axis=-1)
+    expected = naive.evaluate(model, size, cores).mean_jobs
+    system = as_system(model)
+    assert cw.evaluate(system, cw.Greedy()).mean_jobs == pytest.approx(expected, abs=2e-9)
+    assert cw.solve(system).mean_jobs == pytest.approx(expected, abs=3e-9)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (10.0, 1.0), (1.0, 10.0)])
+@pytest.mark.parametrize("load", [0.6, 0.9])
+def test_perfectly_parallel_jobs_of_unequal_size(
+    as_system: Build, load: float, weights: tuple[float, float]
+) -> None:
+    """p = 1, mu = 8 : 1: the c-mu rule, and the preemptive M/M/1 of Cobham's formulas."""
+    c, mu = 4.0, (8.0, 1.0)
+    arrivals = (load / 2 * c * mu[0], load / 2 * c * mu[1])
+    jobs = tuple(naive.Job(a, m, naive.amdahl(1.0), w) for a, m, w in zip(arrivals, mu, weights, strict=True))
+    system = as_system(naive.Model(c, jobs))
+    order = sorted((0, 1), key=lambda i: -weights[i] * mu[i])
+    expected = preemptive([arrivals[i] for i in order], [c * mu[i] for i in order])
+    cost = sum(weights[i] * n for i, n in zip(order, expected, strict=True))
+    solution = cw.solve(system)
+    assert solution.mean_cost == pytest.approx(cost, rel=2e-9)
+    rule = cw.evaluate(system, cw.Priority(tuple(f"class{i}" for i in order)))
+    assert rule.mean_cost == pytest.approx(cost, rel=1e-9)
+    for i, jobs_of_class in zip(order, expected, strict=True):
+        assert rule.classes[f"class{i}"].mean_jobs == pytest.approx(jobs_of_class, rel=1e-9)
+    assert rule.mean_jobs == pytest.approx(sum(expected), rel=1e-9)
+
+
+def preemptive(arrivals: list[float], rates: list[float]) -> list[float]:
+    """Mean jobs per class of a preemptive M/M/1, highest priority first."""
+    jobs, above, residual = [], 0.0, 0.0
+    for a, m in zip(arrivals, rates, strict=True):
+        below = above + a / m
+        residual += a / m**2
+        jobs.append(a * (1 / m / (1 - above) + residual / ((1 - above) * (1 - below))))
+        above = below
+    return jobs
+
+
+def test_the_closed_forms_themselves() -> None:
+    """Erlang's formula against the product form; M/M/1 as one preemptive class."""
+    law = naive.birth_death(5.0, lambda n: 1.0 * min(n, 8))
+    assert naive.erlang_c(8, 5 / 8) == pytest.approx(float(law @ np.arange(len(law))), abs=1e-12)
+    assert preemptive([0.5], [1.0])[0] == pytest.approx(1.0, abs=1e-12)
+    assert math.isclose(sum(preemptive([0.3, 0.4], [1.0, 1.0])), 0.7 / 0.3)

@@ -1,0 +1,85 @@
+"""The compiled loops over stationary distributions give bit for bit what their sources give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corewise.analysis import _kernels as chain_kernels
+from corewise.model.space import StateSpace
+from tests.helpers.boxes import BOXES, chain_on, some_law
+from tests.helpers.twins import not_compared, same
+
+
+@BOXES
+def test_advance_goes_through_the_rows(capacity: tuple[int, ...]) -> None:
+    space = StateSpace(capacity)
+    digits = np.zeros(len(capacity) - 1, dtype=np.int64)
+    rows = []
+    for _ in range(space.size // space.shape[-1]):
+        rows.append(digits.tolist())
+        same(chain_kernels.advance, digits, space.dimensions)
+    assert rows == space.counts[:-1, :: space.shape[-1]].T.tolist()
+    assert not digits.any()
+
+
+@BOXES
+@pytest.mark.parametrize("kind", ["closed", "curved"])
+def test_stationary_kernels(capacity: tuple[int, ...], kind: str) -> None:
+    chain = chain_on(capacity, kind)
+    space, arrivals = chain.space, chain.system.arrival_rates
+    stencil = (space.dimensions, space.strides)
+    prob = some_law(space)
+    same(chain_kernels.total_rates, chain.rates, arrivals, space.dimensions, np.empty(space.size))
+    assert np.allclose(chain.outflow, arrivals @ (1.0 - space.edge) + chain.rates.sum(axis=0), rtol=1e-14)
+    digits = np.zeros(len(capacity) - 1, dtype=np.int64)
+    for base in range(0, space.size, space.shape[-1]):
+        row = np.empty(space.shape[-1])
+        same(chain_kernels._inflow, prob, chain.rates, arrivals, *stencil, digits, np.uint64(base), row)
+        chain_kernels.advance(digits, space.dimensions)
+    before = same(chain_kernels.flow_imbalance, prob, chain.rates, arrivals, chain.outflow, *stencil)
+    same(chain_kernels._sweep, prob, chain.rates, arrivals, chain.inverse, *stencil)
+    scratch = [np.empty(sum(capacity) + 1) for _ in range(3)]
+    same(chain_kernels._rebalance, prob, chain.outflow, arrivals, space.dimensions, *scratch)
+    assert prob.sum() == pytest.approx(1.0, abs=1e-12)
+    for cycles in (0, 1, 3):
+        same(chain_kernels.relax, prob, chain.rates, arrivals, chain.outflow, chain.inverse, *stencil, cycles)
+    after = same(chain_kernels.flow_imbalance, prob, chain.rates, arrivals, chain.outflow, *stencil)
+    assert after < 0.1 * before
+    rates = (chain.rates, arrivals, chain.outflow, chain.inverse)
+    for target, floor, rounds, enough in (
+        (1e-3, 0.0, 99, True),
+        (0.0, 1e-11, 99, True),
+        (0.0, 0.0, 1, False),
+    ):
+        settled, best, stalled = same(
+            chain_kernels.settle, some_law(space), *rates, *stencil, target, floor, rounds, np.inf, 0
+        )
+        assert settled == enough
+        assert best <= max(target, floor) or not enough
+        assert stalled >= 5 or best < 1e-15 or target > 0.0 or not enough
+
+
+def test_rebalance_of_a_law_with_empty_totals() -> None:
+    """The factor of a total without mass stays that of its neighbour."""
+    chain = chain_on((2, 3))
+    prob = np.zeros(12)
+    prob[[0, 11]] = 0.5
+    scratch = [np.empty(6) for _ in range(3)]
+    same(
+        chain_kernels._rebalance,
+        prob,
+        chain.outflow,
+        chain.system.arrival_rates,
+        chain.space.dimensions,
+        *scratch,
+    )
+    assert np.flatnonzero(prob).tolist() == [0, 11]
+
+
+def test_every_kernel_is_compared_here() -> None:
+    """A new one has to be added."""
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert not_compared(chain_kernels, "chain_kernels", source) == []

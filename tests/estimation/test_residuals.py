@@ -1,0 +1,130 @@
+"""Goodness of fit: residuals are Exp(1) under the model, and a log that breaks it is found out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import corewise as cw
+from corewise.kit.arrays import Floats
+from corewise.observation.sample_path import NOBODY, Event
+
+SYSTEM = cw.load_system("paper:1")
+
+
+def recorded(system: cw.System, departures: int, seed: int) -> cw.Path:
+    path = cw.simulate(system, cw.Equi(), departures=departures, rng=seed, record=True, start=[2, 1]).path
+    assert path is not None
+    return path
+
+
+def test_residuals_are_integrals_of_the_departure_rate() -> None:
+    """Interval by interval, with plain sums, in both forms of a path."""
+    path = recorded(SYSTEM, 60, 1)
+    for form in (path, path.split()):
+        for name, verdict in cw.goodness_of_fit(form, SYSTEM).items():
+            i = SYSTEM.index(name)
+            expected, total = [], 0.0
+            for row in range(1, path.time.size):
+                jobs = int(path.counts[row - 1, i])
+                if jobs:
+                    speed = float(SYSTEM[name].speedup.rate(path.cores[row - 1, i] / jobs))
+                    total += (
+                        jobs * SYSTEM[name].size_rate * speed * float(path.time[row] - path.time[row - 1])
+                    )
+                if path.event[row] == Event.DEPARTURE and path.job_class[row] == i:
+                    expected.append(total)
+                    total = 0.0
+            assert verdict.residuals == pytest.approx(np.array(expected), rel=1e-9, abs=1e-12)
+
+
+def test_the_law_test_is_that_of_scipy() -> None:
+    for seed in range(5):
+        verdict = cw.goodness_of_fit(recorded(SYSTEM, 300, seed), SYSTEM)["two"]
+        theirs = stats.kstest(verdict.residuals, "expon").pvalue
+        assert verdict.p_values["law"] == pytest.approx(theirs, abs=0.01)
+
+
+@pytest.mark.statistical
+def test_logs_that_follow_the_model_are_rarely_doubted() -> None:
+    """At most 1 % of classes by construction; over 400 the number is below 13 but for a chance of 1e-4."""
+    doubted, p_values = 0, []
+    for seed in range(200):
+        path = recorded(SYSTEM, 400, seed)
+        found = cw.estimate(cw.Statistics.of(path), SYSTEM)
+        for verdict in cw.goodness_of_fit(path, SYSTEM, found).values():
+            doubted += verdict.doubtful
+            p_values.append([verdict.p_values["order"], verdict.p_values["widths"]])
+    assert doubted < stats.binom.isf(1e-4, 400, 0.01)
+    for column in np.array(p_values).T:  # these two are near uniform, also with an estimated curve
+        assert stats.kstest(column, "uniform").pvalue > 1e-4
+
+
+def logged(sizes: Floats, gaps: Floats) -> cw.Path:
+    """A log of jobs that run alone on one core each, whatever others do: they leave after their size."""
+    arrivals = np.cumsum(gaps)
+    times = np.concatenate([arrivals, arrivals + sizes])
+    kinds = np.repeat([int(Event.ARRIVAL), int(Event.DEPARTURE)], sizes.size)
+    jobs = np.tile(np.arange(sizes.size), 2)
+    order = np.argsort(times, kind="stable")
+    held = np.cumsum(np.where(kinds[order] == Event.ARRIVAL, 1.0, -1.0))
+    return cw.Path(
+        names=("a",),
+        pool=1e6,
+        time=np.concatenate([[0.0], times[order]]),
+        event=np.concatenate([[Event.START], kinds[order]]).astype(np.int8),
+        job_class=np.concatenate([[NOBODY], np.zeros(2 * sizes.size, dtype=np.int64)]),
+        job=np.concatenate([[NOBODY], jobs[order]]),
+        cores=np.concatenate([[0.0], held])[:, None],
+    )
+
+
+LAWS: dict[str, Callable[[np.random.Generator], Floats]] = {
+    "exponential": lambda rng: rng.exponential(1.0, 3000),
+    "constant": lambda rng: np.ones(3000),
+    "two kinds": lambda rng: np.where(rng.random(3000) < 0.9, 0.1, 9.1) * rng.exponential(1.0, 3000),
+    "twice as large": lambda rng: rng.exponential(2.0, 3000),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("law", LAWS)
+def test_sizes_that_are_not_exponential_are_found_out(law: str) -> None:
+    """The exponential log is the control: doubted with probability 0.01 with another seed."""
+    rng = np.random.default_rng(3)
+    path = logged(LAWS[law](rng), rng.exponential(0.5, 3000))
+    verdict = cw.goodness_of_fit(path, cw.System(1e6, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.0))]))["a"]
+    assert verdict.doubtful == (law != "exponential")
+    assert ("does not follow the model" in str(verdict)) == (law != "exponential")
+
+
+@pytest.mark.statistical
+def test_a_wrong_family_is_found_out() -> None:
+    """The right one is the control, doubted with probability 0.01 a class with another seed."""
+    path = recorded(SYSTEM, 20_000, 3)
+    for family, doubtful in (("power", True), ("amdahl", False)):
+        found = cw.estimate(cw.Statistics.of(path), SYSTEM, family=family)
+        assert cw.goodness_of_fit(path, SYSTEM, found)["two"].doubtful == doubtful
+
+
+def test_too_little_to_say() -> None:
+    path = logged(np.ones(3), np.ones(3))
+    verdict = cw.goodness_of_fit(path, cw.System(1e6, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.0))]))["a"]
+    assert math.isnan(verdict.p_value)
+    assert not verdict.doubtful
+    assert "too few departures" in str(verdict)
+
+
+def test_classes_without_information_are_left_out() -> None:
+    path = logged(np.ones(30), np.ones(30))
+    system = cw.System(1e6, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.0))])
+    assert cw.goodness_of_fit(path, system, cw.estimate(cw.Statistics.of(path), system)) == {}
+
+
+def test_a_path_of_other_classes_is_refused() -> None:
+    with pytest.raises(cw.InvalidInput, match="the path is of classes a; the system has one, two"):
+        cw.goodness_of_fit(logged(np.ones(3), np.ones(3)), SYSTEM)
