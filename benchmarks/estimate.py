@@ -116,7 +116,7 @@ def certified_fits(statistics: cw.Statistics, system: cw.System) -> list[float]:
     return fits
 
 
-def raw_log(path: cw.Path, i: int) -> tuple[Floats, Floats, Floats]:
+def raw_log(path: cw.SamplePath, i: int) -> tuple[Floats, Floats, Floats]:
     """Return width, job-time and departures of every interval in which a class has jobs."""
     jobs = path.counts[:-1, i].astype(np.float64)
     here = jobs > 0

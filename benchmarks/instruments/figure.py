@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.instruments.detection import DelayCurve
-from corewise.plots.style import class_colour, plain, shortened, styled
+from corewise.plots.style import class_colour, escaped, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +50,6 @@ def delay_figure(curve: DelayCurve) -> Figure:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(r"mean departures between false alarms, $\gamma$")
         axes.set_ylabel("mean delay (departures of all classes)")
-        axes.set_title(f"change of the curve of class {plain(shortened(curve.name))}", fontsize=9)
+        axes.set_title(f"change of the curve of class {escaped(shortened(curve.name))}", fontsize=9)
         axes.legend(frameon=False, loc="upper left", title="slopes in log $\\gamma$", alignment="left")
     return figure

@@ -14,7 +14,7 @@ from corewise.estimation.search import fit_curve_to
 from corewise.experiments.studies.tracking import only_parameter, squared_errors
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.learning.algorithms import first_guess
+from corewise.learning.algorithms import first_curve
 from corewise.model.speedup import Amdahl
 from corewise.model.system import Change, JobClass, System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
@@ -147,7 +147,7 @@ def _lengthened(
 
 def _estimates(tables: Sequence[ClassStatistics], known: JobClass) -> list[float]:
     """Return the estimate from each table; where it says nothing, the last one stays."""
-    value, found = only_parameter(known.name, first_guess(known.speedup)), []
+    value, found = only_parameter(known.name, first_curve(known.speedup)), []
     for table in tables:
         if table.left and np.any(table.widths > 1.0):
             value = float(fit_curve_to(Likelihood(table, known.speedup, known.size_rate)).parameters[0])

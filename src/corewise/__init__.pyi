@@ -70,7 +70,7 @@ from .observation.event_logs import EventLog as EventLog
 from .observation.event_logs import load_events as load_events
 from .observation.event_logs import save_events as save_events
 from .observation.sample_path import Event as Event
-from .observation.sample_path import Path as Path
+from .observation.sample_path import SamplePath as SamplePath
 from .observation.statistics import ClassStatistics as ClassStatistics
 from .observation.statistics import Statistics as Statistics
 from .policies.base import BoundPolicy as BoundPolicy

@@ -75,7 +75,7 @@ def test_optimum_of_a_box_at_high_load(
     assert ours.mean_cost == pytest.approx(twin.cost, rel=1e-8)
     slack = 1e-10 * twin.cost
     assert ours.bounds[0] - slack <= twin.cost <= ours.bounds[1] + slack
-    assert ours.beyond == pytest.approx(twin.edge, rel=1e-3)
+    assert ours.edge_probability == pytest.approx(twin.edge, rel=1e-3)
 
 
 @pytest.mark.parametrize(("load", "p"), [(0.9, 0.0), (0.9, 0.7), (0.9, 1.0), (0.95, 0.7), (0.95, 1.0)])
@@ -104,7 +104,7 @@ def test_policies_at_high_load(
     assert expected.edge < 1e-10
     ours = cw.evaluate(as_system(model), policy)
     assert ours.mean_jobs == pytest.approx(expected.mean_jobs, rel=1e-7)
-    assert ours.beyond < 1e-8
+    assert ours.edge_probability < 1e-8
 
 
 def empty(cores: int, offered: float) -> float:

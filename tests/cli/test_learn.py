@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.learn.changes import print_changes
-from corewise.cli.learn.session import Course
+from corewise.cli.learn.session import LearnSession
 from corewise.cli.main import app
 from corewise.learning.checkpoint import saved_note
 from corewise.learning.plant import SimulatedPlant
@@ -586,16 +586,16 @@ def test_an_interrupt_right_after_a_resumption_loses_nothing(monkeypatch: pytest
 
 
 def test_a_run_is_saved_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from corewise.learning.checkpoint import Saved
+    from corewise.learning.checkpoint import Checkpoint
 
     seen: list[int] = []
-    real = Saved.write
+    real = Checkpoint.write
 
-    def write_and_tell(saved: Saved, file: str | Path, note: Mapping[str, Any]) -> None:
+    def write_and_tell(saved: Checkpoint, file: str | Path, note: Mapping[str, Any]) -> None:
         real(saved, file, note)
         seen.append(saved.standing.k)
 
-    monkeypatch.setattr(Saved, "write", write_and_tell)
+    monkeypatch.setattr(Checkpoint, "write", write_and_tell)
     as_json(*RUN, *SAVED)
     assert seen[-1] == 6
     seen.clear()
@@ -624,11 +624,11 @@ def test_a_run_that_cannot_be_saved_is_told_all_the_same(
 def test_a_run_that_could_not_be_saved_for_a_while_is_saved_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from corewise.learning.checkpoint import Saved
+    from corewise.learning.checkpoint import Checkpoint
 
-    real, tried = Saved.write, []
+    real, tried = Checkpoint.write, []
 
-    def write_later(saved: Saved, file: str | Path, note: Mapping[str, Any]) -> None:
+    def write_later(saved: Checkpoint, file: str | Path, note: Mapping[str, Any]) -> None:
         tried.append(saved.standing.k)
         if len(tried) == 2:
             raise MemoryError
@@ -636,7 +636,7 @@ def test_a_run_that_could_not_be_saved_for_a_while_is_saved_in_the_end(
             raise cw.InvalidFile("not yet")
         real(saved, file, note)
 
-    monkeypatch.setattr(Saved, "write", write_later)
+    monkeypatch.setattr(Checkpoint, "write", write_later)
     monkeypatch.setattr("corewise.cli.learn.session._BETWEEN", -1.0)
     monkeypatch.setattr("corewise.cli.learn.session._SHARE", math.inf)
     whole = as_json(*RUN, *SAVED)
@@ -968,12 +968,12 @@ def test_a_policy_that_cannot_keep_up_is_said_to_be_unstable() -> None:
     ],
 )
 def test_times_are_told_without_exponents(seconds: float, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stopped(Course):
+    class Stopped(LearnSession):
         def run(self, progress: Callable[[float], None] | None) -> None:
             super().run(progress)
             self.seconds = self.parts["solve"] = seconds
 
-    monkeypatch.setattr("corewise.cli.learn.command.Course", Stopped)
+    monkeypatch.setattr("corewise.cli.learn.command.LearnSession", Stopped)
     flat = " ".join(succeed(*RUN).split())
     assert f" time {text}: running " in flat
     assert f", solving {text}, judging exactly " in flat

@@ -136,7 +136,7 @@ def test_random_systems(as_system: Build, seed: int) -> None:
     slack = 1e-11 * (1 + abs(twin.cost))
     assert ours.bounds[0] - slack <= twin.cost <= ours.bounds[1] + slack
     assert tuple(ours.capacity) == capacity
-    assert ours.beyond == pytest.approx(twin.edge, rel=1e-3, abs=1e-12)
+    assert ours.edge_probability == pytest.approx(twin.edge, rel=1e-3, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -225,7 +225,7 @@ def test_the_chosen_box_does_not_matter(as_system: Build) -> None:
     twin, _ = naive.optimum(model, (70, 90))
     ours = cw.solve(as_system(model))
     assert ours.mean_jobs == pytest.approx(twin.mean_jobs, abs=2e-9)
-    assert ours.beyond < 1e-9
+    assert ours.edge_probability < 1e-9
 
 
 def test_a_small_box_is_the_blocking_model(as_system: Build) -> None:
@@ -260,7 +260,7 @@ def test_a_box_to_look_in_first_does_not_change_the_answer(load: float) -> None:
         found = solve_near(system, near)
         assert found.mean_cost == pytest.approx(usual.mean_cost, rel=1e-9)
         assert found.mean_cost <= found.bounds[1] * (1.0 + 1e-9)
-        assert found.beyond < 1e-9
+        assert found.edge_probability < 1e-9
         # Where the system is at all often, the policies are the same.
         likely = usual.distribution.reshape([n + 1 for n in usual.capacity]) > 1e-6
         shared = tuple(slice(min(m, n) + 1) for m, n in zip(usual.capacity, found.capacity, strict=True))

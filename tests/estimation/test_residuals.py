@@ -16,7 +16,7 @@ from corewise.observation.sample_path import NOBODY, Event
 SYSTEM = cw.load_system("paper:1")
 
 
-def recorded(system: cw.System, departures: int, seed: int) -> cw.Path:
+def recorded(system: cw.System, departures: int, seed: int) -> cw.SamplePath:
     path = cw.simulate(system, cw.Equi(), departures=departures, rng=seed, record=True, start=[2, 1]).path
     assert path is not None
     return path
@@ -64,7 +64,7 @@ def test_logs_that_follow_the_model_are_rarely_doubted() -> None:
         assert stats.kstest(column, "uniform").pvalue > 1e-4
 
 
-def logged(sizes: Floats, gaps: Floats) -> cw.Path:
+def logged(sizes: Floats, gaps: Floats) -> cw.SamplePath:
     """A log of jobs that run alone on one core each, whatever others do: they leave after their size."""
     arrivals = np.cumsum(gaps)
     times = np.concatenate([arrivals, arrivals + sizes])
@@ -72,7 +72,7 @@ def logged(sizes: Floats, gaps: Floats) -> cw.Path:
     jobs = np.tile(np.arange(sizes.size), 2)
     order = np.argsort(times, kind="stable")
     held = np.cumsum(np.where(kinds[order] == Event.ARRIVAL, 1.0, -1.0))
-    return cw.Path(
+    return cw.SamplePath(
         names=("a",),
         pool=1e6,
         time=np.concatenate([[0.0], times[order]]),

@@ -298,7 +298,7 @@ class Log:
 
     truth = None
 
-    def __init__(self, path: cw.Path, *, forgetful: bool) -> None:
+    def __init__(self, path: cw.SamplePath, *, forgetful: bool) -> None:
         self.path, self.forgetful, self.row = path, forgetful, 0
         self.leaves = np.flatnonzero(path.event == cw.Event.DEPARTURE)
         self.spans = np.diff(path.time)

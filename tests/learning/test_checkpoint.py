@@ -35,7 +35,7 @@ DRIFT = cw.System(
 
 
 @cache
-def recorded(per_job: bool) -> cw.Path:
+def recorded(per_job: bool) -> cw.SamplePath:
     path = cw.simulate(EXAMPLE, cw.Equi(), departures=400, rng=9, record=True).path
     assert path is not None
     return path.split() if per_job else path
@@ -411,9 +411,9 @@ def test_another_log(tmp_path: File) -> None:
     algorithm = cw.algorithm_1a(EXAMPLE, departures=20, steps=None, policy=cw.Whittle())
     names = ("names", "pool", "time", "event", "job_class", "job", "cores")
     columns = {name: getattr(path, name) for name in names}
-    again = cw.ReplayPlant(cw.Path(**columns))
+    again = cw.ReplayPlant(cw.SamplePath(**columns))
     assert next(cw.learn(again, algorithm, resume=tmp_path / "run")).k == 2
-    for other in (cw.Path(**{**columns, "time": time}), recorded(True)):
+    for other in (cw.SamplePath(**{**columns, "time": time}), recorded(True)):
         with pytest.raises(cw.InvalidFile, match=r"the saved run is of another log: .* rows from"):
             cw.learn(cw.ReplayPlant(other), algorithm, resume=tmp_path / "run")
 

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 import corewise as cw
 from corewise.kit.arrays import Floats
-from corewise.learning.algorithms import first_guess
+from corewise.learning.algorithms import first_curve
 from corewise.learning.memories import Memory
 
 EXAMPLE = cw.load_system("paper:3")
@@ -279,9 +279,9 @@ def test_an_algorithm_keeps_no_parameters(algorithm: Callable[..., cw.Algorithm]
 
 def test_the_first_guess() -> None:
     for curve in (cw.Amdahl, cw.PowerLaw, cw.Gustafson):
-        assert first_guess(curve(0.9)) == curve(0.5)
+        assert first_curve(curve(0.9)) == curve(0.5)
     table = cw.Tabulated([(4.0, 3.0)])
-    assert first_guess(table) == table
+    assert first_curve(table) == table
 
 
 class Sealed:
@@ -826,9 +826,9 @@ def raw_log(per_job: bool) -> list[tuple[float, str, str, int, float]]:
 NAMES = ("one", "two")
 
 
-def as_path(log: list[tuple[float, str, str, int, float]], cores: Floats, pool: float = 1e4) -> cw.Path:
+def as_path(log: list[tuple[float, str, str, int, float]], cores: Floats, pool: float = 1e4) -> cw.SamplePath:
     kinds = {event.name.lower(): int(event) for event in cw.Event}
-    return cw.Path(
+    return cw.SamplePath(
         names=NAMES,
         pool=pool,
         time=np.array([row[0] for row in log]),
@@ -951,7 +951,7 @@ def test_a_second_implementation_on_a_log(algorithm: Callable[..., cw.Algorithm]
 # --- plants -----------------------------------------------------------------------------------------
 
 
-def recorded(departures: int = 100, seed: int = 9) -> cw.Path:
+def recorded(departures: int = 100, seed: int = 9) -> cw.SamplePath:
     path = cw.simulate(EXAMPLE, cw.Equi(), departures=departures, rng=seed, record=True).path
     assert path is not None
     return path
@@ -1117,7 +1117,7 @@ def test_plants_and_changes_must_fit() -> None:
 # --- changes ----------------------------------------------------------------------------------------
 
 
-def log_of(system: cw.System, departures: int, seed: int) -> cw.Path:
+def log_of(system: cw.System, departures: int, seed: int) -> cw.SamplePath:
     path = cw.simulate(system, cw.Equi(), departures=departures, rng=seed, record=True).path
     assert path is not None
     return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import corewise as cw
 from corewise.observation import log_reader as reader
 from corewise.observation.event_logs import EventLog, load_events, save_events
 from corewise.observation.log_lines import Labels
-from corewise.observation.sample_path import NOBODY, Event, Path
+from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from tests.observation.test_sample_path import (
     COLUMNS,
     FORMS,
@@ -57,16 +57,16 @@ SYSTEM = system_of("one", "two")
 
 
 @pytest.fixture
-def log(tmp_path: FilePath) -> FilePath:
+def log(tmp_path: Path) -> Path:
     return tmp_path / "log.csv"
 
 
-def read(file: FilePath, text: str | bytes, **options: Any) -> EventLog:
+def read(file: Path, text: str | bytes, **options: Any) -> EventLog:
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return load_events(file, SYSTEM, **options)
 
 
-def assert_equal(one: Path, other: Path) -> None:
+def assert_equal(one: SamplePath, other: SamplePath) -> None:
     """The same columns, bit for bit."""
     assert (one.names, one.pool) == (other.names, other.pool)
     for name in COLUMNS:
@@ -84,7 +84,7 @@ def with_line(text: str, number: int, line: str) -> str:
 # --- reading ------------------------------------------------------------------------------------------
 
 
-def test_class_totals_are_read(log: FilePath) -> None:
+def test_class_totals_are_read(log: Path) -> None:
     found = read(log, TOTALS)
     assert (found.rows, found.skipped, found.reasons) == (6, 0, ())
     assert str(found) == str(found.path)
@@ -97,7 +97,7 @@ def test_class_totals_are_read(log: FilePath) -> None:
     )
 
 
-def test_cores_of_jobs_are_read(log: FilePath) -> None:
+def test_cores_of_jobs_are_read(log: Path) -> None:
     assert_equal(
         read(log, PER_JOB).path,
         path_of(
@@ -151,11 +151,11 @@ def test_cores_of_jobs_are_read(log: FilePath) -> None:
         "column order",
     ],
 )
-def test_a_log_may_be_written_in_many_ways(text: str, change: Any, log: FilePath) -> None:
+def test_a_log_may_be_written_in_many_ways(text: str, change: Any, log: Path) -> None:
     assert_equal(read(log, change(text)).path, read(log, text).path)
 
 
-def test_whole_numbers_are_kept_as_numbers_of_jobs(log: FilePath) -> None:
+def test_whole_numbers_are_kept_as_numbers_of_jobs(log: Path) -> None:
     """Up to a million; other labels, and larger numbers, are numbered in order of appearance."""
     jobs = [NOBODY, 0, 1, 0, NOBODY, NOBODY]
     for a, b, kept in [
@@ -170,14 +170,14 @@ def test_whole_numbers_are_kept_as_numbers_of_jobs(log: FilePath) -> None:
         assert read(log, text).path.job.tolist() == kept
 
 
-def test_start_and_end_may_leave_their_cores_empty(log: FilePath) -> None:
+def test_start_and_end_may_leave_their_cores_empty(log: Path) -> None:
     text = TOTALS.replace("start,,,0.0,0.0", "start,,,,").replace("end,,,0.0,9.0", "end,,,,")
     path = read(log, text).path
     assert path.cores[[0, -1]].tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert path.cores[1:-1].tolist() == read(log, TOTALS).path.cores[1:-1].tolist()
 
 
-def test_a_log_without_start_opens_at_its_first_row(log: FilePath) -> None:
+def test_a_log_without_start_opens_at_its_first_row(log: Path) -> None:
     path = read(
         log, "time,event,class,job,cores:one,cores:two\n2,arrival,one,,5,0\n3,departure,one,,0,0\n"
     ).path
@@ -214,7 +214,7 @@ def test_labels_have_the_same_codes_at_once_and_one_by_one(labels: list[str], wi
 def test_what_is_written_comes_back(
     per_job: bool, seed: int, size: int, split: bool, suffix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    path = Path(*columns_of(random_rows(np.random.default_rng(seed), per_job, size)))
+    path = SamplePath(*columns_of(random_rows(np.random.default_rng(seed), per_job, size)))
     named = not (path.job[(path.job_class != NOBODY) & (path.event != Event.RESIZE)] == NOBODY).any()
     split = split and named
     file = tmp_path_factory.mktemp("logs") / f"log.csv{suffix}"
@@ -235,7 +235,7 @@ def test_every_bit_of_a_number_comes_back(
 ) -> None:
     rows = len(times)
     cores = [[data.draw(floats), -0.0] for _ in times]
-    path = Path(("one", "two"), 10.0, times, [2] * rows, [0] * rows, range(rows), cores)  # type: ignore[arg-type]
+    path = SamplePath(("one", "two"), 10.0, times, [2] * rows, [0] * rows, range(rows), cores)  # type: ignore[arg-type]
     file = tmp_path_factory.mktemp("logs") / "log.csv"
     save_events(path, file)
     assert_equal(load_events(file, SYSTEM).path, path)
@@ -254,10 +254,10 @@ def test_every_bit_of_a_number_comes_back(
     ids=lambda names: names[0][:10],
 )
 @pytest.mark.parametrize("per_job", [False, True])
-def test_classes_of_any_name_and_number(names: tuple[str, ...], per_job: bool, log: FilePath) -> None:
+def test_classes_of_any_name_and_number(names: tuple[str, ...], per_job: bool, log: Path) -> None:
     rows, classes = 2 * len(names), np.arange(len(names))
     cores = np.tril(np.ones((len(names), len(names)))) / len(names)
-    path = Path(
+    path = SamplePath(
         names,
         10.0,
         np.arange(rows, dtype=np.float64),
@@ -270,15 +270,15 @@ def test_classes_of_any_name_and_number(names: tuple[str, ...], per_job: bool, l
     assert_equal(load_events(log, system_of(*names)).path, path.split() if per_job else path)
 
 
-def test_a_class_name_that_no_file_can_hold_is_refused(log: FilePath) -> None:
+def test_a_class_name_that_no_file_can_hold_is_refused(log: Path) -> None:
     for name in ("a\0b", "a\ud800"):
-        path = Path((name,), 1.0, [0.0], [0], [-1], [-1], [[0.0]])  # type: ignore[arg-type]
+        path = SamplePath((name,), 1.0, [0.0], [0], [-1], [-1], [[0.0]])  # type: ignore[arg-type]
         with pytest.raises(cw.InvalidInput, match="cannot be written"):
             save_events(path, log)
     assert not log.exists()
 
 
-def test_what_is_written_is_the_format_of_the_design(log: FilePath) -> None:
+def test_what_is_written_is_the_format_of_the_design(log: Path) -> None:
     path = read(log, TOTALS).path
     save_events(path, log)
     assert log.read_text() == TOTALS.replace(",a,", ",0,").replace(",b,", ",1,")
@@ -296,12 +296,12 @@ def test_what_is_written_is_the_format_of_the_design(log: FilePath) -> None:
     ]
 
 
-def test_what_cannot_be_written_leaves_the_file_as_it_was(log: FilePath) -> None:
+def test_what_cannot_be_written_leaves_the_file_as_it_was(log: Path) -> None:
     path = read(log, TOTALS).path
     nameless = path_of("0 arrival one - 5 0; 1 departure one - 0 0")
     with pytest.raises(cw.InvalidInput, match="need the number of every job"):
         save_events(nameless, log, per_job=True)
-    with pytest.raises(cw.InvalidInput, match="expected a Path"):
+    with pytest.raises(cw.InvalidInput, match="expected a SamplePath"):
         save_events("log.csv", log)  # type: ignore[arg-type]
     assert log.read_text() == TOTALS
     with pytest.raises(cw.InvalidFile, match="cannot be written"):
@@ -345,7 +345,7 @@ HEADER = "time,event,class,job,cores:one,cores:two"
     ],
 )
 def test_a_file_that_is_not_a_log_is_refused_also_leniently(
-    content: bytes, message: str, lenient: bool, log: FilePath
+    content: bytes, message: str, lenient: bool, log: Path
 ) -> None:
     with pytest.raises(cw.InvalidFile, match=rf"log\.csv[,:] {message}") as caught:
         read(log, content, lenient=lenient)
@@ -354,7 +354,7 @@ def test_a_file_that_is_not_a_log_is_refused_also_leniently(
 
 
 @LENIENT
-def test_what_cannot_be_opened_is_refused(lenient: bool, tmp_path: FilePath) -> None:
+def test_what_cannot_be_opened_is_refused(lenient: bool, tmp_path: Path) -> None:
     (tmp_path / "plain.gz").write_text(TOTALS)
     (tmp_path / "short.gz").write_bytes(gzip.compress(TOTALS.encode())[:-20])
     damaged = bytearray(gzip.compress(TOTALS.encode() * 50))
@@ -369,7 +369,7 @@ def test_what_cannot_be_opened_is_refused(lenient: bool, tmp_path: FilePath) -> 
         load_events(tmp_path / "plain.gz", "paper:1", lenient=lenient)  # type: ignore[arg-type]
 
 
-def test_an_unknown_column_is_refused_or_ignored(log: FilePath) -> None:
+def test_an_unknown_column_is_refused_or_ignored(log: Path) -> None:
     text = "\n".join(
         f"{line},{'note' if k == 0 else 'some words'}" for k, line in enumerate(TOTALS.splitlines())
     )
@@ -454,9 +454,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "number", "line", "message"), BAD)
-def test_a_bad_row_is_named_with_its_line(
-    text: str, number: int, line: str, message: str, log: FilePath
-) -> None:
+def test_a_bad_row_is_named_with_its_line(text: str, number: int, line: str, message: str, log: Path) -> None:
     for spoiled, shift in ((with_line(text, number, line), 0), ("\n\n" + with_line(text, number, line), 2)):
         with pytest.raises(cw.InvalidFile) as caught:
             read(log, spoiled)
@@ -465,9 +463,7 @@ def test_a_bad_row_is_named_with_its_line(
 
 
 @pytest.mark.parametrize(("text", "number", "line", "message"), BAD)
-def test_a_bad_row_is_skipped_and_counted(
-    text: str, number: int, line: str, message: str, log: FilePath
-) -> None:
+def test_a_bad_row_is_skipped_and_counted(text: str, number: int, line: str, message: str, log: Path) -> None:
     found = read(log, with_line(text, number, line), lenient=True)
     rows = len(text.splitlines()) - 1
     assert found.rows == rows
@@ -483,7 +479,7 @@ def test_a_bad_row_is_skipped_and_counted(
     ]
 
 
-def test_a_skipped_row_is_as_if_it_were_not_there(log: FilePath) -> None:
+def test_a_skipped_row_is_as_if_it_were_not_there(log: Path) -> None:
     """Parsed or not: what remains is the log without it."""
     for line in ("oops", "0.7,departure,two,c,4.0,6.0"):
         lines = TOTALS.splitlines()
@@ -493,7 +489,7 @@ def test_a_skipped_row_is_as_if_it_were_not_there(log: FilePath) -> None:
         assert_equal(found.path, read(log, TOTALS).path)
 
 
-def test_a_row_that_is_not_utf_8_is_named_or_skipped(log: FilePath) -> None:
+def test_a_row_that_is_not_utf_8_is_named_or_skipped(log: Path) -> None:
     content = TOTALS.encode().replace(b"2.0,resize,,,", b"2.0,resize,,\xff,")
     with pytest.raises(cw.InvalidFile, match="line 6: not UTF-8 text, byte 0xff"):
         read(log, content)
@@ -501,7 +497,7 @@ def test_a_row_that_is_not_utf_8_is_named_or_skipped(log: FilePath) -> None:
     assert found.reasons == ("line 6: not UTF-8 text, byte 0xff",)
 
 
-def test_only_the_first_reasons_are_told(log: FilePath) -> None:
+def test_only_the_first_reasons_are_told(log: Path) -> None:
     lines = TOTALS.splitlines()
     bad = ["oops" if k % 2 else "0.7,departure,two,c,4.0,6.0" for k in range(200)]
     found = read(log, "\n".join([*lines[:4], *bad, *lines[4:]]), lenient=True)
@@ -510,7 +506,7 @@ def test_only_the_first_reasons_are_told(log: FilePath) -> None:
     assert str(found).endswith("\n  …")
 
 
-def test_a_log_of_bad_rows_alone_is_refused_also_leniently(log: FilePath) -> None:
+def test_a_log_of_bad_rows_alone_is_refused_also_leniently(log: Path) -> None:
     for rows in ("oops\nno\n", "0,departure,one,,0,0\n", "oops\n0,departure,one,,0,0\n"):
         with pytest.raises(
             cw.InvalidFile, match=rf"none of {rows.count(chr(10))} rows can be used; line 2: "
@@ -555,7 +551,7 @@ def test_damage_is_refused_or_read_in_the_same_way(
     file = tmp_path_factory.mktemp("logs") / "log.csv"
     file.write_bytes(content)
 
-    def outcome(lenient: bool) -> tuple[str, Path | None]:
+    def outcome(lenient: bool) -> tuple[str, SamplePath | None]:
         try:
             found = load_events(file, SYSTEM, lenient=lenient)
         except cw.InvalidFile as error:
@@ -584,7 +580,7 @@ def test_a_log_does_not_depend_on_the_blocks_it_is_read_in(
     rng = np.random.default_rng(seed)
     rows = random_rows(rng, per_job, size)
     file = tmp_path_factory.mktemp("logs") / "log.csv"
-    save_events(Path(*columns_of(rows)), file)
+    save_events(SamplePath(*columns_of(rows)), file)
     text = file.read_text()
     if rng.random() < 0.7:
         lines = text.splitlines(keepends=True)
@@ -594,7 +590,7 @@ def test_a_log_does_not_depend_on_the_blocks_it_is_read_in(
         text = text.replace("\n", "\n\n")
     file.write_text(text)
 
-    def outcome() -> tuple[str, Path]:
+    def outcome() -> tuple[str, SamplePath]:
         found = load_events(file, SYSTEM, lenient=True)
         try:
             strict = str(load_events(file, SYSTEM))
@@ -614,7 +610,7 @@ def test_a_log_does_not_depend_on_the_blocks_it_is_read_in(
 
 @LENIENT
 def test_a_file_without_lines_is_not_read_to_its_end(
-    lenient: bool, log: FilePath, monkeypatch: pytest.MonkeyPatch
+    lenient: bool, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "_BLOCK_BYTES", 1000)
     assert read(log, TOTALS + "\n" * 3000, lenient=lenient).rows == 6
@@ -645,12 +641,12 @@ def test_spoilt_records_are_refused_at_the_line_of_their_row(
         lines.append(",".join(fields))
     file.write_text("\n".join(lines))
     if possible(rows, per_job):
-        assert_equal(load_events(file, SYSTEM).path, Path(*columns_of(rows)))
+        assert_equal(load_events(file, SYSTEM).path, SamplePath(*columns_of(rows)))
         return
     with pytest.raises(cw.InvalidFile) as from_file:
         load_events(file, SYSTEM)
     with pytest.raises(cw.InvalidInput) as from_rows:
-        Path(*columns_of(rows))
+        SamplePath(*columns_of(rows))
     if "is not finite" not in str(from_file.value):
         row = int(str(from_rows.value).removeprefix("row ").split()[0])
         assert str(from_file.value).startswith(f"{file}, line {row + 2}: ")
@@ -659,7 +655,7 @@ def test_spoilt_records_are_refused_at_the_line_of_their_row(
 
 @LENIENT
 def test_a_binary_tail_is_named_with_its_line(
-    lenient: bool, log: FilePath, monkeypatch: pytest.MonkeyPatch
+    lenient: bool, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the blocks: here most lines have been taken in before."""
     for size in (30, 64, 1000):

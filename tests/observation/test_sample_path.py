@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import corewise as cw
 from corewise.observation import _kernels
 from corewise.observation.rows import Columns, find_faults
-from corewise.observation.sample_path import NOBODY, Event, Fault, Path
+from corewise.observation.sample_path import NOBODY, Event, Fault, SamplePath
 from tests.helpers.twins import not_compared, same
 
 NAMES, POOL = ("one", "two"), 10.0
@@ -42,8 +42,8 @@ def columns_of(rows: list[Row], pool: float = POOL) -> Columns:
     )
 
 
-def path_of(text: str, pool: float = POOL) -> Path:
-    return Path(*columns_of(rows_of(text), pool))
+def path_of(text: str, pool: float = POOL) -> SamplePath:
+    return SamplePath(*columns_of(rows_of(text), pool))
 
 
 def rows_of(text: str) -> list[Row]:
@@ -293,7 +293,7 @@ FORMS = pytest.mark.parametrize("per_job", [False, True], ids=["totals", "per jo
 def test_possible_records_are_accepted_and_counted(per_job: bool, seed: int, size: int) -> None:
     rows = random_rows(np.random.default_rng(seed), per_job, size)
     assert possible(rows, per_job)
-    path = Path(*columns_of(rows))
+    path = SamplePath(*columns_of(rows))
     assert path.per_job is per_job
     assert path.counts.tolist() == naive_counts(rows)
     assert find_faults(columns_of(rows), lenient=True)[1].max() == Fault.NONE
@@ -311,7 +311,7 @@ def test_strict_and_lenient_agree_with_the_naive_checker(per_job: bool, seed: in
     if row >= 0:
         assert possible(rows[:row], per_job) or per_job
         with pytest.raises(cw.InvalidInput, match=rf"^row {row} \("):
-            Path(*columns)
+            SamplePath(*columns)
     kept = naive_lenient(rows, per_job)
     row, faults = find_faults(columns, lenient=True)
     assert row == -1
@@ -319,7 +319,7 @@ def test_strict_and_lenient_agree_with_the_naive_checker(per_job: bool, seed: in
     if kept:
         good = [rows[k] for k in kept]
         assert possible(good, per_job)
-        assert Path(*columns_of(good)).counts.tolist() == naive_counts(good)
+        assert SamplePath(*columns_of(good)).counts.tolist() == naive_counts(good)
 
 
 @FORMS
@@ -435,7 +435,7 @@ def test_messages_show_the_values() -> None:
         np.ones((1, 9)),
     )
     with pytest.raises(cw.InvalidInput, match=r"1 for 'f', …$"):
-        Path(*wide)
+        SamplePath(*wide)
 
 
 # --- the cores of jobs that rearrange themselves ------------------------------------------------------
@@ -507,7 +507,7 @@ GOOD = "0 start - - 0 0; 0 present one 7 10 0; 1 arrival two 3 5 5; 4 departure 
 
 def test_columns_are_contiguous_arrays_that_nobody_can_change() -> None:
     columns = columns_of(rows_of(GOOD))
-    path = Path(*columns._replace(cores=np.asfortranarray(columns.cores)))
+    path = SamplePath(*columns._replace(cores=np.asfortranarray(columns.cores)))
     columns.time[0] = -5.0
     for name, kind in zip(COLUMNS, ["f8", "i1", "i8", "i8", "f8"], strict=True):
         column = getattr(path, name)
@@ -521,7 +521,9 @@ def test_columns_are_contiguous_arrays_that_nobody_can_change() -> None:
 
 
 def test_lists_will_do() -> None:
-    path = Path(["one", "two"], 10, [0, 1], [Event.ARRIVAL, Event.END], [0, -1], [-1, -1], [[5, 0], [5, 0]])  # type: ignore[arg-type]
+    columns: Any = ([0, 1], [Event.ARRIVAL, Event.END], [0, -1], [-1, -1], [[5, 0], [5, 0]])
+    names: Any = ["one", "two"]
+    path = SamplePath(names, 10, *columns)
     assert path.names == NAMES
     assert path.pool == 10.0
     assert path.duration == 1.0
@@ -556,9 +558,9 @@ def test_lists_will_do() -> None:
 )
 def test_columns_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
     columns = columns_of(rows_of(GOOD))._asdict()
-    Path(**columns)
+    SamplePath(**columns)
     with pytest.raises(cw.InvalidInput, match=message):
-        Path(**{**columns, **change})
+        SamplePath(**{**columns, **change})
 
 
 def test_a_path_in_one_line() -> None:
@@ -583,7 +585,7 @@ def test_numbers_of_jobs_may_be_large_and_rows_need_none() -> None:
 @given(seed=seeds, size=st.integers(1, 30))
 def test_response_times_are_those_of_jobs_seen_to_come_and_go(per_job: bool, seed: int, size: int) -> None:
     rows = random_rows(np.random.default_rng(seed), per_job, size)
-    path = Path(*columns_of(rows))
+    path = SamplePath(*columns_of(rows))
     if any(row[3] == NOBODY for row in rows if row[1] == Event.DEPARTURE):
         with pytest.raises(cw.InvalidInput, match="response times need the number of every job"):
             _ = path.response_times
@@ -611,7 +613,7 @@ def test_a_job_present_at_the_start_has_no_response_time() -> None:
 # --- the per-job form -------------------------------------------------------------------------------
 
 
-def widths_at(path: Path, time: float) -> dict[int, float]:
+def widths_at(path: SamplePath, time: float) -> dict[int, float]:
     """The cores of each job from `time` on, whatever the form."""
     rows = [
         (float(t), int(e), int(i), int(j), x)
@@ -632,7 +634,7 @@ def widths_at(path: Path, time: float) -> dict[int, float]:
 
 @given(seed=seeds, size=st.integers(1, 25))
 def test_splitting_keeps_what_every_job_holds(seed: int, size: int) -> None:
-    path = Path(*columns_of(random_rows(np.random.default_rng(seed), False, size)))
+    path = SamplePath(*columns_of(random_rows(np.random.default_rng(seed), False, size)))
     moves = (path.event != Event.RESIZE) & (path.job_class != NOBODY)
     if (path.job[moves] == NOBODY).any():
         with pytest.raises(cw.InvalidInput, match="rows of each job need the number of every job"):
@@ -746,7 +748,7 @@ def test_the_parts_of_the_check_are_compiled_faithfully() -> None:
 def test_split_rows_is_compiled_faithfully() -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
-        path = Path(*columns_of(random_rows(rng, False, 20)))
+        path = SamplePath(*columns_of(random_rows(rng, False, 20)))
         numbers = np.where(path.job_class == NOBODY, NOBODY, path.job)
         if (numbers[path.job_class != NOBODY] == NOBODY).any():
             continue
@@ -770,7 +772,7 @@ def test_split_rows_is_compiled_faithfully() -> None:
 
 def test_every_kernel_is_compared() -> None:
     """Here, or with the tallies."""
-    here = FilePath(__file__)
+    here = Path(__file__)
     elsewhere = here.with_name("test_kernels.py").read_text(encoding="utf-8")
     left = not_compared(_kernels, "_kernels", here.read_text(encoding="utf-8"))
     assert set(left) & set(not_compared(_kernels, "row_kernels", elsewhere)) == set()

@@ -26,7 +26,7 @@ START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END = cw.Event
 NOBODY = -1
 
 
-def tally(path: cw.Path, rows: int | None = None) -> Table:
+def tally(path: cw.SamplePath, rows: int | None = None) -> Table:
     """Departures and job-time by class and width of the first rows: job by job, interval by interval."""
     table: Table = {name: {} for name in path.names}
     kinds: dict[int, int] = {}
@@ -85,7 +85,7 @@ POLICIES: list[cw.Policy] = [cw.Equi(), cw.Whittle(), cw.Priority(["two", "three
 WINDOWS: list[dict[str, Any]] = [{"departures": 250}, {"time": 60.0}]
 
 
-def record(policy: cw.Policy, window: dict[str, Any], seed: int = 1) -> tuple[cw.Run, cw.Path]:
+def record(policy: cw.Policy, window: dict[str, Any], seed: int = 1) -> tuple[cw.Run, cw.SamplePath]:
     run = cw.simulate(SYSTEM, policy, rng=seed, start=(4, 0, 1), record=True, **window)
     assert run.path is not None
     return run, run.path
@@ -139,7 +139,7 @@ def test_streamed_event_by_event(policy: cw.Policy, window: dict[str, Any]) -> N
 
 def test_a_path_by_hand() -> None:
     """Two forms of one observation, with jobs present at the start, a resize, and times that are open."""
-    path = cw.Path(
+    path = cw.SamplePath(
         names=("a", "b"),
         pool=8.0,
         time=np.array([1.0, 1.0, 1.0, 2.0, 4.0, 4.5, 7.0, 8.0]),
@@ -158,10 +158,10 @@ def test_a_path_by_hand() -> None:
         assert cw.Statistics.of(form)["b"].arrivals == 1
 
 
-def uneven(numbers: tuple[int, ...] = (5, 2, 9)) -> cw.Path:
+def uneven(numbers: tuple[int, ...] = (5, 2, 9)) -> cw.SamplePath:
     """Jobs of one class that hold different cores."""
     x, y, z = numbers
-    return cw.Path(
+    return cw.SamplePath(
         names=("a",),
         pool=8.0,
         time=np.array([0.0, 0.0, 1.0, 1.0, 3.0, 4.0, 6.0]),
@@ -184,7 +184,7 @@ def test_jobs_of_a_class_may_hold_different_cores(numbers: tuple[int, ...]) -> N
 # --- adding ---------------------------------------------------------------------------------------
 
 
-def cut(path: cw.Path, at: float) -> tuple[cw.Path, cw.Path]:
+def cut(path: cw.SamplePath, at: float) -> tuple[cw.SamplePath, cw.SamplePath]:
     """The path up to a time, and from then on: the same jobs, holding the same cores."""
     rows = int(np.count_nonzero((path.time <= at) & (path.event != END)))
     here: dict[int, tuple[int, float]] = {}
@@ -248,7 +248,7 @@ def test_nothing_seen_adds_nothing() -> None:
     assert_same(empty + seen, seen)
     assert_same(seen + empty, seen)
     assert_same(empty + empty, empty)
-    still = cw.Path(
+    still = cw.SamplePath(
         ("one", "two", "three"),
         6.0,
         np.array([0.0, 5.0]),
@@ -414,7 +414,7 @@ def test_condensed_tables_add_in_any_order() -> None:
         assert seen.job_time == pytest.approx(tables[0].job_time, rel=1e-9, abs=1e-9)
 
 
-def restless(rows: int) -> cw.Path:
+def restless(rows: int) -> cw.SamplePath:
     """One job for ever, whose cores change all the time; jobs of another class come and go."""
     rng = np.random.default_rng(8)
     event = np.array([START, PRESENT, *([ARRIVAL, DEPARTURE] * rows), END], dtype=np.int8)
@@ -422,7 +422,7 @@ def restless(rows: int) -> cw.Path:
     cores = rng.uniform(0.5, 16.0, (event.size, 2)) * np.stack([np.ones(event.size), busy], axis=1)
     cores[0], cores[-1] = 0.0, cores[-2]
     moves = np.repeat(np.arange(rows), 2)
-    return cw.Path(
+    return cw.SamplePath(
         ("stays", "goes"),
         32.0,
         np.concatenate([[0.0, 0.0], np.cumsum(rng.exponential(1.0, 2 * rows)), [2.5 * rows]]),
@@ -457,7 +457,7 @@ def test_a_path_with_more_widths_than_are_kept(form: str) -> None:
 # --- windows of a path ----------------------------------------------------------------------------
 
 
-def cut_paths() -> list[cw.Path]:
+def cut_paths() -> list[cw.SamplePath]:
     """Paths with all kinds of rows: of runs in both forms, with jobs at the start, resizes and open times."""
     runs = [record(policy, {"departures": 25}, seed)[1] for seed, policy in enumerate(POLICIES)]
     return [*runs, *(path.split() for path in runs), uneven()]

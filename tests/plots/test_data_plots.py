@@ -39,16 +39,16 @@ def three_classes() -> cw.System:
     )
 
 
-def recorded(system: cw.System, departures: int = 1000, seed: int = 3) -> cw.Path:
+def recorded(system: cw.System, departures: int = 1000, seed: int = 3) -> cw.SamplePath:
     path = cw.simulate(system, cw.Equi(), departures=departures, rng=seed, record=True).path
     assert path is not None
     return path
 
 
-def by_hand(cores: list[float] | list[list[float]], pool: float = 4.0) -> cw.Path:
+def by_hand(cores: list[float] | list[list[float]], pool: float = 4.0) -> cw.SamplePath:
     """Return a path of two classes: a job is there, one of each class comes, two leave."""
     kinds = [Event.START, Event.PRESENT, Event.ARRIVAL, Event.ARRIVAL, Event.DEPARTURE, Event.DEPARTURE]
-    return cw.Path(
+    return cw.SamplePath(
         ("a", "b"),
         pool,
         np.array([0.0, 0.0, 1.0, 2.5, 3.0, 5.0, 6.0]),
@@ -176,12 +176,12 @@ def test_paths_that_cannot_be_drawn_are_refused() -> None:
         path_figure(path, since=3.0, until=2.0)
     with pytest.raises(cw.InvalidInput, match=r"expected a Path.*None"):
         path_figure(None)  # type: ignore[arg-type]
-    moment = cw.Path(
+    moment = cw.SamplePath(
         ("a",), 1.0, np.array([2.0]), np.array([2], np.int8), np.array([0]), np.array([1]), np.array([[1.0]])
     )
     with pytest.raises(cw.InvalidInput, match="lasts no time: it starts and ends at 2"):
         path_figure(moment)
-    many = cw.Path(
+    many = cw.SamplePath(
         tuple(f"c{i}" for i in range(25)),
         1.0,
         np.array([0.0, 1.0]),

@@ -492,7 +492,7 @@ def test_without_speed_up_and_with_cores_to_spare_response_times_are_sizes(
 # --- identities of every path ---------------------------------------------------------------------
 
 
-def stays(path: cw.Path) -> dict[int, tuple[int, float, float]]:
+def stays(path: cw.SamplePath) -> dict[int, tuple[int, float, float]]:
     """Each job's class and the part of its stay inside the window, from the rows of the path alone."""
     open_: dict[int, tuple[int, float]] = {}
     closed: dict[int, tuple[int, float, float]] = {}
@@ -787,7 +787,9 @@ def drifting() -> cw.System:
     return cw.System(drift.cores, drift.classes, [replace(c, time=c.time * 2e-4) for c in drift.changes])
 
 
-def surplus(path: cw.Path, system: cw.System, edges: Sequence[float], regimes: Sequence[cw.System]) -> Floats:
+def surplus(
+    path: cw.SamplePath, system: cw.System, edges: Sequence[float], regimes: Sequence[cw.System]
+) -> Floats:
     """Departures less the integral of their rate, by class and by the time between edges.
 
     `regimes[k]` holds the curves between edges k and k + 1. With the right ones all entries have mean zero.
@@ -804,7 +806,7 @@ def surplus(path: cw.Path, system: cw.System, edges: Sequence[float], regimes: S
     return table
 
 
-def in_pieces(system: cw.System, until: float, rng: np.random.Generator) -> Iterator[cw.Path]:
+def in_pieces(system: cw.System, until: float, rng: np.random.Generator) -> Iterator[cw.SamplePath]:
     """Recorded windows of random lengths, by time and by departures, one after the other."""
     state = cw.State((0,) * len(system.names))
     while state.time < until:

@@ -24,7 +24,7 @@ from corewise.simulation.tableless._kernels import events as loose_kernels
 from corewise.simulation.tableless._kernels import fitted as fitted_kernels
 from corewise.simulation.tableless._kernels import level as walk_kernels
 from corewise.simulation.tableless.curves import alias_table, curve_arrays
-from corewise.simulation.tableless.state_cache import Memory
+from corewise.simulation.tableless.state_cache import StateCache
 from corewise.simulation.tableless.walk import octave_parts, width_grid
 from tests.control.test_improve import some_values
 from tests.helpers.twins import not_compared, same
@@ -358,7 +358,7 @@ def test_walks(policy: str, classes: int, tally: bool, record: bool) -> None:
             walk_kernels.remembered_walk, (None, 9, None, 7, 3, None, None, None, 3, 2, *(None,) * 4)
         )
         for numbers in (1, 2**12):
-            memory = Memory.of(classes, numbers).arrays
+            memory = StateCache.of(classes, numbers).arrays
             check_walk(walk, fixed, system, memory, tally=tally, record=record)
 
 
@@ -414,7 +414,7 @@ def check_walk(
 def test_what_is_remembered_of_a_state(classes: int) -> None:
     """Jobs, rates of moves added up as far as one of them can be drawn, the sum of all, and widths."""
     system, rng = system_of(classes), np.random.default_rng(classes)
-    seen = Memory.of(classes, 1).seen
+    seen = StateCache.of(classes, 1).seen
     for empty in (True, False):
         n = rng.poisson(0.0 if empty else 0.8, classes)
         widths = rng.uniform(0.1, 6.5, classes)
@@ -437,7 +437,7 @@ def test_what_is_remembered_of_a_state(classes: int) -> None:
 def test_a_walk_stops_where_it_does_not_know() -> None:
     """Before it draws anything; in a state that it knows it draws one event, and then asks for the next."""
     system = system_of(3)
-    seen, units, _ = Memory.of(3, 2**12).arrays
+    seen, units, _ = StateCache.of(3, 2**12).arrays
     walk = Packed(loose_kernels.known_walk, (*(None,) * 6, 3, 2, *(None,) * 5))
     n, areas, moves = np.array([2, 0, 1]), np.zeros(3), np.zeros(6, dtype=np.int64)
     rng, tally, record = np.random.default_rng(1), (np.empty(0), *np.zeros((2, 3, 0))), np.empty(0)
@@ -469,7 +469,7 @@ def test_a_walk_stops_where_it_does_not_know() -> None:
 @pytest.mark.parametrize("classes", [1, 2, 3, 4])
 def test_near_states_do_not_share_a_row(classes: int) -> None:
     """All states of a box of an eighth of the rows have one each; drawn at random, many would meet."""
-    memory = Memory.of(classes, 2**17)
+    memory = StateCache.of(classes, 2**17)
     rows = len(memory.seen)
     assert rows * 4 * classes <= 2**17 < 2 * rows * 4 * classes
     side = int((rows / 8) ** (1 / classes))
@@ -537,7 +537,7 @@ def test_walks_by_values(classes: int, tally: bool, record: bool) -> None:
     fixed = (rule.guards, *rule.values.arrays, *arrays_of(rule.shapes), *arrays_of(rule.single), system.cores)
     walk = Packed(fitted_kernels.fitted_walk, (None, 9, 3, None, 7, 3, None, None, None, 3, 2, *(None,) * 4))
     for numbers in (1, 2**12):
-        check_walk(walk, fixed, system, Memory.of(classes, numbers).arrays, tally=tally, record=record)
+        check_walk(walk, fixed, system, StateCache.of(classes, numbers).arrays, tally=tally, record=record)
 
 
 def test_every_kernel_is_compared_here() -> None:

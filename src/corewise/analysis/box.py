@@ -22,7 +22,7 @@ from corewise.kit.arrays import Floats
 from corewise.model.space import StateSpace
 from corewise.model.system import System
 
-__all__ = ["edge_is_remote", "edge_probabilities", "first_guess", "fitted_box", "snug_box"]
+__all__ = ["edge_is_remote", "edge_probabilities", "first_box", "fitted_box", "snug_box"]
 
 Number = TypeVar("Number", float, Floats)
 
@@ -30,7 +30,7 @@ _TOLERATED = 1e-11
 _ROUNDS = 24
 
 
-def first_guess(system: System) -> StateSpace:
+def first_box(system: System) -> StateSpace:
     """Return a box to begin with: the mean and four deviations of an infinite pool, and some of a tail."""
     tail = min(math.log(1e-3) / math.log(max(system.load, 1e-3)), 20.0)
     sizes = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.analysis.box import edge_probabilities, first_guess, fitted_box
+from corewise.analysis.box import edge_probabilities, first_box, fitted_box
 from corewise.analysis.chain import Chain
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
@@ -29,7 +29,7 @@ class ClassPerformance:
     mean_jobs: float
     mean_response_time: float
     mean_cost: float
-    beyond: float
+    edge_probability: float
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Performance:
         Overall; the cost is Σ h_i n_i.
     utilisation : float
         The mean share of cores that are assigned to some job.
-    beyond : float
+    edge_probability : float
         The probability of being at the edge of the box.
     capacity : tuple of int
         The box.
@@ -60,7 +60,7 @@ class Performance:
     mean_response_time: float
     mean_cost: float
     utilisation: float
-    beyond: float
+    edge_probability: float
     capacity: tuple[int, ...]
     blocking: bool
     classes: Mapping[str, ClassPerformance]
@@ -77,9 +77,8 @@ class Performance:
             for row in self.classes.values()
         ]
         if self.blocking:
-            lines.append(
-                f"  arrivals beyond {self.capacity} jobs are blocked (probability {self.beyond:.3g})"
-            )
+            chance = f"probability {self.edge_probability:.3g}"
+            lines.append(f"  arrivals beyond {self.capacity} jobs are blocked ({chance})")
         return "\n".join(lines)
 
 
@@ -115,7 +114,7 @@ def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterab
     system.require_stable()
     system.require_scale()
     return fitted_box(
-        system, first_guess(system), lambda space: Chain.under(policy, system, space), policy.name
+        system, first_box(system), lambda space: Chain.under(policy, system, space), policy.name
     )
 
 
@@ -142,7 +141,7 @@ def performance_of(chain: Chain, name: str, held: Floats, *, blocking: bool) -> 
         mean_response_time=jobs / admitted,
         mean_cost=sum(row.mean_cost for row in rows.values()),
         utilisation=float(prob @ held),
-        beyond=_edge_probability(grid),
+        edge_probability=_edge_probability(grid),
         capacity=space.capacity,
         blocking=blocking,
         classes=FrozenMapping(rows),

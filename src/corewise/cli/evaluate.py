@@ -48,7 +48,7 @@ def evaluate(
                 "mean_response_time": performance.mean_response_time,
                 "mean_cost": performance.mean_cost,
                 "utilisation": performance.utilisation,
-                "beyond": performance.beyond,
+                "beyond": performance.edge_probability,
                 "capacity": list(performance.capacity),
                 "blocking": performance.blocking,
                 "classes": class_rows(performance),
@@ -64,7 +64,10 @@ def evaluate(
                 f"{performance.mean_response_time:.10g} (in the unit of time of the rates)",
             ),
             ("utilisation", f"{performance.utilisation:.2%} of the cores are held by some job, on average"),
-            ("counts of jobs", box_of(performance.capacity, performance.blocking, performance.beyond)),
+            (
+                "counts of jobs",
+                box_of(performance.capacity, performance.blocking, performance.edge_probability),
+            ),
         ],
     )
     print_classes(performance, is_weighted(problem))

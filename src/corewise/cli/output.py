@@ -273,15 +273,21 @@ def is_weighted(system: System) -> bool:
     return any(job_class.weight != 1.0 for job_class in system.classes)
 
 
-def box_of(capacity: Sequence[int], blocking: bool, beyond: float) -> str:
+def box_of(capacity: Sequence[int], blocking: bool, edge_probability: float) -> str:
     """Return which counts of jobs were looked at, and how likely their edge is."""
     counts = " x ".join(f"0..{n}" for n in capacity)
     if blocking:
         lost = (
-            "; what is lost costs nothing, so a larger capacity gives another answer" if beyond > 1e-9 else ""
+            "; what is lost costs nothing, so a larger capacity gives another answer"
+            if edge_probability > 1e-9
+            else ""
         )
-        return f"{counts}; an arrival beyond them is lost (probability at the edge {beyond:.1e}){lost}"
-    return f"{counts}, chosen so that the rest does not matter (probability at the edge {beyond:.1e})"
+        return (
+            f"{counts}; an arrival beyond them is lost (probability at the edge {edge_probability:.1e}){lost}"
+        )
+    return (
+        f"{counts}, chosen so that the rest does not matter (probability at the edge {edge_probability:.1e})"
+    )
 
 
 def class_rows(performance: Performance) -> list[dict[str, object]]:
@@ -292,7 +298,7 @@ def class_rows(performance: Performance) -> list[dict[str, object]]:
             "mean_jobs": c.mean_jobs,
             "mean_response_time": c.mean_response_time,
             "mean_cost": c.mean_cost,
-            "beyond": c.beyond,
+            "beyond": c.edge_probability,
         }
         for c in performance.classes.values()
     ]

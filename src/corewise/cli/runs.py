@@ -11,7 +11,7 @@ from corewise.errors import CorewiseError
 
 if TYPE_CHECKING:
     from corewise.model.system import System
-    from corewise.observation.sample_path import Path
+    from corewise.observation.sample_path import SamplePath
     from corewise.policies.base import Policy
     from corewise.simulation.replicate import Percentile, Replications
     from corewise.simulation.simulator import Progress, Run
@@ -88,7 +88,7 @@ class Task:
 
     def carry_out(
         self, system: System, policy: Policy, progress: Progress | None
-    ) -> tuple[Outcome, Path | None]:
+    ) -> tuple[Outcome, SamplePath | None]:
         """Return what was seen, and the path of a single run if it was recorded."""
         if self.replications > 1:
             from corewise.simulation.replicate import replicate

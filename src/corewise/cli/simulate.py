@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import asdict, replace
-from pathlib import Path as File
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +29,7 @@ from corewise.errors import InvalidInput
 
 if TYPE_CHECKING:
     from corewise.model.system import System
-    from corewise.observation.sample_path import Path
+    from corewise.observation.sample_path import SamplePath
 
 __all__ = ["simulate"]
 
@@ -56,13 +56,13 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         typer.Option(metavar="50,95,99", help="Percentiles of the response times to find; takes longer."),
     ] = None,
     events: Annotated[
-        File | None, typer.Option(metavar="CSV", help="Write every event to this file, for `estimate`.")
+        Path | None, typer.Option(metavar="CSV", help="Write every event to this file, for `estimate`.")
     ] = None,
     per_job: Annotated[
         bool, typer.Option("--per-job", help="Write the cores of each job rather than those of each class.")
     ] = False,
     plot: Annotated[
-        File | None, typer.Option(metavar="PNG", help="Draw jobs and cores of each class over time.")
+        Path | None, typer.Option(metavar="PNG", help="Draw jobs and cores of each class over time.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -142,7 +142,7 @@ def _percents(text: str | None) -> list[float]:
 # --- what goes out ----------------------------------------------------------------------------
 
 
-def _write(path: Path, events: File | None, plot: File | None, *, per_job: bool) -> None:
+def _write(path: SamplePath, events: Path | None, plot: Path | None, *, per_job: bool) -> None:
     """Write what was asked for of the path of a run."""
     if events:
         from corewise.observation.event_logs import save_events

@@ -114,7 +114,7 @@ def _as_mapping(solution: Solution, seconds: float) -> dict[str, object]:
         "mean_cost": solution.mean_cost,
         "bounds": list(solution.bounds),
         "capacity": list(solution.capacity),
-        "beyond": solution.beyond,
+        "beyond": solution.edge_probability,
         "blocking": solution.blocking,
         "solver": solution.solver,
         "iterations": solution.iterations,
@@ -138,7 +138,7 @@ def _print_solution(solution: Solution, seconds: float, *, blocking: bool, whole
         )
     facts += [
         ("certified", f"the least possible {minimised}{lossy} lies in [{low:.12g}, {high:.12g}]"),
-        ("counts of jobs", box_of(solution.capacity, blocking, solution.beyond)),
+        ("counts of jobs", box_of(solution.capacity, blocking, solution.edge_probability)),
         ("solver", f"{solution.solver}, {solution.iterations} iterations, {seconds:.3g} s"),
     ]
     kind = "Optimal policy, whole cores" if whole_cores else "Optimal policy"

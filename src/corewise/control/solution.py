@@ -108,9 +108,9 @@ class Solution:
         return self.policy.capacity
 
     @property
-    def beyond(self) -> float:
+    def edge_probability(self) -> float:
         """The probability of being at the edge of the box."""
-        return self.performance.beyond
+        return self.performance.edge_probability
 
     @property
     def gist(self) -> Floats:

@@ -29,11 +29,11 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.model.rates import uniformisation_constant
 
-__all__ = ["ModifiedPolicyIteration", "Outcome", "PolicyIteration", "RelativeValueIteration", "Solver"]
+__all__ = ["ModifiedPolicyIteration", "PolicyIteration", "RelativeValueIteration", "Solver", "SolverResult"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SolverResult:
     """The last step of a solver, the values it was taken at, and how many it took."""
 
     step: Step
@@ -50,7 +50,7 @@ class Solver(Protocol):
         """What to call the solver."""
         ...
 
-    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> SolverResult:
         """Apply the operator, from `values` if given, until its bounds are within its tolerance."""
         ...
 
@@ -80,7 +80,7 @@ class ModifiedPolicyIteration:
         """What to call the solver."""
         return "modified policy iteration"
 
-    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> SolverResult:
         """Apply the operator until its bounds are within its tolerance."""
         prob: Floats | None = None
         if values is None:
@@ -90,11 +90,11 @@ class ModifiedPolicyIteration:
             held -= held[0]
         else:
             held = values.copy()
-        watch = _Watch(self.name)
+        watch = _Stall(self.name)
         for k in range(self.rounds):
             step = bellman(held, prob)
             if step.settled:
-                return Outcome(step, held, k + 1)
+                return SolverResult(step, held, k + 1)
             watch(step)
             prob = step.chain.relaxed(4 if prob is None else 1, prob)
             sweeps = self.sweeps * min(max(1, k // 3), 12)
@@ -134,7 +134,7 @@ class PolicyIteration:
         """What to call the solver."""
         return "policy iteration"
 
-    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> SolverResult:
         """Apply the operator until its bounds are within its tolerance."""
         chain = bellman.first_chain() if values is None else bellman(values).chain
         if not chain.direct:
@@ -142,13 +142,13 @@ class PolicyIteration:
                 f"{self.name} would factorise a matrix over {chain.space.size:,} states of "
                 f"{len(chain.space.capacity)} classes; use ModifiedPolicyIteration() or a smaller capacity"
             )
-        watch = _Watch(self.name)
+        watch = _Stall(self.name)
         for k in range(self.rounds):
             mean, held = chain.values(bellman.cost)
             for j in range(self.improvements):
                 step = bellman(held)
                 if step.settled:
-                    return Outcome(step, held, k * self.improvements + j + 1)
+                    return SolverResult(step, held, k * self.improvements + j + 1)
                 watch(step)
                 chain = step.chain
                 if j + 1 < self.improvements:
@@ -171,22 +171,22 @@ class RelativeValueIteration:
         """What to call the solver."""
         return "relative value iteration"
 
-    def run(self, bellman: Bellman, values: Floats | None) -> Outcome:
+    def run(self, bellman: Bellman, values: Floats | None) -> SolverResult:
         """Apply the operator until its bounds are within its tolerance."""
         held = np.zeros(bellman.space.size) if values is None else values.copy()
         rate = uniformisation_constant(bellman.system)
-        watch = _Watch(self.name, patience=10_000)
+        watch = _Stall(self.name, patience=10_000)
         for k in range(self.rounds):
             step = bellman(held)
             if step.settled:
-                return Outcome(step, held, k + 1)
+                return SolverResult(step, held, k + 1)
             watch(step)
             held += step.drift / rate
             held -= held[0]
         raise watch.unsettled()
 
 
-class _Watch:
+class _Stall:
     """Sees to it that the bounds keep closing, and says what is wrong when they do not."""
 
     def __init__(self, name: str, patience: int = 60) -> None:

@@ -31,7 +31,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import JobClass, System
 from corewise.observation.rows import dense
-from corewise.observation.sample_path import NOBODY, Event, Path
+from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics
 
 __all__ = ["GoodnessOfFit", "goodness_of_fit"]
@@ -79,13 +79,13 @@ class GoodnessOfFit:
 
 
 def goodness_of_fit(
-    path: Path, system: System, estimates: Estimates | None = None
+    path: SamplePath, system: System, estimates: Estimates | None = None
 ) -> Mapping[str, GoodnessOfFit]:
     """Return, for each class, whether a path follows the model.
 
     Parameters
     ----------
-    path : Path
+    path : SamplePath
         The log.
     system : System
         The classes and their curves.
@@ -114,7 +114,7 @@ def goodness_of_fit(
     return FrozenMapping(verdicts)
 
 
-def _residuals(path: Path, i: int, job_class: JobClass) -> Floats:
+def _residuals(path: SamplePath, i: int, job_class: JobClass) -> Floats:
     """Return the integral of the departure rate of class i between its successive departures."""
     rate = _rates_by_job(path, i, job_class) if path.per_job else _rates_by_class(path, i, job_class)
     spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(path.time))])
@@ -122,7 +122,7 @@ def _residuals(path: Path, i: int, job_class: JobClass) -> Floats:
     return np.diff(spent[leaves], prepend=0.0)
 
 
-def _rates_by_class(path: Path, i: int, job_class: JobClass) -> Floats:
+def _rates_by_class(path: SamplePath, i: int, job_class: JobClass) -> Floats:
     """Return the rate at which jobs of class i leave, from each row to the next."""
     jobs = path.counts[:, i]
     return np.asarray(
@@ -130,7 +130,7 @@ def _rates_by_class(path: Path, i: int, job_class: JobClass) -> Floats:
     )
 
 
-def _rates_by_job(path: Path, i: int, job_class: JobClass) -> Floats:
+def _rates_by_job(path: SamplePath, i: int, job_class: JobClass) -> Floats:
     """Return the same for a path in the per-job form: each row changes the rate by that of its own job."""
     mine = np.flatnonzero(_owners(path) == i)
     mine = mine[np.argsort(path.job[mine], kind="stable")]
@@ -143,7 +143,7 @@ def _rates_by_job(path: Path, i: int, job_class: JobClass) -> Floats:
     return np.cumsum(change)
 
 
-def _owners(path: Path) -> Ints:
+def _owners(path: SamplePath) -> Ints:
     """Return the class of each row's job, also where the row does not name it."""
     numbers, job = dense(path.job)
     named = (job >= 0) & (path.job_class >= 0)

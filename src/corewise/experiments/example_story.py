@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from corewise.control.solution import solve
-from corewise.experiments.examples import ALGORITHM_2, N_MAX, Outcome
+from corewise.experiments.examples import ALGORITHM_2, N_MAX, ExampleRun
 from corewise.experiments.figures.learning import error_figure, gap_figure, trajectory_figure
 from corewise.experiments.figures.worth import worth_figure
 from corewise.experiments.results import Block, Heading, Picture, Result, Table, epochs_table
@@ -20,7 +20,7 @@ from corewise.policies.equi import Equi
 __all__ = ["tell_example"]
 
 
-def tell_example(outcome: Outcome) -> Result:
+def tell_example(outcome: ExampleRun) -> Result:
     """Return the outcome of an example with its story."""
     example = outcome.example
     story = [
@@ -40,7 +40,7 @@ def tell_example(outcome: Outcome) -> Result:
     return Result(f"example-{example.number}", title, headline, outcome.numbers(), story)
 
 
-def _what_was_run(outcome: Outcome) -> list[Block]:
+def _what_was_run(outcome: ExampleRun) -> list[Block]:
     example, study = outcome.example, outcome.study
     windows = f"⌈{example.first} k^{example.power:g}⌉" if example.power else f"{example.first}"
     memory = "the latest window" if example.algorithm == "1a" else "all windows so far"
@@ -62,7 +62,7 @@ def _what_was_run(outcome: Outcome) -> list[Block]:
     ]
 
 
-def _what_came_out(outcome: Outcome) -> list[Block]:
+def _what_came_out(outcome: ExampleRun) -> list[Block]:
     example, study = outcome.example, outcome.study
     system = example.system
     found = {name: Amdahl(study.estimates[0, i, -1]) for i, name in enumerate(study.names)}
@@ -115,7 +115,7 @@ def _what_came_out(outcome: Outcome) -> list[Block]:
     ]
 
 
-def _both_algorithms(outcome: Outcome) -> list[Block]:
+def _both_algorithms(outcome: ExampleRun) -> list[Block]:
     studies = dict(sorted(outcome.studies.items()))
     counts = " and ".join(f"{study.times.shape[0]} runs of {name}" for name, study in studies.items())
     one, two = studies["1a"].errors[:, -1] / studies["1b"].errors[:, -1]
@@ -141,7 +141,7 @@ def _both_algorithms(outcome: Outcome) -> list[Block]:
     ]
 
 
-def _what_it_is_worth(outcome: Outcome) -> list[Block]:
+def _what_it_is_worth(outcome: ExampleRun) -> list[Block]:
     example, study = outcome.example, outcome.study
     here, *others = outcome.variants
     fixed = {
@@ -184,7 +184,7 @@ def _what_it_is_worth(outcome: Outcome) -> list[Block]:
     ]
 
 
-def _as_printed(outcome: Outcome) -> list[Block]:
+def _as_printed(outcome: ExampleRun) -> list[Block]:
     here, *others = outcome.variants
     highest = max(variant.gaps[ALGORITHM_2] for variant in others)
     rows = [

@@ -29,7 +29,7 @@ from corewise.policies.equi import Equi
 from corewise.policies.greedy import Greedy
 from corewise.policies.whittle import Whittle
 
-__all__ = ["ALGORITHM_2", "N_MAX", "Outcome", "Variant", "run_example"]
+__all__ = ["ALGORITHM_2", "N_MAX", "ExampleRun", "Variant", "run_example"]
 
 N_MAX = 50
 """The box of Algorithm 2; the paper does not say which it used."""
@@ -87,7 +87,7 @@ class Variant:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ExampleRun:
     """What came of an example: the runs of both algorithms, and exact verdicts on it and its variants."""
 
     example: Example
@@ -126,7 +126,7 @@ class Outcome:
         return float(np.sqrt(np.mean((self.study.errors[i] / self.study.bounds[i]) ** 2)))
 
 
-def run_example(example: Example, setting: Setting) -> Outcome:
+def run_example(example: Example, setting: Setting) -> ExampleRun:
     """Run an example of Table 1: its own algorithm, the other one, and the variants."""
     system = example.system
     judged = np.unique(np.geomspace(1, example.steps, 40).astype(int)).tolist()
@@ -157,7 +157,7 @@ def run_example(example: Example, setting: Setting) -> Outcome:
             progress=setting.part(0.75 + 0.0625 * i, 0.8125 + 0.0625 * i),
         )
         variants.append(_variant(busy, load, ratio, study))
-    return Outcome(example, studies, tuple(variants))
+    return ExampleRun(example, studies, tuple(variants))
 
 
 def _variant(system: System, load: float, ratio: float, study: LearningStudy) -> Variant:

@@ -21,7 +21,7 @@ from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
 
-__all__ = ["ALGORITHMS", "Algorithm", "adaptive", "algorithm_1a", "algorithm_1b", "first_guess"]
+__all__ = ["ALGORITHMS", "Algorithm", "adaptive", "algorithm_1a", "algorithm_1b", "first_curve"]
 
 _BETWEEN_ALARMS = 1e7
 _INERTIA = 0.1
@@ -68,7 +68,7 @@ class Algorithm:
         require_system(self.system)
         self.system.require_stable()
         self.system.require_scale()
-        guessed = [replace(known, speedup=first_guess(known.speedup)) for known in self.system.classes]
+        guessed = [replace(known, speedup=first_curve(known.speedup)) for known in self.system.classes]
         object.__setattr__(self, "system", System(self.system.cores, guessed))
         if isinstance(self.schedule, type) or not isinstance(self.schedule, Schedule):
             raise InvalidInput(f"schedule must be one such as Constant(100), got {self.schedule!r}")
@@ -210,7 +210,7 @@ ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {
 """The algorithms by name."""
 
 
-def first_guess(curve: SpeedUp) -> SpeedUp:
+def first_curve(curve: SpeedUp) -> SpeedUp:
     """Return the curve of the same family that is assumed before anything is known: p = 0.5.
 
     In general every parameter is in the middle of its range, or at its end if there is but one: the Universal

@@ -26,7 +26,7 @@ from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 
-__all__ = ["Row", "Saved", "Standing", "plant_snapshot", "saved_note"]
+__all__ = ["Checkpoint", "LearnerState", "Row", "plant_snapshot", "saved_note"]
 
 _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class LearnerState:
     """What has been learned from the windows closed so far.
 
     Attributes
@@ -65,11 +65,11 @@ class Standing:
 
 
 @dataclass(frozen=True, eq=False)
-class Saved:
+class Checkpoint:
     """A loop between two epochs."""
 
     algorithm: Algorithm
-    standing: Standing
+    standing: LearnerState
     plant: Plant
     snapshot: Mapping[str, Any] | None
     past: list[Row]
@@ -101,7 +101,7 @@ class Saved:
         write_archive(file, _FORMAT, about, arrays)
 
     @staticmethod
-    def resumed(file: str | Path, algorithm: Algorithm, plant: Plant) -> tuple[Standing, list[Row]]:
+    def resumed(file: str | Path, algorithm: Algorithm, plant: Plant) -> tuple[LearnerState, list[Row]]:
         """Return where a saved loop stood and its epochs so far, and send the plant where it was."""
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
@@ -109,7 +109,7 @@ class Saved:
             raise InvalidInput(f"{type(plant).__name__} cannot go on from a saved run: it has no restore(…)")
         about, arrays = read_archive(file, _FORMAT, _WHAT)
         with usable(file, _WHAT):
-            standing = Standing(
+            standing = LearnerState(
                 int(about["k"]),
                 int(about["departures"]),
                 float(about["time"]),
@@ -132,7 +132,7 @@ class Saved:
         return standing, past
 
 
-def _require_record(standing: Standing, past: list[Row]) -> None:
+def _require_record(standing: LearnerState, past: list[Row]) -> None:
     """Raise `InvalidInput` unless the record of epochs is that of as many windows as are closed."""
     checks.count(standing.k, "k")
     checks.positive(standing.time, "time")

@@ -35,7 +35,7 @@ from corewise.estimation.mle import estimate
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.checkpoint import Row, Saved, Standing, plant_snapshot
+from corewise.learning.checkpoint import Checkpoint, LearnerState, Row, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
 from corewise.learning.judge import Judge
 from corewise.learning.memories import Watchful
@@ -98,11 +98,11 @@ class Learner:
         How to learn.
     policy : Policy
         The policy to run now.
-    standing : Standing
+    standing : LearnerState
         What has been learned from the windows closed so far.
     """
 
-    def __init__(self, algorithm: Algorithm, standing: Standing | None = None) -> None:
+    def __init__(self, algorithm: Algorithm, standing: LearnerState | None = None) -> None:
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         self.algorithm = algorithm
@@ -110,7 +110,7 @@ class Learner:
         self._answer: Solution | Policy | None = None
         if standing is None:
             guess, self.policy = algorithm.beginning()
-            self.standing = Standing(0, 0, 0.0, guess, guess, None, algorithm.memory)
+            self.standing = LearnerState(0, 0, 0.0, guess, guess, None, algorithm.memory)
         else:
             self.standing = standing
             self.adopt(algorithm.answer(standing.believed, standing.near))
@@ -159,7 +159,7 @@ class Learner:
             at_end = any(row.at_boundary for row in found.values())
             believed, near = known.with_curves(_tempered(found) if at_end else found.curves), self._near
         self._answer = in_force
-        self.standing = now = Standing(
+        self.standing = now = LearnerState(
             before.k + 1,
             before.departures + window.departures,
             before.time + window.time,
@@ -293,9 +293,9 @@ class Learning(Iterator[Epoch]):
         self._saved = here
         return epoch
 
-    def _here(self) -> Saved:
+    def _here(self) -> Checkpoint:
         learner, plant = self.learner, self.plant
-        return Saved(learner.algorithm, learner.standing, plant, plant_snapshot(plant), self.past)
+        return Checkpoint(learner.algorithm, learner.standing, plant, plant_snapshot(plant), self.past)
 
     def _watch(self) -> tuple[SolveRequest, float, float]:
         """Run the plant until a window is full; return what to solve, and how long both parts took."""
@@ -361,5 +361,5 @@ def learn(
         raise InvalidInput(f"expected a plant such as SimulatedPlant(system, rng=7), got {plant!r}")
     if resume is None:
         return Learning(plant, Learner(algorithm), diagnose=diagnose)
-    standing, past = Saved.resumed(resume, algorithm, plant)
+    standing, past = Checkpoint.resumed(resume, algorithm, plant)
     return Learning(plant, Learner(algorithm, standing), diagnose=diagnose, past=past)

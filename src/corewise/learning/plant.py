@@ -12,7 +12,7 @@ import numpy as np
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit import checks
 from corewise.model.system import System, require_system
-from corewise.observation.sample_path import Event, Path
+from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.observation.tally import Tally
 from corewise.policies.base import Policy, bind
@@ -144,13 +144,13 @@ class ReplayPlant:
 
     Parameters
     ----------
-    path : Path
+    path : SamplePath
         The log; see `load_events`.
     """
 
-    def __init__(self, path: Path) -> None:
-        if not isinstance(path, Path):
-            raise InvalidInput(f"expected a Path, such as load_events(file, system).path, got {path!r}")
+    def __init__(self, path: SamplePath) -> None:
+        if not isinstance(path, SamplePath):
+            raise InvalidInput(f"expected a SamplePath, such as load_events(file, system).path, got {path!r}")
         self.path = path
         self._leaves = np.flatnonzero(path.event == Event.DEPARTURE)
         self._done = 0

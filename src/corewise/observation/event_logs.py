@@ -1,4 +1,4 @@
-"""Event logs: CSV on disk to a `Path` and back.
+"""Event logs: CSV on disk to a `SamplePath` and back.
 
 A log has one row an event, in order of time, in one of two forms. Either every row has the cores of every
 class, shared equally by its jobs from this event until the next::
@@ -34,14 +34,14 @@ import zlib
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import isnan
-from pathlib import Path as FilePath
+from pathlib import Path
 
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.files import reason_of, require_path, write_bytes
 from corewise.model.system import System, require_system
 from corewise.observation.log_lines import EVENTS
 from corewise.observation.log_reader import Reader
-from corewise.observation.sample_path import NOBODY, Path
+from corewise.observation.sample_path import NOBODY, SamplePath
 
 __all__ = ["EventLog", "load_events", "save_events"]
 
@@ -54,7 +54,7 @@ class EventLog:
 
     Attributes
     ----------
-    path : Path
+    path : SamplePath
         The record.
     rows : int
         The rows of the file, without its header and blank lines.
@@ -64,7 +64,7 @@ class EventLog:
         Why, for the first few, with their lines.
     """
 
-    path: Path
+    path: SamplePath
     rows: int
     skipped: int
     reasons: tuple[str, ...]
@@ -113,25 +113,25 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
 
 def _opened(name: str) -> io.BufferedIOBase:
     try:
-        return gzip.open(name) if name.endswith(".gz") else FilePath(name).open("rb")
+        return gzip.open(name) if name.endswith(".gz") else Path(name).open("rb")
     except ValueError as error:  # a NUL in the name
         raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
 
 
-def save_events(path: Path, file: str | os.PathLike[str], *, per_job: bool = False) -> None:
+def save_events(path: SamplePath, file: str | os.PathLike[str], *, per_job: bool = False) -> None:
     """Write a path as an event log that `load_events` reads back with the same columns.
 
     Parameters
     ----------
-    path : Path
+    path : SamplePath
         The record. It is written in its own form.
     file : str or path
         Where to; compressed if its name ends in ``.gz``. It is written whole or not at all.
     per_job : bool, optional
-        Whether to write class totals in the per-job form, see `Path.split`.
+        Whether to write class totals in the per-job form, see `SamplePath.split`.
     """
-    if not isinstance(path, Path):
-        raise InvalidInput(f"expected a Path, got {path!r}")
+    if not isinstance(path, SamplePath):
+        raise InvalidInput(f"expected a SamplePath, got {path!r}")
     record = path.split() if per_job else path
     names = [_written(name) for name in record.names]
     cores = ["cores"] if record.per_job else [_written(f"cores:{name}") for name in record.names]
@@ -144,7 +144,7 @@ def save_events(path: Path, file: str | os.PathLike[str], *, per_job: bool = Fal
     write_bytes(file, stream.getvalue())
 
 
-def _csv(record: Path, rows: slice, names: list[str]) -> bytes:
+def _csv(record: SamplePath, rows: slice, names: list[str]) -> bytes:
     """Return some rows as lines; floats by repr, so that they come back bit for bit."""
     classes, events = [*names, ""], list(EVENTS)
     held = record.cores[rows, None] if record.per_job else record.cores[rows]

@@ -37,7 +37,7 @@ Row = tuple[float, int, int, int, list[float]]
 
 
 class Block(NamedTuple):
-    """Some rows: the columns of a `Path`, but for jobs the codes of their `Labels`."""
+    """Some rows: the columns of a `SamplePath`, but for jobs the codes of their `Labels`."""
 
     time: Floats
     event: NDArray[np.int8]

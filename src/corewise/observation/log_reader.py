@@ -19,7 +19,7 @@ from corewise.kit.arrays import Ints
 from corewise.model.system import System
 from corewise.observation.log_lines import Block, Header, Labels, is_simple, parse_block, parse_line
 from corewise.observation.rows import NOBODY, Columns, Fault, find_faults, in_words
-from corewise.observation.sample_path import Path
+from corewise.observation.sample_path import SamplePath
 
 __all__ = ["Reader"]
 
@@ -59,7 +59,7 @@ class Reader:
         for block in self._blocks(file):
             self._take(block)
 
-    def finish(self) -> tuple[Path, int, int, tuple[str, ...]]:
+    def finish(self) -> tuple[SamplePath, int, int, tuple[str, ...]]:
         """Return the path, how many rows there were, how many were skipped, and why."""
         if self._header is None:
             raise InvalidFile(f"{self.name}: empty, without even a header")
@@ -75,7 +75,7 @@ class Reader:
         reasons = tuple(f"line {line}: {why}" for line, why in self._reasons)
         if rows == self._skipped:
             raise InvalidFile(f"{self.name}: none of {rows} rows can be used; {reasons[0]}")
-        return Path(*found), rows, self._skipped, reasons
+        return SamplePath(*found), rows, self._skipped, reasons
 
     # --- taking in lines
 

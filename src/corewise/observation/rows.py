@@ -84,7 +84,7 @@ _MOST_SHOWN = 6  # classes in a message
 
 
 class Columns(NamedTuple):
-    """The columns of a `Path`, of the right types and shapes, but with rows that may be faulty."""
+    """The columns of a `SamplePath`, of the right types and shapes, but with rows that may be faulty."""
 
     names: tuple[str, ...]
     pool: float

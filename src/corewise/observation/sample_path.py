@@ -30,7 +30,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.observation import _kernels
 from corewise.observation.rows import NOBODY, Columns, Event, Fault, dense, find_faults, in_words
 
-__all__ = ["NOBODY", "Event", "Fault", "Path"]
+__all__ = ["NOBODY", "Event", "Fault", "SamplePath"]
 
 _STEPS = np.array([0, 1, 1, -1, 0, 0])
 """By how much each `Event` changes the number of jobs."""
@@ -39,7 +39,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class SamplePath:
     """A record of events.
 
     Every row is checked against those before it when the path is made; see `Fault`. Columns are kept as
@@ -170,7 +170,7 @@ class Path:
             times[name].setflags(write=False)
         return FrozenMapping(times)
 
-    def split(self) -> Path:
+    def split(self) -> SamplePath:
         """Return the path in the per-job form.
 
         After each row of class totals, every other job whose cores changed has a `RESIZE` row of its own. The
@@ -195,7 +195,7 @@ class Path:
         )
         row, job_class, place = whose[:, :size]
         named = np.append(numbers, NOBODY)[place]  # nobody, −1, finds the last
-        return Path(self.names, self.pool, self.time[row], kinds[:size], job_class, named, own[:size])
+        return SamplePath(self.names, self.pool, self.time[row], kinds[:size], job_class, named, own[:size])
 
     def _require_numbers(self, rows: NDArray[np.intp], what: str) -> None:
         nameless = rows[self.job[rows] == NOBODY]

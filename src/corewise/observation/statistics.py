@@ -30,7 +30,7 @@ from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.observation import _kernels
-from corewise.observation.sample_path import Event, Path
+from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.tally import MOST_WIDTHS, Tally
 
 __all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics", "require_statistics"]
@@ -167,7 +167,7 @@ class Statistics:
         return cls(names, math.fsum(part.time for part in parts), tuple(tables))
 
     @classmethod
-    def of(cls, path: Path) -> Statistics:
+    def of(cls, path: SamplePath) -> Statistics:
         """Return the statistics of a path; the open intervals at its end are included."""
         return cls.of_rows(Tally(path), path.time.size)
 

@@ -14,7 +14,7 @@ import numpy as np
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation import _kernels
 from corewise.observation.rows import dense
-from corewise.observation.sample_path import Path
+from corewise.observation.sample_path import SamplePath
 
 __all__ = ["MOST_WIDTHS", "Tally"]
 
@@ -30,7 +30,7 @@ Entries = tuple[int, Floats]
 class Tally:
     """What happened on a path up to a row, and who holds what there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: SamplePath) -> None:
         self.path = path
         self.row = 0
         """The first row that has not been counted."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corewise.plots.style import class_colour, plain, styled
+from corewise.plots.style import class_colour, escaped, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,7 @@ def capacity_figure(plan: CapacityPlan) -> Figure:
             markersize=3.5,
             linewidth=1.0,
             capsize=2.0,
-            label=f"policy {plain(plan.policy)}{'' if plan.exact else ' (bars: 95 %)'}",
+            label=f"policy {escaped(plan.policy)}{'' if plan.exact else ' (bars: 95 %)'}",
         )
         axes.plot(
             plan.cores,

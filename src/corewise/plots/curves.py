@@ -13,7 +13,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp, check_curve
 from corewise.plots.lines import write_title
-from corewise.plots.style import COLOUR_MAP, curve_shown, panel_grid, plain, shortened, styled
+from corewise.plots.style import COLOUR_MAP, curve_shown, escaped, panel_grid, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def speedup_figure(
             speeds = np.array([curve.rate(z) for curve in curves])
             for speed, colour in zip(speeds, colours, strict=True):
                 axes.plot(z, speed, color=colour, linewidth=1.4)
-            heading = plain(textwrap.fill(shortened(name, 60), 30))
+            heading = escaped(textwrap.fill(shortened(name, 60), 30))
             axes.set_title(heading, fontsize=9, pad=15.0 if ends.max() > top else 6.0)
             _label(axes, z, speeds, _texts(curves), _DARKER * colours, top)
         panels[0].set_xlim(0.0, right)

@@ -31,7 +31,7 @@ from corewise.plots.lines import (
     truth_mark,
     write_title,
 )
-from corewise.plots.style import class_colour, plain, require_few_classes, styled
+from corewise.plots.style import class_colour, escaped, require_few_classes, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,7 +193,7 @@ def _draw_parameter(
             draw_truth(axes, i, since, true, "steps-post")
             shown.append(true)
     axes.set_ylim(*limits(shown))
-    axes.set_ylabel(f"estimate of {plain(parameter) if len(parameter) > 1 else f'${parameter}$'}")
+    axes.set_ylabel(f"estimate of {escaped(parameter) if len(parameter) > 1 else f'${parameter}$'}")
     return list(dict(marks).items())
 
 

@@ -20,8 +20,8 @@ from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.plots.style import (
     class_colour,
     curve_shown,
+    escaped,
     panel_grid,
-    plain,
     require_few_classes,
     shortened,
     styled,
@@ -199,9 +199,9 @@ def _draw_points(axes: Axes, seen: Speeds, left: float, colour: str) -> None:
 
 def _write(axes: Axes, found: Estimate, colour: str) -> None:
     """Write above a panel what was estimated, or why nothing was."""
-    lines = [f"{plain(shortened(found.name, 18))}: {found.departures} departures"]
+    lines = [f"{escaped(shortened(found.name, 18))}: {found.departures} departures"]
     if found.curve is None:
-        lines += textwrap.wrap(f"no information: {plain(found.note)}", 38)
+        lines += textwrap.wrap(f"no information: {escaped(found.note)}", 38)
     else:
         lines.append(curve_shown(found.family, found.parameters))
     if found.at_boundary:

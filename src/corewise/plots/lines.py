@@ -14,7 +14,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
-from corewise.plots.style import class_colour, plain, shortened
+from corewise.plots.style import class_colour, escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,7 +115,7 @@ def add_legend(figure: Figure, marks: Marks) -> None:
 def class_marks(classes: Iterable[tuple[int, str]]) -> Marks:
     """Return what the colours of classes stand for, given their positions and names."""
     return [
-        (f"estimate, class {plain(shortened(name))}", stroke(linewidth=1.2, **class_line(i)))
+        (f"estimate, class {escaped(shortened(name))}", stroke(linewidth=1.2, **class_line(i)))
         for i, name in classes
     ]
 
@@ -206,7 +206,7 @@ def true_steps(
 def write_title(figure: Figure, title: str | None) -> None:
     """Write a title above the panels, if there is one."""
     if title is not None:
-        figure.suptitle(plain(title))
+        figure.suptitle(escaped(title))
 
 
 def limits(values: Iterable[ArrayLike]) -> tuple[float, float]:
@@ -246,7 +246,7 @@ def draw_gaps(
         if series[name].values.shape[0] > 1:
             draw_band(axes, at, (low, high), band_look(colours[i]))
         axes.plot(at, middle, linewidth=1.2, **look, **dots(at.size))
-        marks.append((plain(shortened(name, 40)), stroke(linewidth=1.2, **look)))
+        marks.append((escaped(shortened(name, 40)), stroke(linewidth=1.2, **look)))
         lost = np.isinf(found[1])
         if lost.any():
             axes.plot(at[lost], middle[lost], clip_on=False, zorder=5, color=look["color"], **_LOST)
@@ -256,7 +256,7 @@ def draw_gaps(
     for (name, value), dashes in zip(others.items(), _BASELINE_DASHES, strict=False):
         look = {"color": "0.3", "linestyle": dashes, "linewidth": 1.0}
         axes.axhline(max(value, _LEAST_GAP), zorder=1, **look)
-        marks.append((f"{plain(shortened(name, 40))}: {value:.3g} %", stroke(**look)))
+        marks.append((f"{escaped(shortened(name, 40))}: {value:.3g} %", stroke(**look)))
     if any(np.isinf(found[1]).any() for _, found in ranges.values()):
         marks.append(("policy that cannot keep up", stroke(color="0.35", **_LOST)))
     if bottom < _LEAST_GAP:

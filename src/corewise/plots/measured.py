@@ -8,7 +8,7 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.estimation.throughput.measured import CurveFit
-from corewise.plots.style import class_colour, curve_shown, plain, styled
+from corewise.plots.style import class_colour, curve_shown, escaped, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,5 +102,5 @@ def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
             frameon=False,
         )
         if title is not None:
-            figure.suptitle(plain(title))
+            figure.suptitle(escaped(title))
     return figure

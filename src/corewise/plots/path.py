@@ -12,8 +12,8 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.rows import dense
-from corewise.observation.sample_path import Event, Path
-from corewise.plots.style import class_colour, plain, require_few_classes, shortened, styled
+from corewise.observation.sample_path import Event, SamplePath
+from corewise.plots.style import class_colour, escaped, require_few_classes, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ _FEW = 3  # classes that leave room for tall panels
 _UNIT = "time (unit of the rates)"
 
 
-def path_figure(path: Path, *, since: float | None = None, until: float | None = None) -> Figure:
+def path_figure(path: SamplePath, *, since: float | None = None, until: float | None = None) -> Figure:
     """Draw the departures, the jobs and the cores of each class over a stretch of a path.
 
     Each class has a panel for its jobs and one for its cores, with the scale of the others, as curves that
@@ -34,7 +34,7 @@ def path_figure(path: Path, *, since: float | None = None, until: float | None =
 
     Parameters
     ----------
-    path : Path
+    path : SamplePath
         What was recorded.
     since, until : float, optional
         The stretch to show. With one of them, as many events after or before it as stay legible (80 moments
@@ -56,8 +56,8 @@ def path_figure(path: Path, *, since: float | None = None, until: float | None =
     Paper: figure 2, the departure epochs of each class on one line; figure 3, between them the intervals on
     which the jobs n and the cores c of a class stay what they are.
     """
-    if not isinstance(path, Path):
-        raise InvalidInput(f"expected a Path, such as that of a recorded run, got {path!r}")
+    if not isinstance(path, SamplePath):
+        raise InvalidInput(f"expected a SamplePath, such as that of a recorded run, got {path!r}")
     require_few_classes(path.names)
     first, last = _stretch(path, since, until)
     at, jobs = _steps(path, path.counts, first, last)
@@ -86,7 +86,7 @@ def path_figure(path: Path, *, since: float | None = None, until: float | None =
     return figure
 
 
-def _stretch(path: Path, since: float | None, until: float | None) -> tuple[float, float]:
+def _stretch(path: SamplePath, since: float | None, until: float | None) -> tuple[float, float]:
     """Return the ends of the stretch to show."""
     if path.duration <= 0.0:
         raise InvalidInput(f"the path lasts no time: it starts and ends at {path.start:g}")
@@ -102,7 +102,7 @@ def _stretch(path: Path, since: float | None, until: float | None) -> tuple[floa
     return first, last
 
 
-def _cores_by_class(path: Path) -> Floats:
+def _cores_by_class(path: SamplePath) -> Floats:
     """Return the cores of every class from each row to the next, shape (rows, K)."""
     if not path.per_job:
         return path.cores
@@ -116,7 +116,9 @@ def _cores_by_class(path: Path) -> Floats:
     return np.cumsum(cores, axis=0)
 
 
-def _steps(path: Path, values: Floats | Ints, first: float, last: float) -> tuple[Floats, Floats | Ints]:
+def _steps(
+    path: SamplePath, values: Floats | Ints, first: float, last: float
+) -> tuple[Floats, Floats | Ints]:
     """Return the moments of a stretch and the values from each to the next; the last pair closes it."""
     inside = np.unique(path.time[(path.time > first) & (path.time < last)])
     moments = np.concatenate([[first], inside])
@@ -124,7 +126,7 @@ def _steps(path: Path, values: Floats | Ints, first: float, last: float) -> tupl
     return np.append(moments, last), values[np.append(rows, rows[-1])]
 
 
-def _draw_departures(axes: Axes, path: Path, first: float, last: float) -> None:
+def _draw_departures(axes: Axes, path: SamplePath, first: float, last: float) -> None:
     """Mark the departure epochs, a line for each class."""
     leaves = (path.event == Event.DEPARTURE) & (path.time >= first) & (path.time <= last)
     count = len(path.names)
@@ -137,7 +139,7 @@ def _draw_departures(axes: Axes, path: Path, first: float, last: float) -> None:
     )
     axes.set_ylim(count - 0.4, -0.6)
     axes.yaxis.tick_right()
-    axes.set_yticks(range(count), [plain(shortened(name)) for name in path.names])
+    axes.set_yticks(range(count), [escaped(shortened(name)) for name in path.names])
     for i, label in enumerate(axes.get_yticklabels()):
         label.set_color(class_colour(i))
     axes.tick_params(right=False)
@@ -161,7 +163,7 @@ def _draw_steps(
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], integer=True))
         axes.set_ylabel(what)
         axes.annotate(
-            plain(shortened(name)),
+            escaped(shortened(name)),
             (1.0, 0.5),
             xytext=(7.0, 0.0),
             xycoords="axes fraction",
@@ -172,7 +174,7 @@ def _draw_steps(
         )
 
 
-def _title(path: Path, first: float, last: float) -> str:
+def _title(path: SamplePath, first: float, last: float) -> str:
     """Return which stretch is shown, and of how much."""
     moves = path.time[(path.event == Event.ARRIVAL) | (path.event == Event.DEPARTURE)]
     shown = int(np.count_nonzero((moves >= first) & (moves <= last)))

@@ -12,7 +12,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.model.space import StateSpace
 from corewise.model.system import System
-from corewise.plots.style import COLOUR_MAP, panel_grid, plain, shortened, styled
+from corewise.plots.style import COLOUR_MAP, escaped, panel_grid, shortened, styled
 from corewise.policies.base import Policy, bind, tabulate
 from corewise.policies.tabular import Tabular
 
@@ -76,7 +76,7 @@ def policy_heatmap(
         _add_colour_bar(figure, system)
         _add_legend(figure)
         if title is not None:
-            figure.suptitle(plain(title))
+            figure.suptitle(escaped(title))
     return figure
 
 
@@ -121,12 +121,12 @@ def policy_heatmaps(
         )
         for axes, name, share in zip(panels, policies, shares, strict=True):
             _draw_shares(axes, share, system.cores)
-            axes.set_title(plain(textwrap.fill(shortened(name, 60), 24)), fontsize=9)
+            axes.set_title(escaped(textwrap.fill(shortened(name, 60), 24)), fontsize=9)
         _fit_page(figure, title is not None)
         _add_colour_bar(figure, system)
         _add_legend(figure)
         if title is not None:
-            figure.suptitle(plain(title))
+            figure.suptitle(escaped(title))
         for _ in range(2):  # the layout needs some rounds to settle where panels have a fixed aspect
             figure.draw_without_rendering()
     return figure
@@ -139,7 +139,7 @@ def _shares(policy: Policy, system: System, space: StateSpace) -> np.ma.MaskedAr
 
 
 def _axis_labels(system: System) -> tuple[str, str]:
-    first, second = (plain(shortened(name)) for name in system.names)
+    first, second = (escaped(shortened(name)) for name in system.names)
     return f"jobs of class {first}, $n_1$", f"jobs of class {second}, $n_2$"
 
 
@@ -180,7 +180,7 @@ def _add_colour_bar(figure: Figure, system: System) -> None:
     """Say beside all panels what their colours stand for."""
     panels = figure.axes
     bar = figure.colorbar(panels[0].images[0], ax=panels, ticks=[0.0, 0.25, 0.5, 0.75, 1.0], pad=0.02)
-    first = plain(shortened(system.names[0]))
+    first = escaped(shortened(system.names[0]))
     wide = 40 if figure.get_figheight() > 3.2 else 24  # letters that fit beside the bar
     bar.set_label(textwrap.fill(f"fraction of cores held by class {first}", wide))
 

@@ -11,7 +11,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.estimation.residuals import GoodnessOfFit
 from corewise.kit.arrays import Floats
-from corewise.plots.style import class_colour, panel_grid, plain, require_few_classes, shortened, styled
+from corewise.plots.style import class_colour, escaped, panel_grid, require_few_classes, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,7 +116,7 @@ def _kolmogorov_band(count: int) -> float:
 
 def _verdict_shown(verdict: GoodnessOfFit) -> str:
     """Return the verdict as a title."""
-    name = f"{plain(shortened(verdict.name, 18))}: {verdict.residuals.size} departures"
+    name = f"{escaped(shortened(verdict.name, 18))}: {verdict.residuals.size} departures"
     if math.isnan(verdict.p_value):
         return f"{name}\ntoo few to test the model"
     result = "does not follow the model" if verdict.doubtful else "no sign against the model"

@@ -21,9 +21,9 @@ __all__ = [
     "FORMATS",
     "class_colour",
     "curve_shown",
+    "escaped",
     "figure_bytes",
     "panel_grid",
-    "plain",
     "require_few_classes",
     "require_format",
     "require_matplotlib",
@@ -84,7 +84,7 @@ def styled() -> Iterator[None]:
         yield
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text that matplotlib shows as it is, dollar signs included."""
     return text.replace("$", r"\$")
 
@@ -127,10 +127,10 @@ def panel_grid(count: int, across: str, up: str) -> tuple[Figure, list[Axes]]:
 def curve_shown(family: str, parameters: Mapping[str, float]) -> str:
     """Return what to call a curve: its family and its parameters."""
     values = [
-        f"${_SYMBOLS[name]}$ = {value:.3g}" if name in _SYMBOLS else f"{plain(name)} = {value:.3g}"
+        f"${_SYMBOLS[name]}$ = {value:.3g}" if name in _SYMBOLS else f"{escaped(name)} = {value:.3g}"
         for name, value in parameters.items()
     ]
-    return ", ".join([plain(_FAMILIES.get(family, family)), *values])
+    return ", ".join([escaped(_FAMILIES.get(family, family)), *values])
 
 
 def require_format(path: str | Path) -> str:

@@ -37,7 +37,7 @@ from corewise.simulation.simulator import (
     run_of,
     start_state,
 )
-from corewise.simulation.walk import Course, State
+from corewise.simulation.walk import Engine, State
 
 __all__ = ["ClassReplications", "Percentile", "Replications", "carried_out", "replicate"]
 
@@ -213,7 +213,7 @@ class _Job:
 
         bound = bind(self.policy, self.system)
         outcomes: list[_Outcome] = []
-        walk: Course | None = None
+        walk: Engine | None = None
         for stream in streams:
             replay = Replay(self.system, self.policy, self.start, self.window, 1, deepcopy(stream))
             walk = another_walk(walk, self.system, bound, self.start, stream, record=bool(self.percents))

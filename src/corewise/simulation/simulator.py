@@ -30,7 +30,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
-from corewise.observation.sample_path import Path
+from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.fitted.rule import FittedRule
@@ -38,7 +38,7 @@ from corewise.simulation.intervals import ratio_interval
 from corewise.simulation.tableless.fitted import FittedWalk
 from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.tables import Tables, suits_tables
-from corewise.simulation.walk import Course, State, Walk
+from corewise.simulation.walk import Engine, State, Walk
 
 __all__ = [
     "ClassRun",
@@ -101,7 +101,7 @@ class Run:
     ----------
     policy : str
         The name of the policy.
-    path : Path or None
+    path : SamplePath or None
         The record of events, if it was asked for.
     mean_jobs : float
         The mean number of jobs over the window.
@@ -127,7 +127,7 @@ class Run:
     """
 
     policy: str
-    path: Path | None
+    path: SamplePath | None
     mean_jobs: float
     interval: tuple[float, float]
     events: int
@@ -228,7 +228,7 @@ class Window:
             return cls(count, None)
         return cls(None, checks.positive(time, "time"))
 
-    def walk(self, walk: Course, batches: int, progress: Progress | None) -> None:
+    def walk(self, walk: Engine, batches: int, progress: Progress | None) -> None:
         """Let a walk go on for this window, in batches if it is long enough for them."""
         if self.departures is None:
             assert self.time is not None
@@ -267,16 +267,16 @@ def first_walk(
     record: bool = False,
     tally: bool = False,
     least: tuple[int, ...] | None = None,
-) -> Course:
+) -> Engine:
     """Return a path that has not begun, without tables or over tables of at least a given capacity."""
-    kind = _loose_kind(policy)
+    kind = _tableless_kind(policy)
     if kind is not None and not suits_tables(system):
         _require_scale(system, start)
         return kind(system.at(start.time), policy, start, rng, record=record, tally=tally)
     return Walk(first_tables(system, policy, start, least), start, rng, record=record)
 
 
-def _loose_kind(policy: BoundPolicy) -> type[LevelWalk | FittedWalk] | None:
+def _tableless_kind(policy: BoundPolicy) -> type[LevelWalk | FittedWalk] | None:
     """Return what can draw the paths of a policy without tables."""
     if policy.levels is not None:
         return LevelWalk
@@ -285,11 +285,11 @@ def _loose_kind(policy: BoundPolicy) -> type[LevelWalk | FittedWalk] | None:
 
 def draws_without_tables(policy: BoundPolicy) -> bool:
     """Return whether paths of a policy can be drawn without tables."""
-    return _loose_kind(policy) is not None
+    return _tableless_kind(policy) is not None
 
 
 def another_walk(
-    last: Course | None,
+    last: Engine | None,
     system: System,
     policy: BoundPolicy,
     start: State,
@@ -297,7 +297,7 @@ def another_walk(
     *,
     record: bool = False,
     tally: bool = False,
-) -> Course:
+) -> Engine:
     """Return a path that has not begun; the tables that the last one has grown serve it too."""
     if not isinstance(last, Walk):
         return first_walk(system, policy, start, rng, record=record, tally=tally)
@@ -322,7 +322,7 @@ def _require_scale(system: System, start: State) -> None:
         )
 
 
-def run_of(walk: Course, replay: Replay) -> Run:
+def run_of(walk: Engine, replay: Replay) -> Run:
     """Return what a walk saw; `replay` makes the same one again, should its statistics be asked for."""
     names, moves = tuple(walk.system.names), walk.moves
     counts, times = walk.visits

@@ -15,13 +15,13 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
-from corewise.observation.sample_path import NOBODY, Event, Path
+from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation import _kernels
 from corewise.simulation.tables import Tables, Visits
 
-__all__ = ["Course", "State", "Walk"]
+__all__ = ["Engine", "State", "Walk"]
 
 _AT_A_TIME = 2**20
 """Events per call of a kernel, which cannot be interrupted: about ten milliseconds."""
@@ -65,7 +65,7 @@ class State:
         return State(self.counts, self.time, jobs, edges[-1])
 
 
-class Course(ABC):
+class Engine(ABC):
     """A path in the making, whatever draws it.
 
     Attributes
@@ -163,7 +163,7 @@ class Course(ABC):
         made = np.bincount(between, minlength=times * moves)[: times * moves].reshape(times, 2, -1)
         return np.ascontiguousarray((first + np.cumsum(made[:, 0] - made[:, 1], axis=0)).T)
 
-    def finish(self) -> tuple[State, Path | None]:
+    def finish(self) -> tuple[State, SamplePath | None]:
         """Return the state at the end, and the path if it was recorded; their jobs are named here."""
         counts = self.counts
         if not self.record:
@@ -180,7 +180,7 @@ class Course(ABC):
         end = State(counts, self._clock, jobs, self.start.named + arrivals)
         return end, self._path(what, job)
 
-    def _path(self, what: NDArray[np.int16], job: Ints) -> Path:
+    def _path(self, what: NDArray[np.int16], job: Ints) -> SamplePath:
         """Return the record as a path: the start, the jobs present, every event, the end."""
         start, classes = self.start, len(self.start.counts)
         at_first = np.repeat(np.arange(classes), start.counts)
@@ -191,7 +191,7 @@ class Course(ABC):
         kinds = np.where(what < classes, Event.ARRIVAL, Event.DEPARTURE)
         column = np.concatenate
         nobody, when = [NOBODY], self._when or [np.empty(0)]
-        return Path(
+        return SamplePath(
             names=tuple(self.system.names),
             pool=self.system.cores,
             time=column([np.full(1 + at_first.size, start.time), *when, [self._clock]]),
@@ -204,7 +204,7 @@ class Course(ABC):
         )
 
 
-class Walk(Course):
+class Walk(Engine):
     """A path over tables: every state of a box has its moves in them."""
 
     def __init__(

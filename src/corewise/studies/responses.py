@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from corewise.analysis.box import first_guess
+from corewise.analysis.box import first_box
 from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
 from corewise.control.improve.improved import Improved
@@ -216,6 +216,6 @@ def _is_quick(system: System) -> bool:
     if len(system.classes) > _MOST_CLASSES:
         return False
     try:
-        return first_guess(system).size / (1.0 - system.load) ** 2 <= _QUICK
+        return first_box(system).size / (1.0 - system.load) ** 2 <= _QUICK
     except BoxTooLarge:
         return False

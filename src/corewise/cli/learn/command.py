@@ -10,7 +10,7 @@ import typer
 
 from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.report import Learned, print_learned
-from corewise.cli.learn.session import Course, Yardstick
+from corewise.cli.learn.session import LearnSession, Yardstick
 from corewise.cli.options import AsJson, SystemName
 from corewise.cli.output import (
     INTERRUPTED,
@@ -139,7 +139,7 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     exact = options.events is None and not no_gap
     with waiting("Preparing ..."):
         loop = learn_system(options.plant(problem), method, resume=resume, diagnose=exact)
-        course = Course(loop, target, options.note)
+        course = LearnSession(loop, target, options.note)
         if method.steps is not None and method.steps < course.before:
             raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
         course.require_a_window()
@@ -171,7 +171,7 @@ def _require_plot(plot: Path | None, system: System, *inputs: str | Path) -> Non
         raise InvalidInput(f"{plot}: there is nothing to draw, as no curve has a parameter")
 
 
-def _print_saved(system: str, course: Course, no_gap: bool) -> None:
+def _print_saved(system: str, course: LearnSession, no_gap: bool) -> None:
     """Print where the run was saved and how to go on with it, or that it was not saved."""
     if not course.target:
         if course.interrupted:

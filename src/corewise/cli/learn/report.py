@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from corewise.cli.learn.changes import print_changes
 from corewise.cli.learn.options import LearnOptions
-from corewise.cli.learn.session import Course, Yardstick
+from corewise.cli.learn.session import LearnSession, Yardstick
 from corewise.cli.output import headline, is_weighted, print_facts, print_table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Learned:
 
     system: System
     options: LearnOptions
-    course: Course
+    course: LearnSession
     truth: System | None
     yardstick: Yardstick | None
 
@@ -118,7 +118,7 @@ def _print_course(learned: Learned) -> None:
     print_facts(headline(f"Algorithm {options.algorithm}", replace(learned.system, changes=())), facts)
 
 
-def _departures(course: Course) -> str:
+def _departures(course: LearnSession) -> str:
     """Return how many departures there were, and what is left of a log that ended within a window."""
     done, logged = course.rows[-1]["departures"], course.logged
     over = f" in {course.time:,.8g} units of time"
@@ -130,7 +130,7 @@ def _departures(course: Course) -> str:
     return f"{done:,} of the {logged:,} in the log,{over}{rest}"
 
 
-def _time(course: Course) -> str:
+def _time(course: LearnSession) -> str:
     """Return how long it took, with those parts of it that were done."""
     spent = [f"{name} {_seconds(course.parts[part])}" for part, name in _PARTS.items() if course.parts[part]]
     since = " since then" if course.before else ""

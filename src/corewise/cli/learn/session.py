@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from corewise.learning.learner import Learning
     from corewise.model.system import System
 
-__all__ = ["Course", "Yardstick"]
+__all__ = ["LearnSession", "Yardstick"]
 
 _BETWEEN = 1.0  # seconds, from one time of saving to the next
 _SHARE = 0.1  # of the time, for saving
@@ -55,7 +55,7 @@ class Yardstick:
         return self if truth == self.truth else Yardstick.of(truth)
 
 
-class Course:
+class LearnSession:
     """The loop on its way.
 
     Parameters

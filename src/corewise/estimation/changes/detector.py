@@ -51,7 +51,7 @@ from corewise.estimation.changes import _kernels
 from corewise.estimation.changes.alarms import SHARES, Alarm, Check, place_of, run_length, threshold
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.grid import TABLE, TIME, grid_of
-from corewise.estimation.changes.watch import Watch, quiet_after
+from corewise.estimation.changes.watch import ClassDetector, quiet_after
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
@@ -85,7 +85,7 @@ class ChangeDetector:
     between_alarms: float
     departures: int = 0
     time: float = 0.0
-    _watches: tuple[Watch, ...] = ()
+    _watches: tuple[ClassDetector, ...] = ()
     _coming: Buckets = field(default_factory=lambda: Buckets.empty(0))
     _moved: tuple[bool, ...] = ()
     _quiet: int = 0
@@ -95,7 +95,9 @@ class ChangeDetector:
         checks.positive(self.between_alarms, "between_alarms")
         if not self._watches:
             classes = self.system.classes
-            object.__setattr__(self, "_watches", tuple(Watch.of(known, self._nodes) for known in classes))
+            object.__setattr__(
+                self, "_watches", tuple(ClassDetector.of(known, self._nodes) for known in classes)
+            )
             object.__setattr__(self, "_coming", Buckets.empty(TABLE + len(classes)))
             object.__setattr__(self, "_moved", (False,) * len(classes))
 
@@ -110,7 +112,7 @@ class ChangeDetector:
         if seen == 0:
             raise InvalidInput("a window without departures says nothing about a change")
         now = Check(seen, window.time, self.departures + seen, self.time + window.time, len(self._watches))
-        watches: list[Watch] = []
+        watches: list[ClassDetector] = []
         alarms: list[Alarm] = []
         for watch, table in zip(self._watches, window.classes, strict=True):
             after, found = watch.observe(table, now, self._nodes, self._heights(seen, watch.known.speedup))

@@ -22,7 +22,7 @@ from corewise.model.speedup import SpeedUp
 from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics
 
-__all__ = ["Watch", "quiet_after"]
+__all__ = ["ClassDetector", "quiet_after"]
 
 _LEAD = 3.0
 """By how much one explanation must lead to be named; it may be wrong once in e³ = 20 times."""
@@ -73,7 +73,7 @@ class _Pending(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
+class ClassDetector:
     """What is known of one class.
 
     Attributes
@@ -112,7 +112,7 @@ class Watch:
     pending: _Pending | None = None
 
     @classmethod
-    def of(cls, known: JobClass, nodes: Floats) -> Watch:
+    def of(cls, known: JobClass, nodes: Floats) -> ClassDetector:
         """Return a watch that has seen nothing yet."""
         offsets = np.empty((0, len(known.speedup.bounds)))
         return cls(known, known.speedup, Buckets.empty(TABLE + 2 * nodes.size), offsets)
@@ -121,7 +121,7 @@ class Watch:
 
     def observe(
         self, table: ClassStatistics, now: Check, nodes: Floats, heights: Mapping[str, float]
-    ) -> tuple[Watch, list[Alarm]]:
+    ) -> tuple[ClassDetector, list[Alarm]]:
         """Return the watch after one more check, and what was found at it."""
         row = np.zeros(TABLE + 2 * nodes.size)
         row[DEPARTURES], row[TIME] = now.seen, now.lasted
@@ -138,7 +138,7 @@ class Watch:
         curve, offsets = self._estimate(view, span, speed, nodes)
         suspect = self.suspect if span == 0 else None  # what drifts has no one change to be named
         pending = self.pending if span == 0 else None
-        watch = Watch(
+        watch = ClassDetector(
             self.known, curve, speed, offsets, span, leads, self.tempo, self.quiet, suspect, pending
         )
         watch = watch._made_sure(nodes, heights)
@@ -148,7 +148,7 @@ class Watch:
 
     def _speed_changed(
         self, view: _View, now: Check, nodes: Floats, heights: Mapping[str, float]
-    ) -> tuple[Watch, Alarm] | None:
+    ) -> tuple[ClassDetector, Alarm] | None:
         """Return the watch after a change of speed, and the alarm, if there is one."""
         found = {"size rate": view.by_size} if view.most_by_size >= heights["size rate"] else {}
         if view.most_by_curve >= _NEAR * heights["curve"]:
@@ -193,7 +193,7 @@ class Watch:
 
     def _alarm(
         self, now: Check, nodes: Floats, ratios: Floats, test: str, heights: Mapping[str, float]
-    ) -> tuple[Watch, Alarm]:
+    ) -> tuple[ClassDetector, Alarm]:
         """Return the watch after a change after the bucket where `ratios` is largest, and the alarm."""
         split = int(np.argmax(ratios)) + 1
         before = self.speed.rows[:split].sum(axis=0)
@@ -222,7 +222,7 @@ class Watch:
         named, alarms = watch._named(now, nodes)
         return named, alarms[0] if alarms else alarm
 
-    def _made_sure(self, nodes: Floats, heights: Mapping[str, float]) -> Watch:
+    def _made_sure(self, nodes: Floats, heights: Mapping[str, float]) -> ClassDetector:
         """Return the watch without what was seen before the last change, if that has become sure."""
         seen = int(self.speed.sizes.sum())
         if self.pending is None or seen < self.pending.checks:
@@ -235,7 +235,7 @@ class Watch:
             return replace(self, pending=None)
         return replace(self, pending=_Pending(before, seen + max(int(_LOOK_AGAIN * seen), 1)))
 
-    def _named(self, now: Check, nodes: Floats) -> tuple[Watch, list[Alarm]]:
+    def _named(self, now: Check, nodes: Floats) -> tuple[ClassDetector, list[Alarm]]:
         """Return the watch and an alarm that says what changed, if that has become clear."""
         suspect = self.suspect
         assert suspect is not None
@@ -263,7 +263,7 @@ class Watch:
             return self._with_tempo(factor, nodes), found
         return replace(self, suspect=None if lead <= -_SURE else replace(suspect, alarm=alarm)), found
 
-    def _with_tempo(self, factor: float, nodes: Floats) -> Watch:
+    def _with_tempo(self, factor: float, nodes: Floats) -> ClassDetector:
         """Return the watch with a size rate so many times the last, and with what was seen before that."""
         suspect = self.suspect
         assert suspect is not None
@@ -334,7 +334,7 @@ class Watch:
             "row": self.suspect.row,
         }
 
-    def of_state(self, arrays: Mapping[str, NDArray[Any]]) -> Watch:
+    def of_state(self, arrays: Mapping[str, NDArray[Any]]) -> ClassDetector:
         """Return the watch of this class that has seen what `state` says."""
         span, tempo, quiet = arrays["numbers"].tolist()
         return replace(
@@ -398,7 +398,7 @@ class _View(NamedTuple):
     square: float
 
     @classmethod
-    def of(cls, watch: Watch, speed: Buckets, nodes: Floats) -> _View:
+    def of(cls, watch: ClassDetector, speed: Buckets, nodes: Floats) -> _View:
         """Return what the buckets say."""
         rate = watch.curve.rate_above(nodes)  # no node is below one core
         ratio = watch.curve.gradient_above(nodes) / rate[:, None]

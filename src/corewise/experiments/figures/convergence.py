@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corewise.experiments.studies.convergence import Convergence
-from corewise.plots.style import class_colour, plain, shortened, styled
+from corewise.plots.style import class_colour, escaped, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def convergence_figure(study: Convergence) -> Figure:
                 capsize=2,
                 linewidth=0.8,
                 color=colour,
-                label=f"class {plain(shortened(name))}: {slope}",
+                label=f"class {escaped(shortened(name))}: {slope}",
             )
             axes.plot(study.departures, study.bounds[i], color=colour, linewidth=1.0)
         axes.plot([], [], color="0.3", linewidth=1.0, label="Cramér–Rao bound, slope −1/2")

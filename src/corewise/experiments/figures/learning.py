@@ -31,7 +31,7 @@ from corewise.plots.lines import (
     truth_mark,
     write_title,
 )
-from corewise.plots.style import class_colour, panel_grid, plain, require_few_classes, shortened, styled
+from corewise.plots.style import class_colour, escaped, panel_grid, require_few_classes, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,10 +131,10 @@ def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = No
                 axes.plot(at, bound, linewidth=0.6, **{**look, "color": "black"})
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.set_title(f"class {plain(shortened(name))}", fontsize=9, color=class_colour(i))
+            axes.set_title(f"class {escaped(shortened(name))}", fontsize=9, color=class_colour(i))
         marks: Marks = [
             (
-                plain(shortened(name, 40)),
+                escaped(shortened(name, 40)),
                 (patch(**band_look("0.35", j)), stroke(color="0.35", linestyle=dashes, linewidth=1.2)),
             )
             for j, (name, dashes) in enumerate(zip(studies, DASHES, strict=False))

@@ -29,7 +29,7 @@ from corewise.plots.lines import (
     truth_mark,
     write_title,
 )
-from corewise.plots.style import class_colour, plain, shortened, styled
+from corewise.plots.style import class_colour, escaped, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def tracking_figure(
             for i, (since, true) in enumerate(steps):
                 axes.plot(known, found[i], drawstyle="steps-post", linewidth=0.9, zorder=3, **class_line(i))
                 draw_truth(axes, i, since / unit, true, "steps-post")
-            axes.set_title(plain(shortened(name, 60)), loc="left", fontsize=9)
+            axes.set_title(escaped(shortened(name, 60)), loc="left", fontsize=9)
             axes.set_ylabel(r"estimate, $\hat{p}_i$")
         shown = [study.estimates[at] for study in studies.values()]
         panels[0].set_ylim(*limits([*shown, *(true for _, true in steps)]))
@@ -165,7 +165,7 @@ def changes_figure(
                 axes.tick_params(labelbottom=True)
                 axes.set_xlabel("time since the change")
         marks: Marks = [
-            (plain(shortened(name, 40)), stroke(linewidth=1.2, **_study_line(j)))
+            (escaped(shortened(name, 40)), stroke(linewidth=1.2, **_study_line(j)))
             for j, name in enumerate(studies)
         ]
         marks.append(truth_mark())
@@ -208,7 +208,7 @@ def _draw_change(
     axes.set_xlim(-before, after)
     axes.set_ylim(*limits([*shown, true[:-1][near]]))
     where = int(np.flatnonzero(since <= change.time)[-1])
-    name = plain(shortened(change.name, 10))
+    name = escaped(shortened(change.name, 10))
     axes.set_title(
         f"class {name}: {true[where - 1]:g} → {true[where]:g} at $t$ = {change.time:g}",
         fontsize=8,

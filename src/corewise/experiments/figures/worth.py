@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.plots.style import class_colour, plain, styled
+from corewise.plots.style import class_colour, escaped, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,13 +57,13 @@ def worth_figure(gaps: Mapping[str, Mapping[str, float]]) -> Figure:
                 _MARKERS[j],
                 color=class_colour(j),
                 markersize=5,
-                label=plain(policy),
+                label=escaped(policy),
                 clip_on=False,
             )
         axes.set_yscale("log")
         axes.set_ylim(10.0 ** math.floor(math.log10(finite.min(initial=1.0))), top)
         axes.set_xlim(-0.5, len(cases) - 0.5)
-        axes.set_xticks(range(len(cases)), [plain(case) for case in cases])
+        axes.set_xticks(range(len(cases)), [escaped(case) for case in cases])
         axes.grid(axis="y", color="0.9", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.set_ylabel("mean jobs above the optimum (%)")

@@ -8,8 +8,8 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.tableless._kernels import fitted as _kernels
-from corewise.simulation.tableless.state_cache import Memory
-from corewise.simulation.tableless.walk import Drawn, LooseWalk, Record
+from corewise.simulation.tableless.state_cache import StateCache
+from corewise.simulation.tableless.walk import Drawn, Record, TablelessWalk
 from corewise.simulation.walk import State
 
 __all__ = ["FittedWalk"]
@@ -18,7 +18,7 @@ _NUMBERS = 2**21
 """The size of the memory: 16 megabytes, since to decide anew takes microseconds."""
 
 
-class FittedWalk(LooseWalk):
+class FittedWalk(TablelessWalk):
     """A path in the making, of a policy by fitted values: a bound one whose rule is a `FittedRule`.
 
     To draw an event takes a few steps for each class, present or not, unless the state is remembered.
@@ -43,7 +43,7 @@ class FittedWalk(LooseWalk):
 
     def _set_system(self, system: System) -> None:
         super()._set_system(system)
-        self._memory = Memory.of(len(system.classes), _NUMBERS)
+        self._memory = StateCache.of(len(system.classes), _NUMBERS)
 
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         return _kernels.fitted_walk(

@@ -7,8 +7,8 @@ import numpy as np
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.tableless._kernels import level as _kernels
-from corewise.simulation.tableless.state_cache import Memory
-from corewise.simulation.tableless.walk import Drawn, LooseWalk, Record
+from corewise.simulation.tableless.state_cache import StateCache
+from corewise.simulation.tableless.walk import Drawn, Record, TablelessWalk
 from corewise.simulation.walk import State
 
 __all__ = ["LevelWalk"]
@@ -20,7 +20,7 @@ _NUMBERS = 2**17
 """The size of the memory: a megabyte, since to decide anew takes no longer than to fetch from afar."""
 
 
-class LevelWalk(LooseWalk):
+class LevelWalk(TablelessWalk):
     """A path in the making, of a policy that is one water level: a bound one that has `levels`.
 
     To draw an event takes less than a step for each class present.
@@ -28,7 +28,7 @@ class LevelWalk(LooseWalk):
     Parameters
     ----------
     system, policy, start, rng, record, tally
-        As for `LooseWalk`.
+        As for `TablelessWalk`.
     remember : bool, optional
         Whether to remember what was decided in states; if not given, when there are few classes.
     """
@@ -51,7 +51,7 @@ class LevelWalk(LooseWalk):
 
     def _set_system(self, system: System) -> None:
         super()._set_system(system)
-        self._memory = Memory.of(len(system.classes), _NUMBERS) if self._remember else None
+        self._memory = StateCache.of(len(system.classes), _NUMBERS) if self._remember else None
 
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         steps, cores, plant = self._steps, self._system.cores, self._plant

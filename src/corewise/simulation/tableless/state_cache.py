@@ -9,11 +9,11 @@ import numpy as np
 from corewise.kit.arrays import Floats, Ints
 from corewise.simulation.tableless._kernels.events import FINE
 
-__all__ = ["Memory"]
+__all__ = ["StateCache"]
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class StateCache:
     """Some of the states that a path has been in, and what was decided there.
 
     Attributes
@@ -32,7 +32,7 @@ class Memory:
     level: Floats
 
     @classmethod
-    def of(cls, classes: int, numbers: int) -> Memory:
+    def of(cls, classes: int, numbers: int) -> StateCache:
         """Return a memory for so many classes, with nothing in it and room for about so many numbers.
 
         Units are powers of 1/g, g the root of g^(K+1) = g + 1 (M. Roberts, 2018): multiples of these lie as

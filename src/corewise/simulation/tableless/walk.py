@@ -14,9 +14,9 @@ from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.tableless.curves import alias_table, curve_arrays
-from corewise.simulation.walk import Course, State
+from corewise.simulation.walk import Engine, State
 
-__all__ = ["Drawn", "LooseWalk", "Record"]
+__all__ = ["Drawn", "Record", "TablelessWalk"]
 
 _AT_A_TIME = 2**18
 """Events per call of a kernel, which cannot be interrupted: some hundredths of a second."""
@@ -27,7 +27,7 @@ Record = tuple[Floats, NDArray[np.int16]]
 Drawn = tuple[float, int | np.int64, int | np.int64]
 
 
-class LooseWalk(Course):
+class TablelessWalk(Engine):
     """A path in the making without tables: a kernel decides in every state anew.
 
     Parameters

@@ -2,7 +2,7 @@ r"""Compiled loops for policies by fitted values; see `corewise.policies.fitted.
 
 Here what a class offers depends on the state: offers are found anew, the cores are split at one price, which
 will not be far from the last one, and the rate of every class present follows. That takes long enough for
-what was decided to be remembered (`corewise.simulation.tableless.state_cache`), whatever the number of classes.
+what was decided to be remembered (`tableless/state_cache.py`), whatever the number of classes.
 """
 
 from __future__ import annotations
