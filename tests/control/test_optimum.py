@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.control.solution import solve_near
+from corewise.analysis.chain import Chain
+from corewise.model.space import StateSpace
+from corewise.policies.base import BoundPolicy
 from tests.helpers import naive
 
 Build = Callable[[naive.Model], cw.System]
@@ -243,21 +245,22 @@ def test_no_policy_beats_the_optimum(as_system: Build, policy: cw.Policy) -> Non
     assert cw.solve(system).mean_jobs < cw.evaluate(system, policy).mean_jobs - 1e-6
 
 
-# --- a box to look in first -----------------------------------------------------------------------
+# --- warm starts ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("load", [0.05, 0.4, 0.75])
-def test_a_box_to_look_in_first_does_not_change_the_answer(load: float) -> None:
+def test_a_warm_start_does_not_change_the_answer(load: float) -> None:
     classes = [
         cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.4)),
         cw.JobClass("b", 2.0, 3.0, cw.PowerLaw(0.7), weight=2.0),
     ]
     system = cw.System(6, classes).at_load(load)
     usual = cw.solve(system)
-    assert all(2 <= small <= most + 1 for small, most in zip(usual.gist.shape, usual.capacity, strict=True))
-    assert np.array_equal(usual.gist, usual.values[tuple(map(slice, usual.gist.shape))])
-    for near in (usual.gist, usual.values, np.zeros((2, 2)), np.ones((201, 4))):
-        found = solve_near(system, near)
+    small = usual.warm_start
+    assert all(2 <= size <= most + 1 for size, most in zip(small.shape, usual.capacity, strict=True))
+    assert np.array_equal(small, usual.values[tuple(map(slice, small.shape))])
+    for start in (usual, small, usual.values, np.zeros((2, 2)), np.ones((201, 4))):
+        found = cw.solve(system, start=start)
         assert found.mean_cost == pytest.approx(usual.mean_cost, rel=1e-9)
         assert found.mean_cost <= found.bounds[1] * (1.0 + 1e-9)
         assert found.edge_probability < 1e-9
@@ -271,10 +274,30 @@ def test_a_box_to_look_in_first_does_not_change_the_answer(load: float) -> None:
         )
 
 
+@pytest.mark.parametrize("start", ["best", np.zeros(5), np.zeros((1, 5)), cw.Equi()], ids=repr)
+def test_what_is_no_warm_start_is_refused(start: Any) -> None:
+    with pytest.raises(cw.CorewiseError, match=r"start must be an earlier Solution for 2 classes"):
+        cw.solve(cw.load_system("paper:1"), start=start)
+
+
+def test_the_first_chain_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for a box ends with the chain from which the solver begins."""
+    built, real = [], Chain.under
+
+    def counted(policy: BoundPolicy, system: cw.System, space: StateSpace) -> Chain:
+        built.append((policy.name, space.capacity))
+        return real(policy, system, space)
+
+    monkeypatch.setattr(Chain, "under", counted)
+    cw.solve(cw.load_system("paper:1"))
+    assert len(built) == len(set(built))
+    assert built[0][0] == "whittle"
+
+
 def test_a_snug_box_is_snug() -> None:
     """One class is a birth-death chain: its tail beyond the box follows from the product form."""
     system = cw.System(3, [cw.JobClass("only", 1.5, 1.0, cw.Amdahl(0.0))])
-    size = cw.solve(system).gist.size - 1
+    size = cw.solve(system).warm_start.size - 1
     n = np.arange(200)
     law = np.cumprod(np.concatenate([[1.0], 1.5 / np.minimum(n[1:], 3)]))
     law /= law.sum()

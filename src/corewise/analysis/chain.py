@@ -53,20 +53,25 @@ _REFINEMENTS = 3
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """The chain of counts on a box, with departure rates δ of shape (K, size).
+    """The Markov chain of counts on a box, when classes hold `cores`, of shape (K, size).
 
     `guess` is a distribution near the stationary one, if there is any.
     """
 
     system: System
     space: StateSpace
-    rates: Floats
+    cores: Floats
     guess: Floats | None = None
 
     @classmethod
     def under(cls, policy: BoundPolicy, system: System, space: StateSpace) -> Chain:
         """Return the chain of `system` when `policy` shares its cores."""
-        return cls(system, space, departure_rates(system, space.jobs, tabulate(policy, space)))
+        return cls(system, space, tabulate(policy, space))
+
+    @cached_property
+    def rates(self) -> Floats:
+        """δ, the departure rates of every class and state, shape (K, size)."""
+        return departure_rates(self.system, self.space.jobs, self.cores)
 
     @property
     def direct(self) -> bool:

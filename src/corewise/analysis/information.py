@@ -25,7 +25,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
-from corewise.policies.base import Policy, bind, tabulate
+from corewise.policies.base import Policy, bind
 
 __all__ = ["Information", "fisher_information"]
 
@@ -75,7 +75,7 @@ def fisher_information(
     """Return the exact Fisher information on each class's curve under `policy`, by class name."""
     bound = bind(policy, system)
     chain = stationary_chain(system, bound, capacity)
-    cores, counts = tabulate(bound, chain.space), chain.space.counts
+    cores, counts = chain.cores, chain.space.counts
     table = {}
     for i, job_class in enumerate(system.classes):
         width = cores[i] / np.maximum(counts[i], 1)

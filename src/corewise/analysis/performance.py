@@ -16,7 +16,7 @@ from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.space import StateSpace
 from corewise.model.system import System
-from corewise.policies.base import BoundPolicy, Policy, bind, tabulate
+from corewise.policies.base import BoundPolicy, Policy, bind
 
 __all__ = ["ClassPerformance", "Performance", "evaluate", "performance_of", "stationary_chain"]
 
@@ -102,8 +102,7 @@ def evaluate(system: System, policy: Policy, *, capacity: int | Iterable[int] | 
     """
     bound = bind(policy, system)
     chain = stationary_chain(system, bound, capacity)
-    held = tabulate(bound, chain.space).sum(axis=0) / system.cores
-    return performance_of(chain, bound.name, held, blocking=capacity is not None)
+    return performance_of(chain, bound.name, blocking=capacity is not None)
 
 
 def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterable[int] | None) -> Chain:
@@ -118,8 +117,8 @@ def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterab
     )
 
 
-def performance_of(chain: Chain, name: str, held: Floats, *, blocking: bool) -> Performance:
-    """Return the performance of a policy from its chain and the share of the cores it holds in each state."""
+def performance_of(chain: Chain, name: str, *, blocking: bool) -> Performance:
+    """Return the performance of a policy from its chain."""
     system, space, prob = chain.system, chain.space, chain.distribution
     grid = prob.reshape(space.shape)
     edges = edge_probabilities(space, prob)
@@ -140,7 +139,7 @@ def performance_of(chain: Chain, name: str, held: Floats, *, blocking: bool) -> 
         mean_jobs=jobs,
         mean_response_time=jobs / admitted,
         mean_cost=sum(row.mean_cost for row in rows.values()),
-        utilisation=float(prob @ held),
+        utilisation=float(prob @ (chain.cores.sum(axis=0) / system.cores)),
         edge_probability=_edge_probability(grid),
         capacity=space.capacity,
         blocking=blocking,

@@ -27,7 +27,7 @@ import numpy as np
 from corewise.analysis.chain import Chain
 from corewise.control import _kernels
 from corewise.kit.arrays import Floats
-from corewise.model.rates import cost_rates, departure_rates
+from corewise.model.rates import cost_rates
 from corewise.model.space import StateSpace
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
@@ -45,10 +45,8 @@ class Step:
 
     Attributes
     ----------
-    cores : ndarray, shape (K, size)
-        The split that attains the maximum.
     chain : Chain
-        The chain under that split.
+        The chain under the split that attains the maximum.
     drift : ndarray, shape (size,)
         r = f + QV.
     bounds : tuple of float
@@ -59,7 +57,6 @@ class Step:
         Whether the bounds are within the tolerance.
     """
 
-    cores: Floats
     chain: Chain
     drift: Floats
     bounds: tuple[float, float]
@@ -83,11 +80,13 @@ class Bellman:
         tolerance: float = 1e-9,
         whole_cores: bool = False,
         blocking: bool = True,
+        first: Chain | None = None,
     ) -> None:
         self.system = system
         self.space = space
         self.tolerance = tolerance
         self.whole_cores = whole_cores
+        self._first = first
         self.cost = cost_rates(system, space)
         if not blocking:
             self.cost += _rejection_costs(system, space, self.cost)
@@ -108,7 +107,7 @@ class Bellman:
             cores = self._cores.copy()
         else:
             cores = split(self._shapes, space.counts, self._offers, self._budget)
-        chain = Chain(system, space, departure_rates(system, space.jobs, cores), guess)
+        chain = Chain(system, space, cores, guess)
         drift = self.apply(chain, values)
         gap = np.empty(0)
         low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
@@ -117,7 +116,7 @@ class Bellman:
             gap = certified_split(system, self._shapes, space.counts, self._offers)[1]
             low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
             settled = self._settled(low, high, rounding)
-        return Step(cores, chain, drift, (low, high), float(gap.max(initial=0.0)), settled)
+        return Step(chain, drift, (low, high), float(gap.max(initial=0.0)), settled)
 
     def _settled(self, low: float, high: float, rounding: float) -> bool:
         """Return whether the bounds are within the tolerance (relative above one) but for rounding."""
@@ -125,6 +124,8 @@ class Bellman:
 
     def first_chain(self) -> Chain:
         """Return the chain to begin with: that of the Whittle policy, which is seldom far from optimal."""
+        if self._first is not None:
+            return self._first
         return Chain.under(Whittle().on(self.system), self.system, self.space)
 
     def apply(self, chain: Chain, values: Floats) -> Floats:

@@ -16,6 +16,7 @@ from corewise.control.solvers import ModifiedPolicyIteration, PolicyIteration, S
 from corewise.errors import InvalidInput, NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.checks import shown
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
@@ -23,7 +24,7 @@ from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole
 
-__all__ = ["Solution", "solve", "solve_near", "within_reach"]
+__all__ = ["Solution", "solve", "within_reach"]
 
 _MOST_CLASSES, _MOST_LIKELY = 3, 250_000  # what is within reach
 
@@ -84,8 +85,7 @@ class Solution:
     def performance(self) -> Performance:
         """Exact performance of the policy, from its stationary distribution; computed on first use."""
         self._require_within_bounds()
-        held = self.policy.cores.sum(axis=0).ravel() / self.system.cores
-        return performance_of(self._chain, "optimal", held, blocking=self.blocking)
+        return performance_of(self._chain, "optimal", blocking=self.blocking)
 
     @property
     def mean_jobs(self) -> float:
@@ -113,8 +113,8 @@ class Solution:
         return self.performance.edge_probability
 
     @property
-    def gist(self) -> Floats:
-        """The values on the least box that would have done: where to look first in a like system."""
+    def warm_start(self) -> Floats:
+        """Warm start for a like system: relative values on the smallest box that would have been ample."""
         sizes = snug_box(self.system, self._chain.space, self.distribution)
         return np.ascontiguousarray(self.values[tuple(slice(n + 1) for n in sizes)])
 
@@ -134,7 +134,7 @@ def solve(
     capacity: int | Iterable[int] | None = None,
     tolerance: float = _TOLERANCE,
     whole_cores: bool = False,
-    start: Solution | None = None,
+    start: Solution | Floats | None = None,
     solver: Solver | None = None,
 ) -> Solution:
     """Return the policy with the least mean cost Σ h_i n_i; with equal weights, the least mean response time.
@@ -150,8 +150,9 @@ def solve(
         How far apart the certified bounds may be, relative to the cost where that is above one.
     whole_cores : bool
         Whether every class must hold a whole number of cores.
-    start : Solution, optional
-        An earlier solution of a like system, to begin from its values.
+    start : Solution or ndarray, optional
+        Warm start: an earlier solution of a like system, or its `Solution.warm_start`. The search begins from
+        its values and, unless a capacity is given, in its box, which grows if it is not ample.
     solver : Solver, optional
         By default modified policy iteration, or policy iteration at high load.
 
@@ -168,16 +169,28 @@ def solve(
     checks.positive(tolerance, "tolerance")
     if whole_cores:
         require_whole(system)
-    if start is not None and not isinstance(start, Solution):
-        raise InvalidInput(f"start must be an earlier Solution, got {start!r}")
     if solver is not None and (isinstance(solver, type) or not isinstance(solver, Solver)):
         raise InvalidInput(f"solver must be an object such as PolicyIteration(), got {solver!r}")
-    values = None if start is None else start.values
+    task = _Task(system, tolerance, whole_cores, solver)
+    values = None if start is None else _warm_values(start, system)
     if capacity is not None:
         space = StateSpace.of(capacity, len(system.classes))
-        return _solve_on(space, system, tolerance, whole_cores, values, solver, blocking=True)
-    space = stationary_chain(system, Whittle().on(system), None).space
-    return _solve_from(space, system, tolerance, whole_cores, values, solver)
+        return task.on_box(space, values, blocking=True)
+    if values is not None:
+        return task.from_box(StateSpace.of([n - 1 for n in values.shape], values.ndim), values)
+    first = stationary_chain(system, Whittle().on(system), None)
+    return task.from_box(first.space, None, first)
+
+
+def _warm_values(start: object, system: System) -> Floats:
+    """Return the relative values to start from."""
+    values = start.warm_start if isinstance(start, Solution) else start
+    if not isinstance(values, np.ndarray) or values.ndim != len(system.classes) or min(values.shape) < 2:
+        raise InvalidInput(
+            f"start must be an earlier Solution for {len(system.classes)} classes or its warm_start, "
+            f"got {shown(start)}"
+        )
+    return values
 
 
 def within_reach(system: System) -> bool:
@@ -186,73 +199,63 @@ def within_reach(system: System) -> bool:
     return len(system.classes) <= _MOST_CLASSES and system.likely_states <= _MOST_LIKELY
 
 
-def solve_near(system: System, values: Floats) -> Solution:
-    """Return what `solve` finds, sought from the values of a like system, and first in the box they have.
+@dataclass(frozen=True)
+class _Task:
+    """What is to be solved, how closely, and by what."""
 
-    `Solution.gist` of a like system is such an array. If its box is not ample, it grows.
-    """
-    system.require_stable()
-    space = StateSpace.of([n - 1 for n in values.shape], len(system.classes))
-    return _solve_from(space, system, _TOLERANCE, False, values, None)
+    system: System
+    tolerance: float
+    whole_cores: bool
+    solver: Solver | None
 
+    def from_box(self, space: StateSpace, start: Floats | None, first: Chain | None = None) -> Solution:
+        """Return the solution on a box, from `space` upwards, whose edge does not matter."""
+        for _ in range(_ROUNDS):
+            solution = self.on_box(space, start, first, blocking=False)
+            if edge_is_remote(self.system, space, edge_probabilities(space, solution.distribution)):
+                return solution
+            policy = solution.policy.on(self.system)
 
-def _solve_from(
-    space: StateSpace,
-    system: System,
-    tolerance: float,
-    whole_cores: bool,
-    start: Floats | None,
-    solver: Solver | None,
-) -> Solution:
-    """Return the solution on a box, from `space` upwards, whose edge does not matter."""
-    for _ in range(_ROUNDS):
-        found = _solve_on(space, system, tolerance, whole_cores, start, solver, blocking=False)
-        if edge_is_remote(system, space, edge_probabilities(space, found.distribution)):
-            return found
-        policy = found.policy.on(system)
+            def chain_on(box: StateSpace, policy: BoundPolicy = policy) -> Chain:
+                return Chain.under(policy, self.system, box)
 
-        def chain_on(box: StateSpace, policy: BoundPolicy = policy) -> Chain:
-            return Chain.under(policy, system, box)
+            space = fitted_box(self.system, space, chain_on, "the optimal policy").space
+            start, first = solution.values, None
+        raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
 
-        space, start = fitted_box(system, space, chain_on, "the optimal policy").space, found.values
-    raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
-
-
-def _solve_on(
-    space: StateSpace,
-    system: System,
-    tolerance: float,
-    whole_cores: bool,
-    start: Floats | None,
-    solver: Solver | None,
-    *,
-    blocking: bool,
-) -> Solution:
-    bellman = Bellman(system, space, tolerance=tolerance, whole_cores=whole_cores, blocking=blocking)
-    values = _fitted_values(start, system, space)
-    chosen = solver or _suited(system, space)
-    try:
-        outcome = chosen.run(bellman, values)
-    except NotConverged:
-        if solver is not None or isinstance(chosen, ModifiedPolicyIteration):
-            raise
-        # Where blocking pays, exact values can send policy iteration from one edge of the box to another.
-        chosen = ModifiedPolicyIteration()
-        outcome = chosen.run(bellman, values)
-    found = (outcome.values - outcome.values[0]).reshape(space.shape)
-    found.setflags(write=False)
-    policy = Tabular(system, outcome.step.cores.reshape(-1, *space.shape), whole_cores, "optimal")
-    return Solution(
-        system,
-        policy,
-        outcome.step.bounds,
-        found,
-        outcome.iterations,
-        chosen.name,
-        blocking,
-        outcome.step.chain,
-        bellman.cost,
-    )
+    def on_box(
+        self, space: StateSpace, start: Floats | None, first: Chain | None = None, *, blocking: bool
+    ) -> Solution:
+        """Return the solution on a box; `first` is the chain of the Whittle policy on it, if it is known."""
+        system, whole_cores = self.system, self.whole_cores
+        bellman = Bellman(
+            system, space, tolerance=self.tolerance, whole_cores=whole_cores, blocking=blocking, first=first
+        )
+        values = _fitted_values(start, space)
+        chosen = self.solver or _suited(system, space)
+        try:
+            result = chosen.run(bellman, values)
+        except NotConverged:
+            if self.solver is not None or isinstance(chosen, ModifiedPolicyIteration):
+                raise
+            # Where blocking pays, exact values can send policy iteration from one edge of the box to another.
+            chosen = ModifiedPolicyIteration()
+            result = chosen.run(bellman, values)
+        relative = (result.values - result.values[0]).reshape(space.shape)
+        relative.setflags(write=False)
+        chain = result.step.chain
+        policy = Tabular(system, chain.cores.reshape(-1, *space.shape), whole_cores, "optimal")
+        return Solution(
+            system,
+            policy,
+            result.step.bounds,
+            relative,
+            result.iterations,
+            chosen.name,
+            blocking,
+            chain,
+            bellman.cost,
+        )
 
 
 def _suited(system: System, space: StateSpace) -> Solver:
@@ -262,9 +265,9 @@ def _suited(system: System, space: StateSpace) -> Solver:
     return ModifiedPolicyIteration()
 
 
-def _fitted_values(values: Floats | None, system: System, space: StateSpace) -> Floats | None:
+def _fitted_values(values: Floats | None, space: StateSpace) -> Floats | None:
     """Return the values of an earlier solution on this box, continued in straight lines beyond its own."""
-    if values is None or values.ndim != len(system.classes):
+    if values is None:
         return None
     for axis, (old, new) in enumerate(zip(values.shape, space.shape, strict=True)):
         if new <= old:

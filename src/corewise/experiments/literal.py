@@ -179,5 +179,5 @@ def _solution(bellman: Bellman, step: Step, values: Floats, iterations: int) -> 
     shape = bellman.space.shape
     found = (values - values[0]).reshape(shape)
     found.setflags(write=False)
-    policy = Tabular(bellman.system, step.cores.reshape(-1, *shape), label=NAME)
+    policy = Tabular(bellman.system, step.chain.cores.reshape(-1, *shape), label=NAME)
     return LiteralSolution(policy, found, iterations)

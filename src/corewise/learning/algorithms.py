@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from corewise.control.solution import Solution, solve, solve_near
+from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput
 from corewise.estimation.changes.detector import LEAST_CHECKS, ChangeDetector
 from corewise.kit import checks
@@ -107,11 +107,11 @@ class Algorithm:
             return guess, self.best_policy(guess)
         return self.system, Equi() if self.first is None else self.first
 
-    def answer(self, system: System, near: Floats | None = None) -> Solution | Policy:
-        """Return what to adopt if `system` is believed to be the truth; `near` is where to look first."""
+    def answer(self, system: System, warm_start: Floats | None = None) -> Solution | Policy:
+        """Return what to adopt if `system` is believed to be the truth."""
         if self.policy is not None:
             return bind(self.policy, system)
-        return solve(system) if near is None else solve_near(system, near)
+        return solve(system, start=warm_start)
 
     def best_policy(self, system: System) -> Policy:
         """Return the policy to adopt if `system` is believed to be the truth."""

@@ -30,7 +30,7 @@ __all__ = ["Checkpoint", "LearnerState", "Row", "plant_snapshot", "saved_note"]
 
 _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
-_NEAR = "near"
+_WARM_START = "near"  # as files have had it from the first
 _COLUMNS = ("widths", "departures", "job_time")
 
 Row = dict[str, Any]
@@ -49,8 +49,8 @@ class LearnerState:
         The system with the latest estimate of every curve.
     believed : System
         The system for which the policy is made: the same, but away from the ends of the ranges.
-    near : ndarray or None
-        Where the policy was sought first.
+    warm_start : ndarray or None
+        The warm start from which the policy was sought.
     memory : Memory
         What is remembered.
     """
@@ -60,7 +60,7 @@ class LearnerState:
     time: float
     estimated: System
     believed: System
-    near: Floats | None
+    warm_start: Floats | None
     memory: Memory
 
 
@@ -96,8 +96,8 @@ class Checkpoint:
             "past": self.past[: standing.k],
             "note": dict(note),
         }
-        if standing.near is not None:
-            arrays[_NEAR] = standing.near
+        if standing.warm_start is not None:
+            arrays[_WARM_START] = standing.warm_start
         write_archive(file, _FORMAT, about, arrays)
 
     @staticmethod
@@ -115,7 +115,7 @@ class Checkpoint:
                 float(about["time"]),
                 system_from_mapping(about["estimated"]),
                 system_from_mapping(about["believed"]),
-                _floats(arrays[_NEAR]) if _NEAR in arrays else None,
+                _floats(arrays[_WARM_START]) if _WARM_START in arrays else None,
                 algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
             )
             identity, past, snapshot = about["identity"], about["past"], about["plant"]

@@ -68,8 +68,8 @@ class SolveRequest:
         What to solve for: the system as it is believed to be.
     algorithm : Algorithm
         How.
-    near : ndarray or None
-        Where to look first: the gist of the last solution.
+    warm_start : ndarray or None
+        The warm start that the last solution gives.
     alarms : tuple of Alarm
         The changes that were found at the end of the window.
     in_force : Solution, Policy or None
@@ -80,13 +80,13 @@ class SolveRequest:
     estimates: Estimates
     system: System
     algorithm: Algorithm
-    near: Floats | None
+    warm_start: Floats | None
     alarms: tuple[Alarm, ...] = ()
     in_force: Solution | Policy | None = None
 
     def carry_out(self) -> Solution | Policy:
         """Return what to adopt."""
-        return self.algorithm.answer(self.system, self.near) if self.in_force is None else self.in_force
+        return self.algorithm.answer(self.system, self.warm_start) if self.in_force is None else self.in_force
 
 
 class Learner:
@@ -106,14 +106,14 @@ class Learner:
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         self.algorithm = algorithm
-        self._near: Floats | None = None
+        self._warm_start: Floats | None = None
         self._answer: Solution | Policy | None = None
         if standing is None:
             guess, self.policy = algorithm.beginning()
             self.standing = LearnerState(0, 0, 0.0, guess, guess, None, algorithm.memory)
         else:
             self.standing = standing
-            self.adopt(algorithm.answer(standing.believed, standing.near))
+            self.adopt(algorithm.answer(standing.believed, standing.warm_start))
         self._window: Statistics | None = None
 
     @property
@@ -154,10 +154,11 @@ class Learner:
             known = _servable(memory.known(known), known)
         in_force = None if alarms else self._in_force(found, known)
         if in_force is not None:
-            believed, near = before.believed, before.near
+            believed, warm_start = before.believed, before.warm_start
         else:
             at_end = any(row.at_boundary for row in found.values())
-            believed, near = known.with_curves(_tempered(found) if at_end else found.curves), self._near
+            believed = known.with_curves(_tempered(found) if at_end else found.curves)
+            warm_start = self._warm_start
         self._answer = in_force
         self.standing = now = LearnerState(
             before.k + 1,
@@ -165,12 +166,12 @@ class Learner:
             before.time + window.time,
             estimated,
             believed,
-            near,
+            warm_start,
             memory,
         )
         estimates = {name: _kept(row, now.estimated[name].speedup) for name, row in found.items()}
         kept = Estimates(FrozenMapping(estimates))
-        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.near, alarms, in_force)
+        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.warm_start, alarms, in_force)
 
     def _in_force(self, found: Estimates, known: System) -> Solution | Policy | None:
         """Return what was adopted last, if it will do: no estimate is far from what it was made for."""
@@ -192,7 +193,7 @@ class Learner:
         bind(policy, self.algorithm.system)
         self.policy = policy
         self._answer = answer
-        self._near = answer.gist if isinstance(answer, Solution) else None
+        self._warm_start = answer.warm_start if isinstance(answer, Solution) else None
 
 
 def _same_rates(one: System, other: System) -> bool:
