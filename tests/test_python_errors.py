@@ -65,7 +65,7 @@ def test_a_policy_binds_to_systems_only(policy: cw.Policy) -> None:
         policy.on("x")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("policy", [cw.Equi, cw.Whittle, "equi", None, 5, SYSTEM], ids=lambda x: repr(x)[:20])
+@pytest.mark.parametrize("policy", [cw.Equi, cw.Whittle, None, 5, SYSTEM], ids=lambda x: repr(x)[:20])
 @pytest.mark.parametrize(
     "call",
     [
@@ -84,7 +84,7 @@ def test_what_is_not_a_policy_is_refused(call: Callable[[Any, Any], object], pol
 
 @pytest.mark.parametrize("start", ["x", 5, np.zeros(3), SYSTEM, cw.Solution], ids=lambda x: repr(x)[:20])
 def test_a_start_is_a_solution(start: Any) -> None:
-    with pytest.raises(cw.InvalidInput, match="start must be an earlier Solution, got"):
+    with pytest.raises(cw.InvalidInput, match=r"start must be an earlier Solution for \d class.* got"):
         cw.solve(SYSTEM, capacity=3, start=start)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -272,12 +272,6 @@ def test_a_warm_start_does_not_change_the_answer(load: float) -> None:
         assert np.allclose(
             found.policy.cores[:, *shared][:, where], usual.policy.cores[:, *shared][:, where], atol=1e-3
         )
-
-
-@pytest.mark.parametrize("start", ["best", np.zeros(5), np.zeros((1, 5)), cw.Equi()], ids=repr)
-def test_what_is_no_warm_start_is_refused(start: Any) -> None:
-    with pytest.raises(cw.CorewiseError, match=r"start must be an earlier Solution for 2 classes"):
-        cw.solve(cw.load_system("paper:1"), start=start)
 
 
 def test_the_first_chain_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -340,7 +340,7 @@ def test_whole_cores_need_a_whole_number() -> None:
     with pytest.raises(cw.InvalidSystem, match=r"whole cores need a whole number of cores, got 2\.5"):
         cw.WholeCores(cw.Equi()).on(system)
     with pytest.raises(cw.InvalidPolicy, match="expected a policy such as Equi"):
-        cw.WholeCores("equi").on(MIXED)  # type: ignore[arg-type]
+        cw.WholeCores(5).on(MIXED)  # type: ignore[arg-type]
 
 
 # --- binding --------------------------------------------------------------------------------------

@@ -111,8 +111,8 @@ def test_bad_calls_raise_our_own_errors() -> None:
         cw.compare("paper:2")  # type: ignore[arg-type]
     with pytest.raises(cw.InvalidPolicy, match="list of policies"):
         cw.compare(system, cw.Equi())  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidPolicy, match="'equi'"):
-        cw.compare(system, ["equi"])  # type: ignore[list-item]
+    with pytest.raises(cw.InvalidPolicy, match="unknown policy 'equally'"):
+        cw.compare(system, ["equally"])
     with pytest.raises(cw.InvalidPolicy, match="3 shares"):
         cw.compare(system, [cw.Fixed([0.2, 0.3, 0.5])])
     with pytest.raises(cw.UnstableSystem, match="load"):

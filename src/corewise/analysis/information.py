@@ -70,7 +70,7 @@ class Information:
 
 
 def fisher_information(
-    system: System, policy: Policy, *, capacity: int | Iterable[int] | None = None
+    system: System, policy: Policy | str, *, capacity: int | Iterable[int] | None = None
 ) -> Mapping[str, Information]:
     """Return the exact Fisher information on each class's curve under `policy`, by class name."""
     bound = bind(policy, system)

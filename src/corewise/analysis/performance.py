@@ -82,15 +82,17 @@ class Performance:
         return "\n".join(lines)
 
 
-def evaluate(system: System, policy: Policy, *, capacity: int | Iterable[int] | None = None) -> Performance:
+def evaluate(
+    system: System, policy: Policy | str, *, capacity: int | Iterable[int] | None = None
+) -> Performance:
     """Return the exact performance of `policy` on `system`.
 
     Parameters
     ----------
     system : System
         The system; its load must be below one unless a capacity is given.
-    policy : Policy
-        A rule, or a policy bound to another system with the same cores and classes.
+    policy : Policy or str
+        A rule, its name (``"equi"``), or a policy bound to another system with the same cores and classes.
     capacity : int or sequence of int, optional
         Room for that many jobs of each class; arrivals that find none are lost. If not given, the box is
         chosen so large that it does not matter.

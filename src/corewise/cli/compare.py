@@ -56,8 +56,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare policies with the optimum, or for many classes by simulation, and with a lower bound."""
-    from corewise.control.policy_names import policy_named
     from corewise.model.files import load_system
+    from corewise.policies.names import policy_named
     from corewise.studies.compare import compare as compare_policies
 
     if simulate is False and (events is not None or seed is not None):

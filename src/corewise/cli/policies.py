@@ -14,7 +14,7 @@ HELP = "equi, greedy, whittle, improved, optimal, fixed:0.5,0.5, priority:two,on
 
 
 def parse_policy(text: str, system: System, *, capacity: int | list[int] | None = None) -> Policy:
-    """Return the policy that a text names; see `corewise.control.policy_names`."""
-    from corewise.control.policy_names import policy_named
+    """Return the policy that a text names; see `corewise.policies.names`."""
+    from corewise.policies.names import policy_named
 
     return policy_named(text, system, capacity=capacity)

@@ -18,11 +18,12 @@ from corewise.learning.memories import Everything, Latest, Memory, SinceChange
 from corewise.learning.schedules import Constant, Growing, Schedule
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System, require_system
-from corewise.policies.base import Policy, bind
+from corewise.policies.base import Policy, bind, checked_policy
 from corewise.policies.equi import Equi
 
 __all__ = ["ALGORITHMS", "Algorithm", "adaptive", "algorithm_1a", "algorithm_1b", "first_curve"]
 
+_DEPARTURES = 200
 _BETWEEN_ALARMS = 1e7
 _INERTIA = 0.1
 
@@ -76,14 +77,13 @@ class Algorithm:
             raise InvalidInput(f"memory must be one such as Latest(), got {self.memory!r}")
         if self.steps is not None:
             object.__setattr__(self, "steps", checks.count(self.steps, "steps"))
-        if self.policy is not None:
-            bind(self.policy, self.system)
+        object.__setattr__(self, "policy", _checked(self.policy, self.system))
         checks.within(self.inertia, 0.0, math.inf, "inertia")
         self.schedule.window(1 if self.steps is None else self.steps)  # the longest must be possible
-        if self.first is not None and not isinstance(self.first, Mapping):
-            bind(self.first, self.system)
-        elif self.first is not None:
+        if isinstance(self.first, Mapping):
             self._require_families(self.first)
+        else:
+            object.__setattr__(self, "first", _checked(self.first, self.system))
 
     def _require_families(self, curves: Mapping[str, SpeedUp]) -> None:
         self.system.with_curves(curves)
@@ -122,12 +122,12 @@ class Algorithm:
 def algorithm_1a(
     system: System,
     *,
-    departures: int,
-    steps: int | None,
+    departures: int = _DEPARTURES,
+    steps: int | None = None,
     power: float = 0.75,
     growth: Callable[[int], float] | None = None,
-    policy: Policy | None = None,
-    first: Policy | Mapping[str, SpeedUp] | None = None,
+    policy: Policy | str | None = None,
+    first: Policy | str | Mapping[str, SpeedUp] | None = None,
 ) -> Algorithm:
     """Return Algorithm 1a: growing windows, estimates from the latest of them.
 
@@ -135,44 +135,46 @@ def algorithm_1a(
     ----------
     system : System
         What is known; see `Algorithm`.
-    departures : int
+    departures : int, optional
         The departures in the first window.
-    steps : int or None
-        How many windows.
+    steps : int or None, optional
+        How many windows; None for as many as the plant yields.
     power, growth : float, callable
         Window k has ⌈departures · k^power⌉ departures, or ⌈departures · growth(k)⌉.
     policy, first
         See `Algorithm`.
     """
-    return Algorithm("1a", system, Growing(departures, power, growth), Latest(), steps, policy, first)
+    return Algorithm(
+        "1a", system, Growing(departures, power, growth), Latest(), steps, *_rules(system, policy, first)
+    )
 
 
 def algorithm_1b(
     system: System,
     *,
-    departures: int,
-    steps: int | None,
+    departures: int = _DEPARTURES,
+    steps: int | None = None,
     power: float = 0.0,
-    policy: Policy | None = None,
-    first: Policy | Mapping[str, SpeedUp] | None = None,
+    policy: Policy | str | None = None,
+    first: Policy | str | Mapping[str, SpeedUp] | None = None,
 ) -> Algorithm:
     """Return Algorithm 1b: windows of `departures` each, estimates from all of them.
 
     Parameters are those of `algorithm_1a`; with a `power` above zero the windows grow.
     """
     schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
-    return Algorithm("1b", system, schedule, Everything(), steps, policy, first)
+    return Algorithm("1b", system, schedule, Everything(), steps, *_rules(system, policy, first))
 
 
 def adaptive(
     system: System,
     *,
-    departures: int = 200,
-    steps: int | None,
+    departures: int = _DEPARTURES,
+    steps: int | None = None,
     power: float = 0.0,
     between_alarms: float = _BETWEEN_ALARMS,
-    policy: Policy | None = None,
-    first: Policy | Mapping[str, SpeedUp] | None = None,
+    policy: Policy | str | None = None,
+    first: Policy | str | Mapping[str, SpeedUp] | None = None,
     inertia: float = _INERTIA,
 ) -> Algorithm:
     """Return the algorithm that looks out for changes: estimates from all that was seen since the last.
@@ -185,21 +187,34 @@ def adaptive(
         What is known; see `Algorithm`. Arrival and size rates may change as well.
     departures : int, optional
         The departures in a window; after each one all classes are looked at.
-    steps : int or None
-        How many windows.
+    steps : int or None, optional
+        How many windows; None for as many as the plant yields.
     between_alarms : float, optional
         How many departures there are to be between false alarms, in the mean; at least a hundred windows.
     power, policy, first, inertia
         See `algorithm_1b` and `Algorithm`.
     """
     schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
-    made = Algorithm("adaptive", system, schedule, Everything(), steps, policy, first, inertia)
+    made = Algorithm(
+        "adaptive", system, schedule, Everything(), steps, *_rules(system, policy, first), inertia
+    )
     between, longest = checks.positive(between_alarms, "between_alarms"), schedule.window(made.steps or 1)
     if between < LEAST_CHECKS * longest:
         raise InvalidInput(
             f"between_alarms must be at least {LEAST_CHECKS} windows of {longest} departures, got {between:g}"
         )
     return replace(made, memory=SinceChange(ChangeDetector(made.system, between)))
+
+
+def _rules(
+    system: System, policy: Policy | str | None, first: Policy | str | Mapping[str, SpeedUp] | None
+) -> tuple[Policy | None, Policy | Mapping[str, SpeedUp] | None]:
+    """Return the rule to adopt and what to begin with, where they are given by name."""
+    return _checked(policy, system), first if isinstance(first, Mapping) else _checked(first, system)
+
+
+def _checked(policy: Policy | str | None, system: System) -> Policy | None:
+    return None if policy is None else checked_policy(policy, system)
 
 
 ALGORITHMS: Mapping[str, Callable[..., Algorithm]] = {

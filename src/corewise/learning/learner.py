@@ -43,7 +43,7 @@ from corewise.learning.plant import Plant
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
-from corewise.policies.base import Policy, bind
+from corewise.policies.base import Policy, checked_policy
 
 _SAME_RATE = 0.01
 """Rates that differ by less ask for no new policy."""
@@ -190,8 +190,7 @@ class Learner:
         if answer is not None and answer is self._answer:
             return
         policy = answer.policy if isinstance(answer, Solution) else answer
-        bind(policy, self.algorithm.system)
-        self.policy = policy
+        self.policy = checked_policy(policy, self.algorithm.system)
         self._answer = answer
         self._warm_start = answer.warm_start if isinstance(answer, Solution) else None
 

@@ -24,7 +24,7 @@ from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.waterfill.levels.steps import Levels
 
-__all__ = ["BoundPolicy", "Policy", "bind", "tabulate"]
+__all__ = ["BoundPolicy", "Policy", "bind", "checked_policy", "require_fit", "tabulate"]
 
 _MOST_JOBS = 2**53  # beyond it floating-point numbers skip some
 
@@ -67,9 +67,13 @@ class BoundPolicy:
         made = cache(levels)
         return cls(system, name, lambda counts: made().allocate(counts), levels=made)
 
-    def on(self, system: System) -> BoundPolicy:
-        """Return this policy, if it fits `system`: the same cores and class names in order."""
+    def require_fit(self, system: System) -> None:
+        """Raise `InvalidPolicy` unless `system` has the same cores and class names in order."""
         require_fit(self.system, system)
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return this policy, if it fits `system`."""
+        self.require_fit(system)
         return self
 
     def allocate(self, counts: ArrayLike) -> Floats:
@@ -103,13 +107,35 @@ def require_fit(made_for: System, system: System) -> None:
         )
 
 
-def bind(policy: Policy, system: System) -> BoundPolicy:
-    """Return `policy` on `system`, refusing what is not a policy."""
+def bind(policy: Policy | str, system: System) -> BoundPolicy:
+    """Return `policy`, given as one or by its name, on `system`, refusing what is not a policy.
+
+    To bind a policy may be a computation of seconds: bind once, and hand the bound policy on.
+    """
+    return _as_policy(policy, system).on(system)
+
+
+def checked_policy(policy: Policy | str, system: System) -> Policy:
+    """Return a policy, given as one or by its name, if it can serve `system`; it is not bound.
+
+    A policy that can tell whether it fits without being bound has a method `require_fit`.
+    """
+    chosen = _as_policy(policy, system)
+    if hasattr(chosen, "require_fit"):
+        chosen.require_fit(system)
+    return chosen
+
+
+def _as_policy(policy: Policy | str, system: System) -> Policy:
     require_system(system)
+    if isinstance(policy, str):
+        from corewise.policies.names import policy_named
+
+        return policy_named(policy, system)
     # What isinstance(policy, Policy) looks at, in a tenth of the time.
     if isinstance(policy, type) or not (hasattr(policy, "on") and hasattr(policy, "name")):
         raise InvalidPolicy(f"expected a policy such as Equi(), got {policy!r}")
-    return policy.on(system)
+    return policy
 
 
 def tabulate(policy: BoundPolicy, space: StateSpace) -> Floats:

@@ -43,14 +43,18 @@ class Fixed:
         """What to call the policy in a table."""
         return "fixed:" + ",".join(f"{share:g}" for share in self.shares)
 
-    def on(self, system: System) -> BoundPolicy:
-        """Return the policy for that system."""
+    def require_fit(self, system: System) -> None:
+        """Raise `InvalidPolicy` unless there is a share for every class."""
         require_system(system)
         if len(self.shares) != len(system.classes):
             raise InvalidPolicy(
                 f"{self.name} has {len(self.shares)} shares, the system has {len(system.classes)} classes: "
                 f"{', '.join(system.names)}"
             )
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the policy for that system."""
+        self.require_fit(system)
         shares = np.array(self.shares)[:, None]
 
         def rule(counts: Ints) -> Floats:

@@ -36,8 +36,8 @@ class Priority:
         """What to call the policy in a table."""
         return "priority:" + ",".join(self.order)
 
-    def on(self, system: System) -> BoundPolicy:
-        """Return the policy for that system."""
+    def require_fit(self, system: System) -> None:
+        """Raise `InvalidPolicy` unless every class is named."""
         require_system(system)
         for name in self.order:
             if name not in system.names:
@@ -45,6 +45,10 @@ class Priority:
         for name in system.names:
             if name not in self.order:
                 raise InvalidPolicy(f"{self.name}: class {name!r} is missing; name every class once")
+
+    def on(self, system: System) -> BoundPolicy:
+        """Return the policy for that system."""
+        self.require_fit(system)
         ranks = np.array([self.order.index(name) for name in system.names], dtype=np.int64)
         order = np.argsort(ranks)
 

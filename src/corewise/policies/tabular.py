@@ -82,9 +82,13 @@ class Tabular:
     def _outside(self) -> BoundPolicy:
         return (WholeCores(Whittle()) if self.whole_cores else Whittle()).on(self.system)
 
+    def require_fit(self, system: System) -> None:
+        """Raise `InvalidPolicy` unless `system` has the same cores and class names in order."""
+        require_fit(self.system, system)
+
     def on(self, system: System) -> BoundPolicy:
         """Return the policy, if it fits `system`; it stays that of the system it was made for."""
-        require_fit(self.system, system)
+        self.require_fit(system)
         space = StateSpace.of(self.capacity, len(self.capacity))
         flat = self.cores.reshape(len(self.capacity), -1)
 

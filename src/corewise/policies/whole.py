@@ -9,7 +9,7 @@ import numpy as np
 from corewise.errors import InvalidSystem
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
-from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 
 __all__ = ["WholeCores", "require_whole", "round_cores"]
 
@@ -36,17 +36,23 @@ def round_cores(cores: Floats) -> Floats:
 class WholeCores:
     """Another policy with each class's cores rounded to whole numbers."""
 
-    policy: Policy
+    policy: Policy | str
 
     @property
     def name(self) -> str:
         """What to call the policy in a table."""
-        return f"{self.policy.name}, whole cores"
+        rule = self.policy if isinstance(self.policy, str) else self.policy.name
+        return f"{rule}, whole cores"
+
+    def require_fit(self, system: System) -> None:
+        """Raise unless there is a whole number of cores and the policy itself fits."""
+        require_system(system)
+        require_whole(system)
+        checked_policy(self.policy, system)
 
     def on(self, system: System) -> BoundPolicy:
         """Return the rounded policy for that system."""
-        require_system(system)
-        require_whole(system)
+        self.require_fit(system)
         bound = bind(self.policy, system)
 
         def rule(counts: Ints) -> Floats:

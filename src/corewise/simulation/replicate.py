@@ -25,7 +25,7 @@ from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
-from corewise.policies.base import Policy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import mean_interval, ratio_interval
 from corewise.simulation.simulator import (
     Progress,
@@ -128,7 +128,7 @@ class Replications:
 
 def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     system: System,
-    policy: Policy,
+    policy: Policy | str,
     *,
     n: int,
     departures: int | None = None,
@@ -162,13 +162,12 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     if isinstance(percentiles, str) or not isinstance(percentiles, Collection):
         raise InvalidInput(f"percentiles must be a list such as [50, 95], got {percentiles!r}")
     wanted = tuple(checks.within(percent, 0.0, 100.0, "percentile") for percent in percentiles)
-    bind(policy, system)
-    job = _Job(system, policy, window, start_state(start, system), wanted)
+    job = _Job(system, policy, bind(policy, system), window, start_state(start, system), wanted)
     streams = random_streams(rng, count)
     parts = [list(part) for part in np.array_split(np.array(streams, dtype=object), min(count, _TASKS))]
     if executor is not None:
         if not isinstance(executor, ThreadPoolExecutor):
-            job.require_portable()
+            job = job.portable()
         found = carried_out(job.run, parts, executor, progress)
     else:
         stop = Event()
@@ -186,23 +185,34 @@ _Outcome = tuple[Run, Floats]
 
 @dataclass(frozen=True)
 class _Job:
-    """What every replication does; it can be sent to another process."""
+    """What every replication does."""
 
     system: System
-    policy: Policy
+    policy: Policy | str
+    bound: BoundPolicy | None
     window: Window
     start: State
     percents: tuple[float, ...]
 
-    def require_portable(self) -> None:
-        """Raise `InvalidPolicy` if this cannot be sent to another process."""
-        try:
-            pickle.dumps(self)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise InvalidPolicy(
-                f"{self.policy.name} cannot be sent to other processes ({error}); give the rule itself, "
-                f"not one bound by on(system), or use threads"
-            ) from None
+    def portable(self) -> _Job:
+        """Return the job in a form that can be sent to other processes, raising `InvalidPolicy` if none can.
+
+        A policy that took a computation is sent as it is bound; others are bound again where they arrive.
+        """
+        assert self.bound is not None
+        why: Exception | None = None
+        for policy in (self.bound, self.policy):
+            job = replace(self, policy=policy, bound=None)
+            try:
+                pickle.dumps(job)
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                why = error
+            else:
+                return job
+        raise InvalidPolicy(
+            f"{self.bound.name} cannot be sent to other processes ({why}); give the rule itself, "
+            f"not one bound by on(system), or use threads"
+        )
 
     def run(self, streams: Sequence[np.random.Generator], stop: Event | None = None) -> list[_Outcome]:
         """Return the outcome for each stream; the tables that one has grown serve the next."""
@@ -211,11 +221,11 @@ class _Job:
             if stop is not None and stop.is_set():
                 raise CancelledError
 
-        bound = bind(self.policy, self.system)
+        bound = self.bound or bind(self.policy, self.system)
         outcomes: list[_Outcome] = []
         walk: Engine | None = None
         for stream in streams:
-            replay = Replay(self.system, self.policy, self.start, self.window, 1, deepcopy(stream))
+            replay = Replay(self.system, self.policy, self.start, self.window, 1, deepcopy(stream), bound)
             walk = another_walk(walk, self.system, bound, self.start, stream, record=bool(self.percents))
             self.window.walk(walk, 1, go_on)
             run = run_of(walk, replay)

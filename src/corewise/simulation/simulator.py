@@ -170,7 +170,7 @@ def _with_interval(value: float, interval: tuple[float, float]) -> str:
 
 def simulate(
     system: System,
-    policy: Policy,
+    policy: Policy | str,
     *,
     departures: int | None = None,
     time: float | None = None,
@@ -185,8 +185,8 @@ def simulate(
     ----------
     system : System
         The system; curves that change do so at their times.
-    policy : Policy
-        A rule, or a policy bound to another system with the same cores and classes.
+    policy : Policy or str
+        A rule, its name (``"equi"``), or a policy bound to another system with the same cores and classes.
     departures, time : int, float
         How long: exactly one of the two.
     rng : Generator or int, optional
@@ -202,7 +202,7 @@ def simulate(
     bound = bind(policy, system)
     begin = start_state(start, system)
     generator = random_generator(rng)
-    replay = Replay(system, policy, begin, window, _BATCHES, deepcopy(generator))
+    replay = Replay(system, policy, begin, window, _BATCHES, deepcopy(generator), bound)
     walk = first_walk(system, bound, begin, generator, record=record)
     window.walk(walk, _BATCHES, progress)
     return run_of(walk, replay)
@@ -241,18 +241,26 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A run without tables, to be made once more with a tally of what estimates need."""
+    """A run without tables, to be made once more with a tally of what estimates need.
+
+    A bound policy seldom can be sent to another process: there, the policy is bound again.
+    """
 
     system: System
-    policy: Policy
+    policy: Policy | str
     start: State
     window: Window
     batches: int
     rng: np.random.Generator
+    bound: BoundPolicy | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what to send to another process."""
+        return {**vars(self), "bound": None}
 
     def __call__(self) -> Statistics:
         """Return what the run sees; the generator is copied, so that it can be asked again."""
-        bound = bind(self.policy, self.system)
+        bound = self.bound or bind(self.policy, self.system)
         walk = first_walk(self.system, bound, self.start, deepcopy(self.rng), tally=True)
         self.window.walk(walk, self.batches, None)
         return walk.statistics()

@@ -18,7 +18,7 @@ from corewise.control.improve.improved import Improved
 from corewise.control.solution import Solution, solve, within_reach
 from corewise.errors import InvalidInput, InvalidPolicy, UnstablePolicy
 from corewise.model.system import System
-from corewise.policies.base import Policy, bind
+from corewise.policies.base import Policy, checked_policy
 from corewise.policies.equi import Equi
 from corewise.policies.greedy import Greedy
 from corewise.policies.priority import Priority
@@ -130,7 +130,7 @@ class Comparison:
 
 def compare(
     system: System,
-    policies: Iterable[Policy] | None = None,
+    policies: Iterable[Policy | str] | None = None,
     *,
     capacity: int | Sequence[int] | None = None,
     simulate: bool | None = None,
@@ -236,13 +236,11 @@ def _simulated(
     return Comparison(system, tuple(rows), bound, None)
 
 
-def _checked(policies: Iterable[Policy], system: System) -> list[Policy]:
+def _checked(policies: Iterable[Policy | str], system: System) -> list[Policy]:
+    """Return the policies; one that does not fit is found before time is spent on the optimum."""
     if isinstance(policies, Policy | str) or not isinstance(policies, Iterable):
         raise InvalidPolicy(f"expected a list of policies such as [Equi()], got {policies!r}")
-    chosen = list(policies)
-    for policy in chosen:
-        bind(policy, system)  # a policy that does not fit is found before the time is spent on the optimum
-    return chosen
+    return [checked_policy(policy, system) for policy in policies]
 
 
 def _row(system: System, policy: Policy, capacity: int | Sequence[int] | None, optimal_cost: float) -> Row:

@@ -82,7 +82,7 @@ class SimulatedMean:
 
 def simulated_mean(
     system: System,
-    policy: Policy,
+    policy: Policy | str,
     *,
     events: int = 1_000_000,
     rng: np.random.Generator | int | None = None,
@@ -93,8 +93,8 @@ def simulated_mean(
     ----------
     system : System
         A system whose load is below one.
-    policy : Policy
-        A rule, or a policy bound to another system with the same cores and classes.
+    policy : Policy or str
+        A rule, its name (``"equi"``), or a policy bound to another system with the same cores and classes.
     events : int, optional
         How many events to simulate: half of them for the control variate, half for the mean.
     rng : Generator or int, optional

@@ -17,11 +17,11 @@ from corewise.analysis.box import first_box
 from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
 from corewise.control.improve.improved import Improved
-from corewise.control.policy_names import policy_named
 from corewise.control.solution import solve
 from corewise.errors import BoxTooLarge, InvalidPolicy, UnstablePolicy
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy
+from corewise.policies.names import policy_named
 from corewise.policies.tabular import Tabular
 from corewise.studies.means import simulated_mean
 

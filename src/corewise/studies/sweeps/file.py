@@ -16,7 +16,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from corewise.control.policy_names import COMPUTED, policy_named
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.files import read_bytes
@@ -24,7 +23,8 @@ from corewise.kit.version import corewise_version
 from corewise.learning.algorithms import ALGORITHMS
 from corewise.model.files import load_system, system_to_mapping
 from corewise.model.system import System
-from corewise.policies.base import Policy, bind
+from corewise.policies.base import Policy, checked_policy
+from corewise.policies.names import COMPUTED, policy_named
 from corewise.policies.tabular import Tabular
 from corewise.studies.sweeps.grid import SweepPlan, Trial
 
@@ -170,8 +170,7 @@ class _Reader:
         """Return the policy if no computation is needed to know it, refusing one that does not fit."""
         if policy in COMPUTED:
             return None
-        rule = policy_named(policy, system, folder=self._folder)
-        bind(rule, system)
+        rule = checked_policy(policy_named(policy, system, folder=self._folder), system)
         if isinstance(rule, Tabular):
             if kind == "learn":
                 raise InvalidInput(f"policy {policy!r} is a saved one, made once and for all: name a rule")

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from corewise.analysis.performance import evaluate
-from corewise.control.policy_names import policy_named
 from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
 from corewise.kit.version import corewise_version
@@ -27,6 +26,7 @@ from corewise.learning.learner import learn
 from corewise.learning.plant import simulated
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
+from corewise.policies.names import policy_named
 from corewise.simulation.simulator import simulate
 from corewise.studies.sweeps.grid import Trial
 
@@ -284,4 +284,4 @@ def _optimum(system: System) -> Solution:
 
 @lru_cache(maxsize=_KEPT)
 def _computed(policy: str, system: System) -> Policy:
-    return bind(policy_named(policy, system), system)
+    return bind(policy, system)

@@ -1,12 +1,15 @@
-"""Policies by name, as the command line and sweep files have them."""
+"""Policies by name: wherever a policy is taken, on the command line and in sweep files.
+
+Two names stand for policies that are computed, in rooms above this one; these are loaded when they are asked
+for, as a plug-in would be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-from corewise.control.improve.improved import Improved
-from corewise.control.solution import solve
 from corewise.errors import InvalidPolicy, nearest
 from corewise.model.system import System
 from corewise.policies.base import Policy
@@ -19,8 +22,11 @@ from corewise.policies.whittle import Whittle
 
 __all__ = ["COMPUTED", "policy_named"]
 
-COMPUTED = ("optimal", "improved")
-"""The names of policies that take a computation for the system they are to serve."""
+COMPUTED = {
+    "optimal": ("corewise.control.optimal", "Optimal"),
+    "improved": ("corewise.control.improve.improved", "Improved"),
+}
+"""The names of policies that take a computation for the system they are to serve, and where they are made."""
 
 _KNOWN = ["equi", "greedy", "whittle", "improved", "optimal", "fixed", "priority"]
 
@@ -36,7 +42,7 @@ def policy_named(
         ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``fixed:SHARE,SHARE,…`` (in class
         order), ``priority:NAME,NAME,…`` (first to last), or the path of a saved policy.
     system : System
-        The system to serve; ``optimal`` is solved for it.
+        The system to serve.
     capacity : int or sequence of int, optional
         The box within which ``optimal`` is solved.
     folder : Path, optional
@@ -50,14 +56,20 @@ def policy_named(
         case ("whittle", "", _):
             return Whittle()
         case ("improved", "", _):
-            return Improved()
+            return _computed(text)
         case ("optimal", "", _):
-            return solve(system, capacity=capacity).policy
+            return _computed(text, capacity=capacity)
         case ("fixed", ":", shares):
             return _fixed(shares)
         case ("priority", ":", names):
             return Priority([name.strip() for name in names.split(",")])
     return _saved(text, system, folder or Path())
+
+
+def _computed(name: str, **options: object) -> Policy:
+    module, rule = COMPUTED[name]
+    policy: Policy = getattr(import_module(module), rule)(**options)
+    return policy
 
 
 def _fixed(shares: str) -> Policy:
@@ -76,7 +88,7 @@ def _saved(text: str, system: System, folder: Path) -> Policy:
     if text and (meant_as_path or (folder / text).exists()):
         saved = Tabular.load(folder / text)
         try:
-            saved.on(system)
+            saved.require_fit(system)
         except InvalidPolicy as error:
             raise InvalidPolicy(f"{text}: {error}") from None
         return saved
