@@ -12,7 +12,7 @@ import multiprocessing
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,17 @@ FALSE_ALARM = 1e-6
 """The probability that a statistical test below fails although all is well, over all its cases together."""
 
 ENGINES = ["departures", "time"]
+
+
+class Forgetful(LevelWalk):
+    few = 0
+
+
+class Remembering(LevelWalk):
+    few = 10**9
+
+
+KINDS = {False: Forgetful, True: Remembering}
 AMDAHL, POWER, GUSTAFSON, USL = naive.amdahl, naive.power, naive.gustafson, naive.usl
 
 # --- the level ------------------------------------------------------------------------------------
@@ -338,7 +349,7 @@ def test_means_are_those_of_exact_analysis(as_system: Build, name: str, engine: 
         policy,
         window_of(engine, model, LENGTH),
         [*map(ord, name + engine)],
-        partial(LevelWalk, remember=remember),
+        KINDS[remember],
     )
     alarm = FALSE_ALARM / len(CASES) / len(ENGINES) / 4
     assert seen.differ_from(exact_means(as_system, name, 1.0), model.arrivals) > alarm
@@ -623,13 +634,8 @@ def test_a_run_over_a_change_is_its_parts(engine: str, remember: bool) -> None:
     old = cw.System(4.0, [cw.JobClass(name, 0.48, 1.0, cw.Amdahl(0.2)) for name in names])
     system = cw.System(4.0, old.classes, [cw.Change(at, name, cw.Amdahl(0.95)) for name in names])
     short, long = (
-        LevelWalk(
-            system,
-            cw.Equi().on(system),
-            cw.State((0,) * 5),
-            np.random.default_rng(1),
-            record=True,
-            remember=remember,
+        KINDS[remember](
+            system, cw.Equi().on(system), cw.State((0,) * 5), np.random.default_rng(1), record=True
         )
         for _ in range(2)
     )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.tableless._kernels import fitted as _kernels
 from corewise.simulation.tableless.state_cache import StateCache
 from corewise.simulation.tableless.walk import Drawn, Record, TablelessWalk
-from corewise.simulation.walk import State
 
 __all__ = ["FittedWalk"]
 
@@ -24,17 +21,7 @@ class FittedWalk(TablelessWalk):
     To draw an event takes a few steps for each class, present or not, unless the state is remembered.
     """
 
-    def __init__(
-        self,
-        system: System,
-        policy: BoundPolicy,
-        start: State,
-        rng: np.random.Generator,
-        *,
-        record: bool = False,
-        tally: bool = False,
-    ) -> None:
-        super().__init__(system, policy, start, rng, record=record, tally=tally)
+    def _prepare(self, policy: BoundPolicy) -> None:
         rule = policy.rule
         assert isinstance(rule, FittedRule)
         shapes, single = rule.shapes, rule.single
@@ -46,20 +33,7 @@ class FittedWalk(TablelessWalk):
         self._memory = StateCache.of(len(system.classes), _NUMBERS)
 
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
-        return _kernels.fitted_walk(
-            self.rng,
-            self._rule,
-            self._single,
-            self._system.cores,
-            self._plant,
-            self._memory.arrays,
-            self._now,
-            self._area,
-            self._moves,
-            self._tally,
-            record,
-            self._clock,
-            until,
-            events,
-            departures,
-        )
+        world = (self._system.cores, self._plant, self._memory.arrays)
+        path = (self._now, self._area, self._moves, self._tally, record)
+        window = (*world, *path, self._clock, until, events, departures)
+        return _kernels.fitted_walk(self.rng, self._rule, self._single, *window)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import ClassVar
 
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.tableless._kernels import level as _kernels
 from corewise.simulation.tableless.state_cache import StateCache
 from corewise.simulation.tableless.walk import Drawn, Record, TablelessWalk
-from corewise.simulation.walk import State
 
 __all__ = ["LevelWalk"]
-
-_FEW = 4
-"""Classes up to which a path comes back to states so often that it is worth a memory."""
 
 _NUMBERS = 2**17
 """The size of the memory: a megabyte, since to decide anew takes no longer than to fetch from afar."""
@@ -25,33 +21,22 @@ class LevelWalk(TablelessWalk):
 
     To draw an event takes less than a step for each class present.
 
-    Parameters
+    Attributes
     ----------
-    system, policy, start, rng, record, tally
-        As for `TablelessWalk`.
-    remember : bool, optional
-        Whether to remember what was decided in states; if not given, when there are few classes.
+    few : int
+        Classes up to which a path comes back to states so often that decisions are worth a cache.
     """
 
-    def __init__(
-        self,
-        system: System,
-        policy: BoundPolicy,
-        start: State,
-        rng: np.random.Generator,
-        *,
-        record: bool = False,
-        tally: bool = False,
-        remember: bool | None = None,
-    ) -> None:
-        self._remember = len(system.classes) <= _FEW if remember is None else remember
-        super().__init__(system, policy, start, rng, record=record, tally=tally)
+    few: ClassVar[int] = 4
+
+    def _prepare(self, policy: BoundPolicy) -> None:
         assert policy.levels is not None
         self._steps = policy.levels().arrays
 
     def _set_system(self, system: System) -> None:
         super()._set_system(system)
-        self._memory = StateCache.of(len(system.classes), _NUMBERS) if self._remember else None
+        classes = len(system.classes)
+        self._memory = StateCache.of(classes, _NUMBERS) if classes <= self.few else None
 
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         steps, cores, plant = self._steps, self._system.cores, self._plant

@@ -64,11 +64,17 @@ class TablelessWalk(Engine):
         self._area = np.zeros(classes)
         self._moves = np.zeros(2 * classes, dtype=np.int64)
         self._since = start.time
+        self._prepare(policy)
         self._set_system(system)
         grid = width_grid(system.cores) if tally else np.empty(0)
         self._tally = (grid, np.zeros((classes, grid.size)), np.zeros((classes, grid.size)))
 
+    @abstractmethod
+    def _prepare(self, policy: BoundPolicy) -> None:
+        """Bring the policy into the form that the kernel takes."""
+
     def _set_system(self, system: System) -> None:
+        """Simulate this system from now on."""
         self._system = system
         shares, others = alias_table(system.arrival_rates)
         self._plant = (
