@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +19,9 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.main import app
+from corewise.observation import log_reader, sample_path
 from corewise.observation.event_logs import load_events
+from corewise.observation.rows import find_faults
 from tests.cli.test_cli import GOOD, as_json, fail, succeed, write
 from tests.cli.test_start_up import _imported
 
@@ -271,6 +274,31 @@ def test_estimate_says_what_the_library_says() -> None:
             "tests": dict(verdict.p_values),
             "residuals": expected.departures,
         }
+
+
+def test_the_rows_of_a_log_are_checked_once_and_tallied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: a path made from columns anew, and a test of fit without statistics, do it once more each."""
+    calls: Counter[str] = Counter()
+    check, tally = find_faults, cw.Statistics.of
+
+    def checked(*args: Any, **options: Any) -> Any:
+        calls["checks"] += 1
+        return check(*args, **options)
+
+    def tallied(path: cw.SamplePath) -> cw.Statistics:
+        calls["tallies"] += 1
+        return tally(path)
+
+    log = logged(departures="300")
+    for module in (log_reader, sample_path):
+        monkeypatch.setattr(module, "find_faults", checked)
+    monkeypatch.setattr(cw.Statistics, "of", tallied)
+    succeed("estimate", "paper:1", log)
+    assert calls == {"checks": 1, "tallies": 1}
+    path = load_events(log, cw.load_system("paper:1")).path
+    again = cw.SamplePath(path.names, path.pool, path.time, path.event, path.job_class, path.job, path.cores)
+    cw.goodness_of_fit(again, cw.load_system("paper:1"))
+    assert calls == {"checks": 3, "tallies": 2}
 
 
 def test_the_data_choose_a_family_and_the_evidence_is_shown() -> None:
@@ -649,7 +677,7 @@ def test_control_c_is_quiet_and_leaves_no_file(monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*args: object, **kwargs: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("corewise.model.files.Path.replace", interrupt)  # the very last step of writing
+    monkeypatch.setattr("corewise.kit.files.Path.replace", interrupt)  # the very last step of writing
     result = CliRunner().invoke(app, [*RUN, "--departures", "10", "--events", "log.csv"])
     assert (result.exit_code, result.output) == (130, "")
     assert list(Path().iterdir()) == []

@@ -489,6 +489,23 @@ def test_a_skipped_row_is_as_if_it_were_not_there(log: Path) -> None:
         assert_equal(found.path, read(log, TOTALS).path)
 
 
+@pytest.mark.parametrize("text", [TOTALS, PER_JOB], ids=["totals", "per job"])
+@pytest.mark.parametrize("spoilt_rows", [0, 1])
+def test_a_log_gives_the_path_that_its_columns_make(text: str, spoilt_rows: int, log: Path) -> None:
+    """Rows are checked by the reader alone: types, layout and protection are those of a path checked anew."""
+    path = read(log, text + "4.0,end,,,\n" * spoilt_rows, lenient=True).path
+    columns = [getattr(path, name) for name in COLUMNS]
+    assert_equal(path, SamplePath(path.names, path.pool, *columns))
+    for column in columns:
+        assert column.flags.c_contiguous
+        assert not column.flags.writeable
+
+
+def test_times_too_far_apart_are_refused(log: Path) -> None:
+    with pytest.raises(cw.InvalidInput, match=r"times from -1e\+308 to 1e\+308 are too far apart"):
+        read(log, "time,event,class,job,cores\n-1e308,start,,,\n1e308,end,,,\n")
+
+
 def test_a_row_that_is_not_utf_8_is_named_or_skipped(log: Path) -> None:
     content = TOTALS.encode().replace(b"2.0,resize,,,", b"2.0,resize,,\xff,")
     with pytest.raises(cw.InvalidFile, match="line 6: not UTF-8 text, byte 0xff"):

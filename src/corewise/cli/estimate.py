@@ -106,7 +106,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     with waiting("Estimating ..."):
         statistics = Statistics.of(log.path)
         found = estimate_curves(statistics, known, family=family, unknown_size_rates=free, level=confidence)
-        verdicts = goodness_of_fit(log.path, known, found)
+        verdicts = goodness_of_fit(log.path, known, found, statistics=statistics)
     seconds = perf_counter() - began
     if save:
         save_system(found.applied_to(known), save)

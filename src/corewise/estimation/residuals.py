@@ -32,7 +32,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import JobClass, System
 from corewise.observation.rows import dense
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
-from corewise.observation.statistics import ClassStatistics, Statistics
+from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
 __all__ = ["GoodnessOfFit", "goodness_of_fit"]
 
@@ -45,7 +45,7 @@ _GROUPS = 30
 
 @dataclass(frozen=True, eq=False)
 class GoodnessOfFit:
-    """Whether what was seen of a class follows the model.
+    """Goodness of fit of one class: whether what was seen of it follows the model.
 
     Attributes
     ----------
@@ -79,9 +79,13 @@ class GoodnessOfFit:
 
 
 def goodness_of_fit(
-    path: SamplePath, system: System, estimates: Estimates | None = None
+    path: SamplePath,
+    system: System,
+    estimates: Estimates | None = None,
+    *,
+    statistics: Statistics | None = None,
 ) -> Mapping[str, GoodnessOfFit]:
-    """Return, for each class, whether a path follows the model.
+    """Test the goodness of fit of the model to a path, class by class.
 
     Parameters
     ----------
@@ -92,21 +96,25 @@ def goodness_of_fit(
     estimates : Estimates, optional
         What was estimated from the same path: its curves and size rates take the place of the system's.
         Classes without information are left out.
+    statistics : Statistics, optional
+        Those of the path, if they are there already; they are made otherwise.
     """
     if list(path.names) != system.names:
         raise InvalidInput(
             f"the path is of classes {', '.join(path.names)}; the system has {', '.join(system.names)}"
         )
     known = system if estimates is None else estimates.applied_to(system)
-    statistics = Statistics.of(path)
+    if statistics is None:
+        statistics = Statistics.of(path)
+    require_statistics(statistics, system.names)
     verdicts = {}
     for i, job_class in enumerate(known.classes):
         fitted = 0
         if estimates is not None:
-            found = estimates[job_class.name]
-            if not found.informative:
+            estimate = estimates[job_class.name]
+            if not estimate.informative:
                 continue
-            fitted = len(found.parameters) + (found.size_rate is not None)
+            fitted = len(estimate.parameters) + (estimate.size_rate is not None)
         values = _residuals(path, i, job_class)
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
@@ -154,14 +162,14 @@ def _owners(path: SamplePath) -> Ints:
 
 def _p_values(values: Floats, table: ClassStatistics, job_class: JobClass, fitted: int) -> dict[str, float]:
     """Return the p-values of the tests that the data allow."""
-    found: dict[str, float] = {}
+    p_values: dict[str, float] = {}
     if values.size >= _LEAST:
-        found["law"] = _law_test(values)
-        found["order"] = _order_test(values)
+        p_values["law"] = _law_test(values)
+        p_values["order"] = _order_test(values)
     shape = _shape_test(table, job_class, fitted)
     if not math.isnan(shape):
-        found["widths"] = shape
-    return found
+        p_values["widths"] = shape
+    return p_values
 
 
 def _law_test(values: Floats) -> float:
@@ -169,17 +177,17 @@ def _law_test(values: Floats) -> float:
     from scipy.special import kolmogorov
 
     count = values.size
-    level = -np.expm1(-np.sort(values))
+    probability = -np.expm1(-np.sort(values))
     grid = np.arange(count + 1) / count
-    distance = max(float((grid[1:] - level).max()), float((level - grid[:-1]).max()))
+    distance = max(float((grid[1:] - probability).max()), float((probability - grid[:-1]).max()))
     root = math.sqrt(count)
     return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
 
 
 def _order_test(values: Floats) -> float:
-    """Return the p-value of the correlation between successive residuals, by their levels under Exp(1)."""
-    level = -np.expm1(-values) - 0.5
-    pairs = level[1:] * level[:-1]
+    """Return the p-value of the correlation between successive residuals, as probabilities of Exp(1)."""
+    centred = -np.expm1(-values) - 0.5
+    pairs = centred[1:] * centred[:-1]
     # Under the model the products have mean zero and variance 1/144, and are uncorrelated.
     z = 12.0 * float(pairs.sum()) / math.sqrt(pairs.size)
     return math.erfc(abs(z) / math.sqrt(2.0))

@@ -67,15 +67,15 @@ class Reader:
         rows = time.size + self._skipped
         if rows == 0:
             raise InvalidFile(f"{self.name}: no events")
-        found = Columns(
+        usable = Columns(
             tuple(self.system.names), self.system.cores, time, event, job_class, _numbers(label), cores
         )
         if time.size:
-            found = self._without_faults(found, label)
+            usable = self._without_faults(usable, label)
         reasons = tuple(f"line {line}: {why}" for line, why in self._reasons)
         if rows == self._skipped:
             raise InvalidFile(f"{self.name}: none of {rows} rows can be used; {reasons[0]}")
-        return SamplePath(*found), rows, self._skipped, reasons
+        return SamplePath._checked(usable), rows, self._skipped, reasons
 
     # --- taking in lines
 
@@ -143,28 +143,28 @@ class Reader:
 
     # --- what is wrong
 
-    def _without_faults(self, found: Columns, label: Ints) -> Columns:
+    def _without_faults(self, columns: Columns, label: Ints) -> Columns:
         """Return the rows that are possible after those before them."""
-        _, faults = find_faults(found, lenient=self.lenient)
+        _, faults = find_faults(columns, lenient=self.lenient)
         bad = np.flatnonzero(faults)
         rowless = np.array(self._rowless) - np.arange(1, len(self._rowless) + 1)  # rows before each
         for row in bad[:_MOST_REASONS].tolist():
             line = row + 1 + int(np.searchsorted(rowless, row, side="right"))
             job = repr(self._labels.text(int(label[row]))) if label[row] != NOBODY else None
-            what, why = in_words(found, row, Fault(faults[row]), job)
+            what, why = in_words(columns, row, Fault(faults[row]), job)
             self._skip(line, f"{what}: {why}")
         self._skipped += max(bad.size - _MOST_REASONS, 0)
         if bad.size == 0:
-            return found
+            return columns
         good = faults == Fault.NONE
         return Columns(
-            found.names,
-            found.pool,
-            found.time[good],
-            found.event[good],
-            found.job_class[good],
-            found.job[good],
-            found.cores[good],
+            columns.names,
+            columns.pool,
+            columns.time[good],
+            columns.event[good],
+            columns.job_class[good],
+            columns.job[good],
+            columns.cores[good],
         )
 
     def _skip(self, line: int, why: str) -> None:

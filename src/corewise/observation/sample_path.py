@@ -101,8 +101,24 @@ class SamplePath:
         if row >= 0:
             what, why = in_words(columns, row, Fault(faults[row]))
             raise InvalidInput(f"row {row} ({what}): {why}")
-        if not math.isfinite(float(time[-1]) - float(time[0])):
-            raise InvalidInput(f"times from {time[0]:g} to {time[-1]:g} are too far apart")
+        self._require_finite_duration()
+
+    @classmethod
+    def _checked(cls, columns: Columns) -> SamplePath:
+        """Return the path of columns in which `find_faults` has found no fault, without looking again."""
+        path = object.__new__(cls)
+        for name, value in columns._asdict().items():
+            kept = value
+            if isinstance(value, np.ndarray):
+                kept = np.ascontiguousarray(value)
+                kept.setflags(write=False)
+            object.__setattr__(path, name, kept)
+        path._require_finite_duration()
+        return path
+
+    def _require_finite_duration(self) -> None:
+        if not math.isfinite(self.duration):
+            raise InvalidInput(f"times from {self.start:g} to {self.end:g} are too far apart")
 
     def __str__(self) -> str:
         """Return what was seen in one line."""
