@@ -30,11 +30,11 @@ def test_shared_out(per_octave: int) -> None:
     widths = np.sort(np.concatenate([rng.uniform(0.0, 1.0, 3), [1.0, 2.0, 4.0], rng.uniform(1.0, 8.0, 20)]))
     departures, job_time = rng.uniform(0.0, 5.0, widths.size), rng.uniform(0.0, 5.0, widths.size)
     grid = 2.0 ** (np.arange(3 * per_octave + 1) / per_octave)
-    left, spent = np.zeros((2, grid.size))
-    same(change_kernels.share_out, widths, departures, job_time, per_octave, left, spent)
+    departed, spent = np.zeros((2, grid.size))
+    same(change_kernels.share_out, widths, departures, job_time, per_octave, departed, spent)
     above = widths > 1.0
     below = float(departures[~above].sum()), float((widths * job_time)[~above].sum())
-    for column, amounts, at_one in ((left, departures, below[0]), (spent, job_time, below[1])):
+    for column, amounts, at_one in ((departed, departures, below[0]), (spent, job_time, below[1])):
         assert np.all(column >= 0.0)
         assert column.sum() == pytest.approx(amounts[above].sum() + at_one, rel=1e-13)
         assert grid @ column == pytest.approx(widths[above] @ amounts[above] + at_one, rel=1e-13)
@@ -124,30 +124,39 @@ def test_scans(curve: cw.SpeedUp) -> None:
     nodes, sizes = 2.0 ** (np.arange(25) / 8), np.array([8, 4, 4, 2, 1, 1])
     rate = 1.5 * curve.rate(nodes)
     ratio = curve.gradient(nodes) / curve.rate(nodes)[:, None]
-    count, spans = ratio.shape[1], np.array([2, 5, 64])
+    count, window_lengths = ratio.shape[1], np.array([2, 5, 64])
     spent = rng.uniform(0.5, 2.0, (sizes.size, nodes.size)) * 20.0 * sizes[:, None]
-    left = rng.poisson(rate * spent).astype(float)
-    left[:, 3], spent[:, 3] = 0.0, 0.0
-    rows = np.hstack([np.ones((sizes.size, 2)), left, spent])
+    departed = rng.poisson(rate * spent).astype(float)
+    departed[:, 3], spent[:, 3] = 0.0, 0.0
+    rows = np.hstack([np.ones((sizes.size, 2)), departed, spent])
     offsets = 0.01 * rng.normal(size=(4, count))
     sums = np.zeros((sizes.size, count)), np.zeros((sizes.size, count, count)), *np.zeros((2, sizes.size))
     same(change_kernels.bucket_sums, rows, 2, rate, ratio, *sums)
     due = rate * spent
-    scores = (left - due) @ ratio
+    scores = (departed - due) @ ratio
     information = np.einsum("bj,jp,jq->bpq", due, ratio, ratio)
-    for ours, theirs in zip(sums, (scores, information, left.sum(axis=1), due.sum(axis=1)), strict=True):
+    for ours, theirs in zip(sums, (scores, information, departed.sum(axis=1), due.sum(axis=1)), strict=True):
         assert np.allclose(ours, theirs, rtol=1e-12, atol=1e-9)
 
     by_curve, by_size = np.zeros((2, sizes.size - 1))
-    leads, steps, span = np.array([0.0, 0.3, 20.0, 0.1]), np.zeros((4, count)), 2
-    before = leads.copy()
-    scanned = (sizes, rows, 2, rate, ratio, spans, offsets)
-    most = same(change_kernels.scan, *scanned, leads, span, 0, by_curve, by_size, steps)
+    window_leads, steps, window_index = np.array([0.0, 0.3, 20.0, 0.1]), np.zeros((4, count)), 2
+    before = window_leads.copy()
+    scanned = (sizes, rows, 2, rate, ratio, window_lengths, offsets)
+    most = same(change_kernels.scan, *scanned, window_leads, window_index, 0, by_curve, by_size, steps)
     assert most[:2] == (by_curve.max() if count else 0.0, by_size.max())
-    quiet_curve, quiet_size = np.ones((2, sizes.size - 1))
-    same(change_kernels.scan, *scanned, leads.copy(), span, 13, quiet_curve, quiet_size, steps)
-    for quiet, all_of_them in ((quiet_curve, by_curve), (quiet_size, by_size)):
-        assert np.array_equal(quiet, np.where(np.cumsum(sizes)[:-1] >= 13, all_of_them, 0.0))
+    late_by_curve, late_by_size = np.ones((2, sizes.size - 1))
+    same(
+        change_kernels.scan,
+        *scanned,
+        window_leads.copy(),
+        window_index,
+        13,
+        late_by_curve,
+        late_by_size,
+        steps,
+    )
+    for late, all_of_them in ((late_by_curve, by_curve), (late_by_size, by_size)):
+        assert np.array_equal(late, np.where(np.cumsum(sizes)[:-1] >= 13, all_of_them, 0.0))
 
     def solved(buckets: slice) -> tuple[np.ndarray, float]:
         score = scores[buckets].sum(axis=0)
@@ -155,18 +164,20 @@ def test_scans(curve: cw.SpeedUp) -> None:
         return step, float(score @ step)
 
     for k in range(sizes.size - 1):
-        counts = left[: k + 1].sum(), due[: k + 1].sum(), left[k + 1 :].sum(), due[k + 1 :].sum()
+        counts = departed[: k + 1].sum(), due[: k + 1].sum(), departed[k + 1 :].sum(), due[k + 1 :].sum()
         assert by_size[k] == pytest.approx(change_kernels.two_rates(*counts), abs=1e-9)
         quadratic = solved(slice(k + 1))[1] + solved(slice(k + 1, None))[1] - solved(slice(None))[1]
         assert by_curve[k] == pytest.approx(0.5 * quadratic, rel=1e-5, abs=1e-5)
     for k, first in enumerate((0, 4, 2, 0)):  # of 20 checks the last 2, at least 5, and all of them
         step, square = solved(slice(first, None)) if count else (np.empty(0), 0.0)
         assert np.allclose(steps[k], step, rtol=1e-4, atol=1e-9)
-        if k == span:
+        if k == window_index:
             assert most[2] == pytest.approx(square, rel=1e-5)
     told = offsets @ scores[-1] - 0.5 * np.einsum("kp,pq,kq->k", offsets, information[-1], offsets)
-    assert np.allclose(leads, np.maximum(before + told - told[span], 0.0), rtol=1e-9, atol=1e-12)
-    assert leads[span] == before[span]
+    assert np.allclose(
+        window_leads, np.maximum(before + told - told[window_index], 0.0), rtol=1e-9, atol=1e-12
+    )
+    assert window_leads[window_index] == before[window_index]
 
 
 def test_every_kernel_is_compared_here() -> None:

@@ -274,12 +274,12 @@ def believed(windows: int) -> tuple[int, int]:
     """Return how many alarms by chance led to something being forgotten, and how many there were."""
     watched, times, alarms, rng = Watched.of(PAIR, 3e4), 0, 0, np.random.default_rng(6)
     for _ in range(windows):
-        before = watched.detector._watches
+        before = watched.detector._detectors
         watched.see(PAIR, 1, rng)
-        for old, new in zip(before, watched.detector._watches, strict=True):
+        for old, new in zip(before, watched.detector._detectors, strict=True):
             alarmed = new.speed.sizes.sum() <= old.speed.sizes.sum()
             alarms += alarmed
-            if new.span == 0 and (alarmed or old.pending is not None):
+            if new.window_index == 0 and (alarmed or old.pending is not None):
                 times += new.pending is None
     return times, alarms
 
@@ -293,7 +293,7 @@ def test_alarms_by_chance_are_hardly_ever_believed(monkeypatch: pytest.MonkeyPat
     times, alarms = believed(6000)
     assert alarms > 40
     assert stats.binom.sf(times - 1, alarms, math.exp(-3.0)) > 1e-6
-    monkeypatch.setattr("corewise.estimation.changes.watch._SURER", 0.0)
+    monkeypatch.setattr("corewise.estimation.changes.class_detector._SURER", 0.0)
     times, alarms = believed(3000)
     assert stats.binom.sf(times - 1, alarms, math.exp(-3.0)) < 1e-6
 

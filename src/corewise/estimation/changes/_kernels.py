@@ -12,26 +12,26 @@ from corewise.kit.arrays import Floats, Ints
 
 @njit(cache=True)
 def share_out(
-    widths: Floats, departures: Floats, job_time: Floats, per_octave: int, left: Floats, spent: Floats
+    widths: Floats, departures: Floats, job_time: Floats, per_octave: int, departed: Floats, spent: Floats
 ) -> None:
-    """Add a table to `left` and `spent`, which are over the widths 2^(j/per_octave) from one core on.
+    """Add the statistics of a class to `departed` and `spent`, over the widths 2^(j/per_octave) ≥ 1.
 
     An entry goes to its two neighbours so that Σ D, Σ W, Σ z D and Σ z W stay what they are. Below one core,
     where s(z) = z, time at z cores counts as z times as much at one.
     """
-    last = left.size - 1
+    last = departed.size - 1
     for k in range(widths.size):
         z = widths[k]
         if z <= 1.0:
-            left[0] += departures[k]
+            departed[0] += departures[k]
             spent[0] += z * job_time[k]
             continue
         below = min(math.floor(math.log2(z) * per_octave), last - 1)
         low, high = 2.0 ** (below / per_octave), 2.0 ** ((below + 1) / per_octave)
         upper = min(max((z - low) / (high - low), 0.0), 1.0)
-        left[below] += (1.0 - upper) * departures[k]
+        departed[below] += (1.0 - upper) * departures[k]
         spent[below] += (1.0 - upper) * job_time[k]
-        left[below + 1] += upper * departures[k]
+        departed[below + 1] += upper * departures[k]
         spent[below + 1] += upper * job_time[k]
 
 
@@ -106,7 +106,7 @@ def newton_step(information: Floats, score: Floats, step: Floats) -> float:
 
 @njit(cache=True)
 def two_rates(count: float, due: float, rest: float, rest_due: float) -> float:
-    """Return how much more likely two Poisson counts are with a rate each than with one for both."""
+    """Return the log-likelihood ratio of two Poisson counts: a rate each against one rate for both."""
     if not (due > 0.0 and rest_due > 0.0):
         return 0.0
     gain = 0.0
@@ -120,10 +120,11 @@ def two_rates(count: float, due: float, rest: float, rest_due: float) -> float:
 
 
 @njit(cache=True)
-def two_rates_each(sizes: Ints, rows: Floats, first: int, quiet: int, gains: Floats) -> None:
-    """Write `two_rates` of the counts in each column after `first`, which is the time, for every split.
+def two_rates_each(sizes: Ints, rows: Floats, first: int, min_checks_before: int, gains: Floats) -> None:
+    """Write the likelihood ratio `two_rates` of each column after `first`, the time, for every split.
 
-    Shape (columns, buckets − 1): a split is after a bucket. Zero if fewer than `quiet` checks came before it.
+    Shape (columns, buckets − 1): a split is after a bucket. Zero if fewer than `min_checks_before`
+    checks came before it.
     """
     buckets, columns = gains.shape[1] + 1, gains.shape[0]
     for i in range(columns):
@@ -137,7 +138,7 @@ def two_rates_each(sizes: Ints, rows: Floats, first: int, quiet: int, gains: Flo
             passed += rows[b, first]
             before += sizes[b]
             gains[i, b] = 0.0
-            if before >= quiet:
+            if before >= min_checks_before:
                 gains[i, b] = two_rates(count, passed, whole - count, time - passed)
 
 
@@ -149,10 +150,12 @@ def bucket_sums(
     ratio: Floats,
     score: Floats,
     information: Floats,
-    left: Floats,
+    departed: Floats,
     due: Floats,
 ) -> None:
-    """Write what each bucket says at the reference: U and I, departures, and as many as were to be expected.
+    """Write the score U, the information I, departures and expected departures of each bucket.
+
+    All at the reference curve.
 
     Rows have departures at the nodes from column `first` on, and then job-time; `rate` is μ s, and `ratio` is
     ∂ log s/∂θ, at each node.
@@ -166,7 +169,7 @@ def bucket_sums(
             wanted[j] = rate[j] * spent[j]
             gone += seen[j]
             expected += wanted[j]
-        left[b], due[b] = gone, expected
+        departed[b], due[b] = gone, expected
         for p in range(count):
             slope, bend = 0.0, 0.0
             for j in range(nodes):
@@ -187,27 +190,28 @@ def scan(
     first: int,
     rate: Floats,
     ratio: Floats,
-    spans: Ints,
+    window_lengths: Ints,
     offsets: Floats,
-    leads: Floats,
-    span: int,
-    quiet: int,
+    window_leads: Floats,
+    window_index: int,
+    min_checks_before: int,
     by_curve: Floats,
     by_size: Floats,
     steps: Floats,
 ) -> tuple[float, float, float]:
-    """Look at all buckets of a class at its reference; see `bucket_sums` for what they are.
+    """Scan all buckets of a class for a change: likelihood ratios at every edge, from its reference curve.
 
     Written are, for a change after each bucket but the last, the quadratic model of G for the curve and G for
-    the size rate, zero if fewer than `quiet` checks came before; how far each window of `spans` checks, and
-    before them that of all, `leads` the one that is `span`, now that the newest bucket is held against what
-    each had foretold by its offset from the reference; and the step from there to what each estimates now.
-    Returned are the largest of both G, and U' I⁻¹ U of window `span`.
+    the size rate, zero if fewer than `min_checks_before` checks came before; `window_leads`, by how much in
+    log-likelihood each window has foretold better than the one in force, `window_index`, now that the newest
+    bucket is held against what each had foretold by its offset from the reference; and the step from there to
+    what each estimates now. Windows are all that was seen, and then the latest `window_lengths` checks.
+    Returned are the largest of both G, and U' I⁻¹ U of the window in force.
     """
     buckets, count = sizes.size, ratio.shape[1]
     score, information = np.empty((buckets, count)), np.empty((buckets, count, count))
-    left, due = np.empty(buckets), np.empty(buckets)
-    bucket_sums(rows, first, rate, ratio, score, information, left, due)
+    departed, due = np.empty(buckets), np.empty(buckets)
+    bucket_sums(rows, first, rate, ratio, score, information, departed, due)
     told = np.zeros(offsets.shape[0])
     for k in range(offsets.shape[0]):
         for p in range(count):
@@ -215,11 +219,11 @@ def scan(
             for q in range(count):
                 told[k] -= 0.5 * offsets[k, p] * information[-1, p, q] * offsets[k, q]
     for k in range(offsets.shape[0]):
-        leads[k] = max(leads[k] + told[k] - told[span], 0.0)
+        window_leads[k] = max(window_leads[k] + told[k] - told[window_index], 0.0)
     for b in range(buckets - 2, -1, -1):
         score[b] += score[b + 1]
         information[b] += information[b + 1]
-        left[b] += left[b + 1]
+        departed[b] += departed[b + 1]
         due[b] += due[b + 1]
     step, most_by_curve, most_by_size = np.zeros(count), 0.0, 0.0
     whole = newton_step(information[0], score[0], step) if count else 0.0
@@ -227,9 +231,9 @@ def scan(
     for b in range(1, buckets):
         by_curve[b - 1] = by_size[b - 1] = 0.0
         before += sizes[b - 1]
-        if before < quiet:
+        if before < min_checks_before:
             continue
-        by_size[b - 1] = two_rates(left[0] - left[b], due[0] - due[b], left[b], due[b])
+        by_size[b - 1] = two_rates(departed[0] - departed[b], due[0] - due[b], departed[b], due[b])
         most_by_size = max(most_by_size, by_size[b - 1])
         if count:
             later = newton_step(information[b], score[b], step)
@@ -239,12 +243,12 @@ def scan(
     if count == 0:
         return most_by_curve, most_by_size, 0.0
     square = newton_step(information[0], score[0], steps[0])
-    age, b, of_span = 0, buckets, square
+    age, b, of_window = 0, buckets, square
     for k in range(1, steps.shape[0]):
-        while b > 0 and age < spans[k - 1]:
+        while b > 0 and age < window_lengths[k - 1]:
             b -= 1
             age += sizes[b]
         square = newton_step(information[b], score[b], steps[k])
-        if k == span:
-            of_span = square
-    return most_by_curve, most_by_size, of_span
+        if k == window_index:
+            of_window = square
+    return most_by_curve, most_by_size, of_window

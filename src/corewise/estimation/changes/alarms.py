@@ -1,4 +1,4 @@
-"""Alarms: what a change that was found is like, how rare it is by chance, and where it is.
+"""Alarms: change points, the thresholds of the likelihood ratio, and how rare a false alarm is.
 
 See `corewise.estimation.changes.detector` for the mathematics.
 """
@@ -33,15 +33,17 @@ maximum exceeds x with a probability of at most e^−x.
 """
 
 
-def run_length(height: float, parameters: int = 1) -> float:
-    """Return the mean number of checks between false alarms at a threshold."""
+def run_length(critical_value: float, parameters: int = 1) -> float:
+    """Return the average run length: the mean number of checks between false alarms at a threshold."""
     order = min(max(parameters, 1), len(_CONSTANTS))
-    return math.exp(min(height - 0.5 * parameters * math.log(height) + _CONSTANTS[order - 1], 700.0))
+    return math.exp(
+        min(critical_value - 0.5 * parameters * math.log(critical_value) + _CONSTANTS[order - 1], 700.0)
+    )
 
 
 @lru_cache(maxsize=256)
 def threshold(checks_between: float, parameters: int = 1) -> float:
-    """Return the log-likelihood ratio that is exceeded once in so many checks if nothing changes."""
+    """Return the threshold of the likelihood ratio with a mean number of checks between false alarms."""
     from scipy.optimize import brentq
 
     low, high = max(1.0, 0.5 * parameters), 700.0
@@ -52,7 +54,7 @@ def threshold(checks_between: float, parameters: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Alarm:
-    """A change that was found.
+    """An alarm: a change point that was detected, and the evidence for it.
 
     Attributes
     ----------
@@ -74,7 +76,7 @@ class Alarm:
     threshold : float
         What that had to exceed.
     between : float
-        A statistic as large comes by chance once in so many departures.
+        Mean number of departures between false alarms (the false-alarm interval) with a statistic as large.
     """
 
     name: str
@@ -118,7 +120,7 @@ class Alarm:
 
 
 class Check(NamedTuple):
-    """A check: what it saw, and what was seen before it."""
+    """One check of the detector: the departures and time of its window, and those up to its end."""
 
     seen: float
     lasted: float
@@ -127,13 +129,13 @@ class Check(NamedTuple):
     classes: int
 
     def between(self, statistic: float, test: str, parameters: int) -> float:
-        """Return once in how many departures a statistic as large comes by chance."""
+        """Return the mean number of departures between false alarms with a statistic as large."""
         count = parameters if test == "curve" else 1
         return self.seen * run_length(max(statistic, 1.0), count) * SHARES[test] / self.classes
 
 
 def place_of(rows: Floats, ratios: Floats, now: Check) -> dict[str, Any]:
-    """Return where a change is, and its interval: to the edges next to all that are nearly as likely."""
+    """Return the change point and its confidence interval: to the edges next to all nearly as likely."""
     at = np.flatnonzero(ratios >= ratios.max() - _EDGE_DROP)
     edges = np.vstack([np.zeros(2), np.cumsum(rows[:, : TIME + 1], axis=0)])
     edges += np.array([now.departures, now.time]) - edges[-1]

@@ -1,4 +1,4 @@
-"""What was seen, kept in buckets that grow geometrically into the past.
+"""Exponential histograms: what was seen, in buckets that grow geometrically into the past.
 
 The newest checks have a bucket each; older ones share buckets of 2, 4, 8, … checks, at most a few of each
 size. So n checks take O(log n) memory, adding one takes amortised constant work, and every stretch of the
@@ -21,7 +21,7 @@ _OF_EACH_SIZE = 4
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """Sums of rows of numbers over successive checks, the oldest first.
+    """Exponential histogram: sums of rows of numbers over successive checks, the oldest first.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Buckets:
 
     @classmethod
     def empty(cls, columns: int) -> Buckets:
-        """Return no buckets, for rows of so many numbers."""
+        """Return a histogram without buckets, for rows of so many numbers."""
         return cls(np.empty(0, dtype=np.int64), np.empty((0, columns)))
 
     def with_row(self, row: Floats) -> Buckets:

@@ -1,4 +1,4 @@
-r"""Changes found while they happen: of a class's curve, of its size rate, of its arrival rate.
+r"""Sequential change detection: of a class's curve, of its size rate, of its arrival rate.
 
 What was seen of a class since it last changed lies in buckets (`corewise.estimation.changes.buckets`). At
 every check each of their edges is tried as the place of a change: how much more likely is what was seen if
@@ -50,8 +50,8 @@ from corewise.errors import InvalidInput
 from corewise.estimation.changes import _kernels
 from corewise.estimation.changes.alarms import SHARES, Alarm, Check, place_of, run_length, threshold
 from corewise.estimation.changes.buckets import Buckets
+from corewise.estimation.changes.class_detector import ClassDetector, min_checks_after
 from corewise.estimation.changes.grid import TABLE, TIME, grid_of
-from corewise.estimation.changes.watch import ClassDetector, quiet_after
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
@@ -62,19 +62,21 @@ from corewise.observation.statistics import ClassStatistics, Statistics, require
 __all__ = ["LEAST_CHECKS", "Alarm", "ChangeDetector", "Cusum", "run_length", "threshold"]
 
 LEAST_CHECKS = 100
-"""There are at least so many checks between false alarms, however few departures that would be."""
+"""The least mean number of checks between false alarms, however few departures that would be."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChangeDetector:
-    """Watches all classes of a system for changes; a value: one more check gives another detector.
+    """Detector of change points in all classes of a system, by generalised likelihood ratios.
+
+    It is a value: one more check gives another detector.
 
     Attributes
     ----------
     system : System
         What is known: the classes, their rates, the families of their curves.
     between_alarms : float
-        How many departures, of all classes, there are to be between false alarms, in the mean.
+        Mean number of departures between false alarms (the false-alarm interval), of all classes.
     departures : int
         Departures seen.
     time : float
@@ -85,18 +87,18 @@ class ChangeDetector:
     between_alarms: float
     departures: int = 0
     time: float = 0.0
-    _watches: tuple[ClassDetector, ...] = ()
+    _detectors: tuple[ClassDetector, ...] = ()
     _coming: Buckets = field(default_factory=lambda: Buckets.empty(0))
     _moved: tuple[bool, ...] = ()
-    _quiet: int = 0
+    _min_checks_before: int = 0
 
     def __post_init__(self) -> None:
         require_system(self.system)
         checks.positive(self.between_alarms, "between_alarms")
-        if not self._watches:
+        if not self._detectors:
             classes = self.system.classes
             object.__setattr__(
-                self, "_watches", tuple(ClassDetector.of(known, self._nodes) for known in classes)
+                self, "_detectors", tuple(ClassDetector.of(known, self._nodes) for known in classes)
             )
             object.__setattr__(self, "_coming", Buckets.empty(TABLE + len(classes)))
             object.__setattr__(self, "_moved", (False,) * len(classes))
@@ -111,28 +113,39 @@ class ChangeDetector:
         seen = window.departures
         if seen == 0:
             raise InvalidInput("a window without departures says nothing about a change")
-        now = Check(seen, window.time, self.departures + seen, self.time + window.time, len(self._watches))
-        watches: list[ClassDetector] = []
+        now = Check(seen, window.time, self.departures + seen, self.time + window.time, len(self._detectors))
+        detectors: list[ClassDetector] = []
         alarms: list[Alarm] = []
-        for watch, table in zip(self._watches, window.classes, strict=True):
-            after, found = watch.observe(table, now, self._nodes, self._heights(seen, watch.known.speedup))
-            watches.append(after)
-            alarms += found
-        coming, moved, found = self._with_arrivals(window, now)
-        quiet = quiet_after(coming) if found else self._quiet
+        for class_detector, table in zip(self._detectors, window.classes, strict=True):
+            thresholds = self._thresholds(seen, class_detector.known.speedup)
+            after, of_speed = class_detector.observe(table, now, self._nodes, thresholds)
+            detectors.append(after)
+            alarms += of_speed
+        coming, moved, of_arrivals = self._with_arrivals(window, now)
+        min_checks = min_checks_after(coming) if of_arrivals else self._min_checks_before
         detector = ChangeDetector(
-            self.system, self.between_alarms, now.departures, now.time, tuple(watches), coming, moved, quiet
+            self.system,
+            self.between_alarms,
+            now.departures,
+            now.time,
+            tuple(detectors),
+            coming,
+            moved,
+            min_checks,
         )
-        return detector, (*alarms, *found)
+        return detector, (*alarms, *of_arrivals)
 
-    def _heights(self, every: int, curve: SpeedUp) -> dict[str, float]:
+    def _thresholds(self, every: int, curve: SpeedUp) -> dict[str, float]:
         """Return the thresholds for changes of the speed of a class."""
         count = max(len(curve.bounds), 1)
-        return {"curve": self._height("curve", every, count), "size rate": self._height("size rate", every)}
+        return {
+            "curve": self._threshold("curve", every, count),
+            "size rate": self._threshold("size rate", every),
+        }
 
-    def _height(self, test: str, every: int, parameters: int = 1) -> float:
+    def _threshold(self, test: str, every: int, parameters: int = 1) -> float:
         """Return the threshold of a test that each class has."""
-        between = max(self.between_alarms / every, LEAST_CHECKS) * len(self._watches)
+        between = max(self.between_alarms / every, LEAST_CHECKS) * len(self._detectors)
         return threshold(between / SHARES[test], parameters)
 
     def _with_arrivals(self, window: Statistics, now: Check) -> tuple[Buckets, tuple[bool, ...], list[Alarm]]:
@@ -145,12 +158,12 @@ class ChangeDetector:
         if len(coming) < 2:
             return coming, self._moved, []
         ratios = np.empty((len(came), len(coming) - 1))
-        _kernels.two_rates_each(coming.sizes, coming.rows, TIME, self._quiet, ratios)
-        height = self._height("arrival rate", window.departures)
-        if ratios.max() < height:
+        _kernels.two_rates_each(coming.sizes, coming.rows, TIME, self._min_checks_before, ratios)
+        critical_value = self._threshold("arrival rate", window.departures)
+        if ratios.max() < critical_value:
             return coming, self._moved, []
         latest, moved, alarms = 0, list(self._moved), []
-        for i in np.flatnonzero(ratios.max(axis=1) >= height).tolist():
+        for i in np.flatnonzero(ratios.max(axis=1) >= critical_value).tolist():
             split = int(np.argmax(ratios[i])) + 1
             statistic = float(ratios[i].max())
             sides = [part.sum(axis=0) for part in (coming.rows[:split], coming.rows[split:])]
@@ -163,7 +176,7 @@ class ChangeDetector:
                     before=rates[0],
                     after=rates[1],
                     statistic=statistic,
-                    threshold=height,
+                    threshold=critical_value,
                     between=now.between(statistic, "arrival rate", 1),
                     **place_of(coming.rows, ratios[i], now),
                 )
@@ -172,7 +185,7 @@ class ChangeDetector:
         return coming.since(latest), tuple(moved), alarms
 
     def statistics(self) -> Statistics:
-        """Return what to estimate from: of each class what was seen since it last changed.
+        """Return the statistics to estimate from: of each class those since it last changed.
 
         Arrivals and time are those since the last change of any arrival rate.
         """
@@ -180,23 +193,26 @@ class ChangeDetector:
             raise InvalidInput("nothing has been seen yet")
         _, time, *came = self._coming.rows.sum(axis=0).tolist()
         tables = [
-            watch.table(self._nodes, round(count)) for watch, count in zip(self._watches, came, strict=True)
+            class_detector.table(self._nodes, round(count))
+            for class_detector, count in zip(self._detectors, came, strict=True)
         ]
         return Statistics(tuple(self.system.names), time, tuple(tables))
 
     def known(self, system: System) -> System:
         """Return a system with the arrival and size rates as they are now believed to be."""
-        if not any(self._moved) and all(watch.tempo == 1.0 for watch in self._watches):
+        if not any(self._moved) and all(
+            class_detector.size_rate_factor == 1.0 for class_detector in self._detectors
+        ):
             return system
         _, time, *came = self._coming.rows.sum(axis=0).tolist()
         classes = [
             replace(
                 job_class,
-                arrival_rate=count / time if moved else watch.known.arrival_rate,
-                size_rate=watch.known.size_rate * watch.tempo,
+                arrival_rate=count / time if moved else class_detector.known.arrival_rate,
+                size_rate=class_detector.known.size_rate * class_detector.size_rate_factor,
             )
-            for job_class, watch, moved, count in zip(
-                system.classes, self._watches, self._moved, came, strict=True
+            for job_class, class_detector, moved, count in zip(
+                system.classes, self._detectors, self._moved, came, strict=True
             )
         ]
         return System(system.cores, classes, system.changes)
@@ -205,32 +221,32 @@ class ChangeDetector:
 
     @property
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that was seen, as named arrays."""
+        """The checkpoint of the detector: all that it has seen, as named arrays."""
         arrays: dict[str, NDArray[Any]] = {
             "seen": np.array([self.departures, self.time]),
             "arrivals.sizes": self._coming.sizes,
             "arrivals.rows": self._coming.rows,
             "moved": np.array(self._moved),
-            "quiet": np.array(self._quiet),
+            "quiet": np.array(self._min_checks_before),
         }
-        for i, watch in enumerate(self._watches):
-            arrays |= {f"{i}.{name}": array for name, array in watch.state.items()}
+        for i, class_detector in enumerate(self._detectors):
+            arrays |= {f"{i}.{name}": array for name, array in class_detector.state.items()}
         return arrays
 
     def of_state(self, arrays: Mapping[str, NDArray[Any]]) -> ChangeDetector:
-        """Return the detector of this kind that has seen what `state` says."""
+        """Return the detector that goes on from a checkpoint, the `state` of one like this."""
         departures, time = arrays["seen"].tolist()
-        watches = []
-        for i, watch in enumerate(self._watches):
+        detectors = []
+        for i, class_detector in enumerate(self._detectors):
             own = f"{i}."
             mine = {name.removeprefix(own): array for name, array in arrays.items() if name.startswith(own)}
-            watches.append(watch.of_state(mine))
+            detectors.append(class_detector.of_state(mine))
         return ChangeDetector(
             self.system,
             self.between_alarms,
             int(departures),
             time,
-            tuple(watches),
+            tuple(detectors),
             Buckets(arrays["arrivals.sizes"], arrays["arrivals.rows"]),
             tuple(arrays["moved"].tolist()),
             int(arrays["quiet"]),
@@ -239,7 +255,7 @@ class ChangeDetector:
 
 @dataclass(frozen=True)
 class Cusum:
-    """Page's CUSUM against a change that is known beforehand: the quickest there is, and the yardstick.
+    """Page's CUSUM test against a change that is known beforehand: the quickest there is, and the yardstick.
 
     ℓ(after) − ℓ(before), added up from its lowest point. No detector with as few false alarms finds that
     change sooner in the worst case.  Source: G. V. Moustakides, *Optimal stopping times for detecting changes
@@ -252,9 +268,9 @@ class Cusum:
     size_rate : float
         μ.
     height : float
-        Alarm when the sum exceeds this.
+        The threshold: an alarm is raised when the statistic reaches it.
     level : float, optional
-        The sum so far.
+        The CUSUM statistic so far.
     """
 
     before: SpeedUp
@@ -269,7 +285,7 @@ class Cusum:
         return self.level >= self.height
 
     def observe(self, table: ClassStatistics) -> Cusum:
-        """Return the sum after one more stretch; it is looked at between stretches only."""
+        """Return the CUSUM after one more stretch; an alarm can be raised between stretches only."""
         held = table.widths > 0.0
         before, after = (curve.rate(table.widths[held]) for curve in (self.before, self.after))
         gain = table.departures[held] @ np.log(after / before)

@@ -1,4 +1,4 @@
-"""What was seen of a class as a row of numbers: at fixed widths, so that rows add and make up matrices."""
+"""Statistics of a class as a row of numbers on a fixed grid of widths: rows add, and make up matrices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEPARTURES, TIME, TABLE = 0, 1, 2
 
 @lru_cache(maxsize=16)
 def grid_of(cores: float) -> Floats:
-    """Return the widths at which what was seen is kept, from one core to all of them."""
+    """Return the grid of widths at which statistics are kept, from one core to all of them."""
     octaves = math.log2(max(cores, 2.0))
     nodes = np.exp2(np.arange(math.ceil(octaves * PER_OCTAVE) + 1) / PER_OCTAVE)
     nodes.setflags(write=False)
@@ -34,8 +34,8 @@ def columns_of(row: Floats, nodes: Floats) -> tuple[Floats, Floats]:
 
 
 def table_of(row: Floats, nodes: Floats, arrivals: int = 0) -> ClassStatistics:
-    """Return a row as statistics."""
-    left, spent = columns_of(row, nodes)
-    left, spent = np.maximum(left, 0.0), np.maximum(spent, 0.0)  # differences of sums are rounded
-    seen = (left > 0.0) | (spent > 0.0)
-    return ClassStatistics(arrivals, nodes[seen], left[seen], spent[seen], PER_OCTAVE)
+    """Return a row as the statistics of a class."""
+    departed, spent = columns_of(row, nodes)
+    departed, spent = np.maximum(departed, 0.0), np.maximum(spent, 0.0)  # differences of sums are rounded
+    seen = (departed > 0.0) | (spent > 0.0)
+    return ClassStatistics(arrivals, nodes[seen], departed[seen], spent[seen], PER_OCTAVE)

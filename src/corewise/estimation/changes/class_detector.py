@@ -1,4 +1,4 @@
-"""One class, watched for changes of its speed (mathematics: `corewise.estimation.changes.detector`)."""
+"""The change detector of one class; see `corewise.estimation.changes.detector` for the mathematics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from corewise.model.speedup import SpeedUp
 from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics
 
-__all__ = ["ClassDetector", "quiet_after"]
+__all__ = ["ClassDetector", "min_checks_after"]
 
 _LEAD = 3.0
 """By how much one explanation must lead to be named; it may be wrong once in e³ = 20 times."""
@@ -45,7 +45,7 @@ _LOOK_AGAIN = 1.0 / 16.0
 _STEP = 0.25
 """The reference is moved by a step of Newton's if that raises ℓ by less than half of this, else refitted."""
 
-_SPANS = 2 ** np.arange(1, 13)
+_WINDOW_LENGTHS = 2 ** np.arange(1, 13)
 """The lengths of the windows that follow drift, in checks."""
 
 _BEYOND_A_JUMP = 1.5
@@ -57,7 +57,7 @@ _KINDS = ("speed", "curve", "size rate")
 
 @dataclass(frozen=True, eq=False)
 class _Suspect:
-    """A change of speed of which it is not clear yet what it is: the alarm, and what was seen before it."""
+    """An unidentified change of speed, of the curve or the size rate: the alarm, and what was seen before."""
 
     alarm: Alarm
     curve: SpeedUp
@@ -66,7 +66,7 @@ class _Suspect:
 
 
 class _Pending(NamedTuple):
-    """What was seen before a change that is not sure enough to forget it, and when to look again."""
+    """Statistics from before a change that is in doubt: kept until it is sure, and when to look again."""
 
     row: Floats
     checks: int
@@ -74,7 +74,7 @@ class _Pending(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClassDetector:
-    """What is known of one class.
+    """Change detector of one class: the statistics in buckets, the reference curve, and doubts about changes.
 
     Attributes
     ----------
@@ -86,79 +86,88 @@ class ClassDetector:
         Departures of all classes, time, and the departures and job-time of this one at each node of the grid.
     offsets : ndarray
         What each window would have estimated, from the reference.
-    span : int
-        Which window the estimate is from: 0 for all since the last change, j for the j-th of `_SPANS`.
-    leads : ndarray
-        How far each window leads the one in force.
-    tempo : float
-        The size rate now, over the one taken for granted.
-    quiet : int
-        So many checks of what was seen must lie before a change for it to be looked for.
+    window_index : int
+        The window the estimate is from: 0 for all since the last change, j for the j-th of `_WINDOW_LENGTHS`.
+    window_leads : ndarray
+        By how much, in log-likelihood, each window has foretold better than the one in force.
+    size_rate_factor : float
+        The estimated size rate over the one taken for granted.
+    min_checks_before : int
+        Minimum number of checks before a change point: splits with fewer before them are not tried.
     suspect : _Suspect or None
         A change that has not been named.
     pending : _Pending or None
-        What was seen before the last change while that is not sure: estimates are made from it as well.
+        Statistics from before the last change while that is not sure: estimates are made from them as well.
     """
 
     known: JobClass
     curve: SpeedUp
     speed: Buckets
     offsets: Floats
-    span: int = 0
-    leads: Floats = field(default_factory=lambda: np.zeros(_SPANS.size + 1))
-    tempo: float = 1.0
-    quiet: int = 0
+    window_index: int = 0
+    window_leads: Floats = field(default_factory=lambda: np.zeros(_WINDOW_LENGTHS.size + 1))
+    size_rate_factor: float = 1.0
+    min_checks_before: int = 0
     suspect: _Suspect | None = None
     pending: _Pending | None = None
 
     @classmethod
     def of(cls, known: JobClass, nodes: Floats) -> ClassDetector:
-        """Return a watch that has seen nothing yet."""
+        """Return a detector that has seen nothing yet."""
         offsets = np.empty((0, len(known.speedup.bounds)))
         return cls(known, known.speedup, Buckets.empty(TABLE + 2 * nodes.size), offsets)
 
     # --- a check ----------------------------------------------------------------------------------
 
     def observe(
-        self, table: ClassStatistics, now: Check, nodes: Floats, heights: Mapping[str, float]
+        self, table: ClassStatistics, now: Check, nodes: Floats, thresholds: Mapping[str, float]
     ) -> tuple[ClassDetector, list[Alarm]]:
-        """Return the watch after one more check, and what was found at it."""
+        """Return the detector after one more check, and the alarms raised at it."""
         row = np.zeros(TABLE + 2 * nodes.size)
         row[DEPARTURES], row[TIME] = now.seen, now.lasted
-        left, spent = columns_of(row, nodes)
-        _kernels.share_out(table.widths, table.departures, table.job_time, PER_OCTAVE, left, spent)
-        spent *= self.tempo
+        departed, spent = columns_of(row, nodes)
+        _kernels.share_out(table.widths, table.departures, table.job_time, PER_OCTAVE, departed, spent)
+        spent *= self.size_rate_factor
         speed = self.speed.with_row(row)
         view = _View.of(self, speed, nodes)
-        if view.alerting(heights):
-            found = replace(self, speed=speed)._speed_changed(view, now, nodes, heights)
-            if found is not None:
-                return found[0], [found[1]]
-        span, leads = self._foresight(view.leads, heights["curve"])
-        curve, offsets = self._estimate(view, span, speed, nodes)
-        suspect = self.suspect if span == 0 else None  # what drifts has no one change to be named
-        pending = self.pending if span == 0 else None
-        watch = ClassDetector(
-            self.known, curve, speed, offsets, span, leads, self.tempo, self.quiet, suspect, pending
+        if view.alerting(thresholds):
+            changed = replace(self, speed=speed)._speed_changed(view, now, nodes, thresholds)
+            if changed is not None:
+                return changed[0], [changed[1]]
+        window_index, window_leads = self._foresight(view.window_leads, thresholds["curve"])
+        curve, offsets = self._estimate(view, window_index, speed, nodes)
+        suspect = self.suspect if window_index == 0 else None  # what drifts has no one change to be named
+        pending = self.pending if window_index == 0 else None
+        detector = ClassDetector(
+            self.known,
+            curve,
+            speed,
+            offsets,
+            window_index,
+            window_leads,
+            self.size_rate_factor,
+            self.min_checks_before,
+            suspect,
+            pending,
         )
-        watch = watch._made_sure(nodes, heights)
-        return watch._named(now, nodes) if suspect else (watch, [])
+        detector = detector._made_sure(nodes, thresholds)
+        return detector._named(now, nodes) if suspect else (detector, [])
 
     # --- jumps ------------------------------------------------------------------------------------
 
     def _speed_changed(
-        self, view: _View, now: Check, nodes: Floats, heights: Mapping[str, float]
+        self, view: _View, now: Check, nodes: Floats, thresholds: Mapping[str, float]
     ) -> tuple[ClassDetector, Alarm] | None:
-        """Return the watch after a change of speed, and the alarm, if there is one."""
-        found = {"size rate": view.by_size} if view.most_by_size >= heights["size rate"] else {}
-        if view.most_by_curve >= _NEAR * heights["curve"]:
-            found |= self._curve_changed(view, nodes, heights["curve"])
-        if not found:
+        """Return the detector after a change of speed, and the alarm, if there is one."""
+        exceeding = {"size rate": view.by_size} if view.most_by_size >= thresholds["size rate"] else {}
+        if view.most_by_curve >= _NEAR * thresholds["curve"]:
+            exceeding |= self._curve_changed(view, nodes, thresholds["curve"])
+        if not exceeding:
             return None
-        test = max(found, key=lambda kind: float(found[kind].max()))
-        return self._alarm(now, nodes, found[test], test, heights)
+        test = max(exceeding, key=lambda kind: float(exceeding[kind].max()))
+        return self._alarm(now, nodes, exceeding[test], test, thresholds)
 
-    def _curve_changed(self, view: _View, nodes: Floats, height: float) -> dict[str, Floats]:
+    def _curve_changed(self, view: _View, nodes: Floats, threshold: float) -> dict[str, Floats]:
         """Return G for a change of the curve after each bucket, if it exceeds the threshold after some.
 
         Curves with several parameters take long to fit: G is computed at the likeliest place alone, and at
@@ -167,12 +176,12 @@ class ClassDetector:
         several = len(self.curve.bounds) > 1
         best = np.argsort(-view.by_curve, kind="stable")[: 1 if several else _AT_MOST]
         highest = max(self._ratios(best, nodes))
-        if highest < height:
+        if highest < threshold:
             return {}
         if several:
             return {"curve": view.by_curve * (highest / view.most_by_curve)}
         exact = np.array(self._ratios(np.arange(len(self.speed) - 1), nodes))
-        return {"curve": np.where(np.cumsum(self.speed.sizes)[:-1] >= self.quiet, exact, 0.0)}
+        return {"curve": np.where(np.cumsum(self.speed.sizes)[:-1] >= self.min_checks_before, exact, 0.0)}
 
     def _ratios(self, splits: Ints, nodes: Floats) -> list[float]:
         """Return G for changes of the curve after these buckets."""
@@ -192,9 +201,12 @@ class ClassDetector:
         return likelihood.curve(fit.parameters), fit.value
 
     def _alarm(
-        self, now: Check, nodes: Floats, ratios: Floats, test: str, heights: Mapping[str, float]
+        self, now: Check, nodes: Floats, ratios: Floats, test: str, thresholds: Mapping[str, float]
     ) -> tuple[ClassDetector, Alarm]:
-        """Return the watch after a change after the bucket where `ratios` is largest, and the alarm."""
+        """Raise an alarm at the most likely change point; return the detector after it, and the alarm.
+
+        The change point is after the bucket where `ratios` is largest.
+        """
         split = int(np.argmax(ratios)) + 1
         before = self.speed.rows[:split].sum(axis=0)
         old, _ = self._fitted(before, nodes)
@@ -208,22 +220,28 @@ class ClassDetector:
             before=FrozenMapping(old.parameters),
             after=FrozenMapping(new.parameters),
             statistic=float(ratios.max()),
-            threshold=heights[test],
+            threshold=thresholds[test],
             between=now.between(float(ratios.max()), test, len(self.curve.bounds)),
             **place,
         )
         suspect = _Suspect(alarm, old, before, int(self.speed.sizes[:split].sum()))
-        quiet = quiet_after(rest)
-        watch = replace(self, curve=new, speed=rest, offsets=self.offsets[:0], quiet=quiet, suspect=suspect)
-        if self.span:
-            return replace(watch, suspect=None), alarm
+        detector = replace(
+            self,
+            curve=new,
+            speed=rest,
+            offsets=self.offsets[:0],
+            min_checks_before=min_checks_after(rest),
+            suspect=suspect,
+        )
+        if self.window_index:
+            return replace(detector, suspect=None), alarm
         row = before if self.pending is None else before + self.pending.row
-        watch = replace(watch, pending=_Pending(row, 0))._made_sure(nodes, heights)
-        named, alarms = watch._named(now, nodes)
+        detector = replace(detector, pending=_Pending(row, 0))._made_sure(nodes, thresholds)
+        named, alarms = detector._named(now, nodes)
         return named, alarms[0] if alarms else alarm
 
-    def _made_sure(self, nodes: Floats, heights: Mapping[str, float]) -> ClassDetector:
-        """Return the watch without what was seen before the last change, if that has become sure."""
+    def _made_sure(self, nodes: Floats, thresholds: Mapping[str, float]) -> ClassDetector:
+        """Return the detector without what was seen before the last change, if that has become sure."""
         seen = int(self.speed.sizes.sum())
         if self.pending is None or seen < self.pending.checks:
             return self
@@ -231,25 +249,25 @@ class ClassDetector:
         curve, whole = self._fitted(before + after, nodes)
         by_curve = self._fitted(before, nodes)[1] + self._fitted(after, nodes)[1] - whole
         by_size = _two_rates(before, after, curve.rate(nodes), nodes)
-        if by_curve >= heights["curve"] + _SURER or by_size >= heights["size rate"] + _SURER:
+        if by_curve >= thresholds["curve"] + _SURER or by_size >= thresholds["size rate"] + _SURER:
             return replace(self, pending=None)
         return replace(self, pending=_Pending(before, seen + max(int(_LOOK_AGAIN * seen), 1)))
 
     def _named(self, now: Check, nodes: Floats) -> tuple[ClassDetector, list[Alarm]]:
-        """Return the watch and an alarm that says what changed, if that has become clear."""
+        """Return the detector and an alarm that says what changed, if that has become clear."""
         suspect = self.suspect
         assert suspect is not None
-        left, spent = columns_of(self.speed.rows.sum(axis=0), nodes)
+        departed, spent = columns_of(self.speed.rows.sum(axis=0), nodes)
         old, new = suspect.curve.rate(nodes), self.curve.rate(nodes)
-        count, due = float(left.sum()), self.known.size_rate * float(spent @ old)
+        count, due = float(departed.sum()), self.known.size_rate * float(spent @ old)
         if not (count > 0.0 and due > 0.0):
             return self, []
         factor = count / due
-        by_size = float(left @ np.log(old)) + count * math.log(factor) - count
-        by_curve = float(left @ np.log(new)) - self.known.size_rate * float(spent @ new)
+        by_size = float(departed @ np.log(old)) + count * math.log(factor) - count
+        by_curve = float(departed @ np.log(new)) - self.known.size_rate * float(spent @ new)
         lead = by_size - by_curve if self.curve.bounds else math.inf
         kind = suspect.alarm.kind if abs(lead) < _LEAD else "curve" if lead < 0.0 else "size rate"
-        rates = [self.tempo * self.known.size_rate * part for part in (1.0, factor)]
+        rates = [self.size_rate_factor * self.known.size_rate * part for part in (1.0, factor)]
         sides = {
             "curve": (suspect.curve.parameters, self.curve.parameters),
             "size rate": ({"size_rate": rates[0]}, {"size_rate": rates[1]}),
@@ -258,13 +276,13 @@ class ClassDetector:
         if kind != alarm.kind:
             before, after = (FrozenMapping(side) for side in sides[kind])
             alarm = replace(alarm, kind=kind, raised=now.departures, before=before, after=after)
-        found = [] if alarm is suspect.alarm else [alarm]
+        alarms = [] if alarm is suspect.alarm else [alarm]
         if lead >= _SURE:
-            return self._with_tempo(factor, nodes), found
-        return replace(self, suspect=None if lead <= -_SURE else replace(suspect, alarm=alarm)), found
+            return self._with_size_rate(factor, nodes), alarms
+        return replace(self, suspect=None if lead <= -_SURE else replace(suspect, alarm=alarm)), alarms
 
-    def _with_tempo(self, factor: float, nodes: Floats) -> ClassDetector:
-        """Return the watch with a size rate so many times the last, and with what was seen before that."""
+    def _with_size_rate(self, factor: float, nodes: Floats) -> ClassDetector:
+        """Return the detector after a change of the size rate by a factor, with what was seen before it."""
         suspect = self.suspect
         assert suspect is not None
         rows = self.speed.rows.copy()
@@ -275,49 +293,51 @@ class ClassDetector:
             curve=suspect.curve,
             speed=Buckets(sizes, np.vstack([suspect.row, rows])),
             offsets=self.offsets[:0],
-            tempo=self.tempo * factor,
-            quiet=0,
+            size_rate_factor=self.size_rate_factor * factor,
+            min_checks_before=0,
             suspect=None,
             pending=None,
         )
 
     # --- drift ------------------------------------------------------------------------------------
 
-    def _foresight(self, leads: Floats, height: float) -> tuple[int, Floats]:
+    def _foresight(self, window_leads: Floats, threshold: float) -> tuple[int, Floats]:
         """Return the window to estimate from, and how far each leads."""
-        best = int(leads.argmax())
-        if leads[best] <= _BEYOND_A_JUMP * height:
-            return self.span, leads
-        return best, np.zeros(leads.size)
+        best = int(window_leads.argmax())
+        if window_leads[best] <= _BEYOND_A_JUMP * threshold:
+            return self.window_index, window_leads
+        return best, np.zeros(window_leads.size)
 
-    def _estimate(self, view: _View, span: int, speed: Buckets, nodes: Floats) -> tuple[SpeedUp, Floats]:
+    def _estimate(
+        self, view: _View, window_index: int, speed: Buckets, nodes: Floats
+    ) -> tuple[SpeedUp, Floats]:
         """Return the latest estimate, which is the next reference, and how far from it each window's is."""
         if not self.curve.bounds:
             return self.curve, self.offsets
         low, high = np.array(list(self.curve.bounds.values())).T
         estimates = np.minimum(np.maximum(parameters_of(self.curve) + view.steps, low), high)
-        if span == self.span and view.square <= _STEP:
-            return curve_of(self.curve, estimates[span]), estimates - estimates[span]
-        curve, _ = self._fitted(speed.rows[_start_of(speed, span) :].sum(axis=0), nodes)
+        if window_index == self.window_index and view.square <= _STEP:
+            return curve_of(self.curve, estimates[window_index]), estimates - estimates[window_index]
+        curve, _ = self._fitted(speed.rows[_start_of(speed, window_index) :].sum(axis=0), nodes)
         return curve, estimates - parameters_of(curve)
 
     def table(self, nodes: Floats, arrivals: int) -> ClassStatistics:
-        """Return what the estimate is to be made from."""
-        row = self.speed.rows[_start_of(self.speed, self.span) :].sum(axis=0)
+        """Return the statistics to estimate from."""
+        row = self.speed.rows[_start_of(self.speed, self.window_index) :].sum(axis=0)
         return table_of(row if self.pending is None else row + self.pending.row, nodes, arrivals)
 
     # --- to go on later ---------------------------------------------------------------------------
 
     @property
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that was seen of the class, as named arrays."""
+        """The checkpoint of the detector: all that was seen of the class, as named arrays."""
         arrays: dict[str, NDArray[Any]] = {
             "curve": parameters_of(self.curve),
             "sizes": self.speed.sizes,
             "rows": self.speed.rows,
             "offsets": self.offsets,
-            "leads": self.leads,
-            "numbers": np.array([self.span, self.tempo, self.quiet]),
+            "leads": self.window_leads,
+            "numbers": np.array([self.window_index, self.size_rate_factor, self.min_checks_before]),
         }
         if self.pending is not None:
             arrays |= {"pending": self.pending.row, "look again": np.array(self.pending.checks)}
@@ -335,17 +355,17 @@ class ClassDetector:
         }
 
     def of_state(self, arrays: Mapping[str, NDArray[Any]]) -> ClassDetector:
-        """Return the watch of this class that has seen what `state` says."""
-        span, tempo, quiet = arrays["numbers"].tolist()
+        """Return the detector of this class that goes on from a checkpoint, the `state` of one like it."""
+        window_index, size_rate_factor, min_checks_before = arrays["numbers"].tolist()
         return replace(
             self,
             curve=curve_of(self.known.speedup, arrays["curve"]),
             speed=Buckets(arrays["sizes"], arrays["rows"]),
-            span=int(span),
+            window_index=int(window_index),
             offsets=arrays["offsets"],
-            leads=arrays["leads"],
-            tempo=tempo,
-            quiet=int(quiet),
+            window_leads=arrays["leads"],
+            size_rate_factor=size_rate_factor,
+            min_checks_before=int(min_checks_before),
             suspect=self._suspect_of(arrays) if "suspect" in arrays else None,
             pending=_Pending(arrays["pending"], int(arrays["look again"])) if "pending" in arrays else None,
         )
@@ -364,11 +384,11 @@ class ClassDetector:
 
 
 def _two_rates(before: Floats, after: Floats, rate: Floats, nodes: Floats) -> float:
-    """Return how much likelier two rows are with a size rate each than with one, for a curve."""
+    """Return the log-likelihood ratio of two rows: a size rate each against one for both, with one curve."""
     counts, dues = [], []
     for row in (before, after, before + after):
-        left, spent = columns_of(row, nodes)
-        counts.append(float(left.sum()))
+        departed, spent = columns_of(row, nodes)
+        counts.append(float(departed.sum()))
         dues.append(float(spent @ rate))
     terms = [
         count * math.log(count / due) if count > 0.0 and due > 0.0 else 0.0
@@ -377,8 +397,8 @@ def _two_rates(before: Floats, after: Floats, rate: Floats, nodes: Floats) -> fl
     return terms[0] + terms[1] - terms[2]
 
 
-def quiet_after(rest: Buckets) -> int:
-    """Return how many checks must lie before the next change, if these are what came after the last.
+def min_checks_after(rest: Buckets) -> int:
+    """Return the minimum number of checks before the next change point; these came after the last.
 
     They were chosen for being unlike what came before them. If by chance, what comes next is unlike them, and
     one false alarm would lead to another; with as many checks again beside them, they hardly matter.
@@ -387,49 +407,54 @@ def quiet_after(rest: Buckets) -> int:
 
 
 class _View(NamedTuple):
-    """All buckets of a class, seen from its reference: see `scan`."""
+    """Likelihood ratios at all edges of the buckets, and the state of the drift windows: see `scan`."""
 
     by_curve: Floats
     by_size: Floats
-    leads: Floats
+    window_leads: Floats
     steps: Floats
     most_by_curve: float
     most_by_size: float
     square: float
 
     @classmethod
-    def of(cls, watch: ClassDetector, speed: Buckets, nodes: Floats) -> _View:
-        """Return what the buckets say."""
-        rate = watch.curve.rate_above(nodes)  # no node is below one core
-        ratio = watch.curve.gradient_above(nodes) / rate[:, None]
+    def of(cls, detector: ClassDetector, speed: Buckets, nodes: Floats) -> _View:
+        """Return what a scan of the buckets shows."""
+        rate = detector.curve.rate_above(nodes)  # no node is below one core
+        ratio = detector.curve.gradient_above(nodes) / rate[:, None]
         by_curve, by_size = np.zeros((2, len(speed) - 1))
-        leads, steps = watch.leads.copy(), np.empty((_SPANS.size + 1, ratio.shape[1]))
-        rate = watch.known.size_rate * rate
+        window_leads, steps = (
+            detector.window_leads.copy(),
+            np.empty((_WINDOW_LENGTHS.size + 1, ratio.shape[1])),
+        )
+        rate = detector.known.size_rate * rate
         most = _kernels.scan(
             speed.sizes,
             speed.rows,
             TABLE,
             rate,
             ratio,
-            _SPANS,
-            watch.offsets,
-            leads,
-            watch.span,
-            watch.quiet,
+            _WINDOW_LENGTHS,
+            detector.offsets,
+            window_leads,
+            detector.window_index,
+            detector.min_checks_before,
             by_curve,
             by_size,
             steps,
         )
-        return cls(by_curve, by_size, leads, steps, *most)
+        return cls(by_curve, by_size, window_leads, steps, *most)
 
-    def alerting(self, heights: Mapping[str, float]) -> bool:
+    def alerting(self, thresholds: Mapping[str, float]) -> bool:
         """Return whether a change might be found."""
-        return self.most_by_size >= heights["size rate"] or self.most_by_curve >= _NEAR * heights["curve"]
+        return (
+            self.most_by_size >= thresholds["size rate"] or self.most_by_curve >= _NEAR * thresholds["curve"]
+        )
 
 
-def _start_of(speed: Buckets, span: int) -> int:
+def _start_of(speed: Buckets, window_index: int) -> int:
     """Return the first bucket of a window."""
-    if span == 0:
+    if window_index == 0:
         return 0
     ages = np.cumsum(speed.sizes[::-1])
-    return max(ages.size - 1 - int(np.searchsorted(ages, _SPANS[span - 1])), 0)
+    return max(ages.size - 1 - int(np.searchsorted(ages, _WINDOW_LENGTHS[window_index - 1])), 0)
