@@ -24,13 +24,13 @@ def merge_widths(widths: Floats, departures: Floats, job_time: Floats, order: In
     """
     rows, k = 0, 0
     while k < order.size:
-        width, left, spent = widths[order[k]], 0.0, 0.0
+        width, departed, spent = widths[order[k]], 0.0, 0.0
         while k < order.size and widths[order[k]] == width:
-            left += departures[order[k]]
+            departed += departures[order[k]]
             spent += job_time[order[k]]
             k += 1
-        if left > 0.0 or spent > 0.0:
-            merged[0, rows], merged[1, rows], merged[2, rows] = width, left, spent
+        if departed > 0.0 or spent > 0.0:
+            merged[0, rows], merged[1, rows], merged[2, rows] = width, departed, spent
             rows += 1
     return rows
 

@@ -50,7 +50,7 @@ _BLOCK_ROWS = 50_000  # written at a time
 
 @dataclass(frozen=True)
 class EventLog:
-    """What a log holds.
+    """Event log: the sample path that was read from a file, and the rows that were skipped.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class EventLog:
 
 
 def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool = False) -> EventLog:
-    """Read an event log.
+    """Read an event log from a CSV file.
 
     Columns may come in any order. Labels of jobs may be any text. If all are whole numbers below a million or
     the number of rows, they are the numbers of the jobs; else jobs are numbered in order of appearance.

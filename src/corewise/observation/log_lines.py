@@ -33,11 +33,11 @@ _QUOTED = re.compile(r'(?:^|,)"[^"\n]*"(?=,|$)', re.MULTILINE)
 _DIGITS = 18  # any number of so many digits fits into 64 bits
 
 
-Row = tuple[float, int, int, int, list[float]]
+LogRow = tuple[float, int, int, int, list[float]]
 
 
 class Block(NamedTuple):
-    """Some rows: the columns of a `SamplePath`, but for jobs the codes of their `Labels`."""
+    """Block of parsed rows: the columns of a `SamplePath`, but for jobs the codes of their `Labels`."""
 
     time: Floats
     event: NDArray[np.int8]
@@ -46,7 +46,7 @@ class Block(NamedTuple):
     cores: Floats
 
     @classmethod
-    def of(cls, rows: Sequence[Row], header: Header) -> Block:
+    def of(cls, rows: Sequence[LogRow], header: Header) -> Block:
         """Return rows as columns."""
         time, event, job_class, label, cores = zip(*rows, strict=True) if rows else ((),) * 5
         shape = (len(rows),) if header.per_job else (len(rows), len(header.names))
@@ -61,7 +61,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a log: which column is where, and what is held there.
+    """Header of an event log: which column is where, and in which form the cores are given.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ def _numbers_or_nothing(texts: list[str]) -> Floats | None:
 # --- line by line -----------------------------------------------------------------------------
 
 
-def parse_line(line: str, header: Header, labels: Labels) -> Row:
+def parse_line(line: str, header: Header, labels: Labels) -> LogRow:
     """Return one row; `InvalidInput` says what is wrong with it."""
     texts = [text.strip() for text in _fields(line)]
     if len(texts) != len(header.columns):

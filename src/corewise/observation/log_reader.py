@@ -1,4 +1,4 @@
-"""A log in the reading: blocks of lines come in, a path and complaints come out.
+"""The reader of event logs: blocks of lines come in, a path and complaints come out.
 
 What is wrong with a line taken by itself is found when it is parsed, what is wrong with it after those before
 it when all have been read. Only the columns are kept in memory, never the text.
@@ -31,7 +31,7 @@ _KEPT_NUMBERS = 2**20
 
 @dataclass
 class Reader:
-    """A log in the reading.
+    """Parser of an event log: takes in a file block by block, and keeps its columns.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Reader:
     _reasons: list[tuple[int, str]] = field(default_factory=list)
 
     def read(self, file: BufferedIOBase) -> None:
-        """Take in a file."""
+        """Parse a file."""
         for block in self._blocks(file):
             self._take(block)
 

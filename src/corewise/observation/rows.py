@@ -18,7 +18,7 @@ NOBODY = -1
 
 
 class Event(IntEnum):
-    """What happened."""
+    """Kind of event: what a row says happened."""
 
     START = 0
     PRESENT = 1
@@ -29,7 +29,7 @@ class Event(IntEnum):
 
 
 class Fault(IntEnum):
-    """What is wrong with a row, given the rows before it."""
+    """Kind of fault: what is wrong with a row, given the rows before it."""
 
     NONE = 0
     BACKWARDS = 1
@@ -84,7 +84,7 @@ _MOST_SHOWN = 6  # classes in a message
 
 
 class Columns(NamedTuple):
-    """The columns of a `SamplePath`, of the right types and shapes, but with rows that may be faulty."""
+    """Unchecked columns of a `SamplePath`: of the right types and shapes, but rows may be faulty."""
 
     names: tuple[str, ...]
     pool: float
@@ -125,7 +125,7 @@ def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArra
 
 
 def dense(job: Ints) -> tuple[Ints, Ints]:
-    """Return the different numbers of jobs, in order, and the place of each row's among them, or `NOBODY`."""
+    """Return the distinct job numbers, sorted, and the index of each row's among them, or `NOBODY`."""
     numbers, places = np.unique(job, return_inverse=True)
     nameless = int(numbers[0] == NOBODY)
     return numbers[nameless:], places - nameless

@@ -1,4 +1,4 @@
-"""What was observed: the columnar record of arrivals, departures and the cores held in between.
+"""Sample paths: the columnar record of arrivals, departures and the cores held in between.
 
 A path is a table with one row an event, times nondecreasing. A row says what happened, to which class and
 job, and which cores are held from then until the next row, in one of two forms:
@@ -40,7 +40,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class SamplePath:
-    """A record of events.
+    """Sample path: the arrivals and departures of jobs, and the cores they held, row by row.
 
     Every row is checked against those before it when the path is made; see `Fault`. Columns are kept as
     contiguous arrays that cannot be written to.
@@ -150,12 +150,12 @@ class SamplePath:
 
     @property
     def arrivals(self) -> int:
-        """How many jobs arrived; those present at the start did so before."""
+        """The number of arrivals; jobs present at the start arrived before."""
         return int(np.count_nonzero(self.event == Event.ARRIVAL))
 
     @property
     def departures(self) -> int:
-        """How many jobs left."""
+        """The number of departures."""
         return int(np.count_nonzero(self.event == Event.DEPARTURE))
 
     @cached_property
@@ -171,7 +171,7 @@ class SamplePath:
 
     @cached_property
     def response_times(self) -> Mapping[str, Floats]:
-        """The times in system, by class and in order of departure, of jobs seen to arrive and to leave."""
+        """The response times, by class and in order of departure, of jobs seen to arrive and to leave."""
         leaves = np.flatnonzero(self.event == Event.DEPARTURE)
         self._require_numbers(leaves, "response times")
         arrives = np.flatnonzero((self.event == Event.ARRIVAL) & (self.job != NOBODY))

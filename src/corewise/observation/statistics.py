@@ -1,4 +1,4 @@
-r"""What the likelihood needs of an observation: departures and job-time by cores per job.
+r"""Sufficient statistics of an observation: departures and job-time by cores per job.
 
 While a job holds z cores it leaves at rate μ s(z). So all that a stretch of observation says about the curve
 s and the size rate μ of a class is, for every width z at which its jobs were seen,
@@ -40,7 +40,7 @@ _FINEST = 128  # nodes of the grid per factor of two; twice as many stands for n
 
 @dataclass(frozen=True, eq=False)
 class ClassStatistics:
-    """What was seen of one class.
+    """Sufficient statistics of one class: departures and job-time by width, the cores per job.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ClassStatistics:
 
     @cached_property
     def left(self) -> int:
-        """How many jobs left."""
+        """The number of departures, at all widths."""
         return round(float(self.departures.sum()))
 
     @classmethod
@@ -80,21 +80,21 @@ class ClassStatistics:
         job_time: Floats,
         per_octave: int = 2 * _FINEST,
     ) -> ClassStatistics:
-        """Return the table of entries in any order: equal widths added up, condensed if they are many."""
+        """Return the statistics of entries in any order: equal widths added up, condensed if there are many."""
         merged = np.empty((3, widths.size))
         order = np.argsort(widths, kind="stable")
         rows = _kernels.merge_widths(widths, departures, job_time, order, merged)
-        at, left, spent = (column[:rows].copy() for column in merged)
+        at, departed, spent = (column[:rows].copy() for column in merged)
         if per_octave <= _FINEST:
-            at, left, spent = _condensed(at, left, spent, per_octave)
+            at, departed, spent = _condensed(at, departed, spent, per_octave)
         while at.size > MOST_WIDTHS and per_octave > 1:
             per_octave //= 2
-            at, left, spent = _condensed(at, left, spent, per_octave)
-        return cls(arrivals, at, left, spent, per_octave)
+            at, departed, spent = _condensed(at, departed, spent, per_octave)
+        return cls(arrivals, at, departed, spent, per_octave)
 
     @classmethod
     def total(cls, parts: Sequence[ClassStatistics]) -> ClassStatistics:
-        """Return what was seen in all observations together; if one is condensed, all are, as much as it."""
+        """Return the statistics of all observations together; if one is condensed, all are, as much as it."""
         return cls.gathered(
             sum(part.arrivals for part in parts),
             np.concatenate([part.widths for part in parts]),
@@ -130,7 +130,7 @@ def _condensed(
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What was seen of every class in a stretch of observation; stretches add.
+    """Sufficient statistics of every class in a stretch of observation; stretches add.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Statistics:
     time : float
         How long the observation lasted.
     classes : tuple of ClassStatistics
-        What was seen of each class, in the order of `names`.
+        The statistics of each class, in the order of `names`.
     """
 
     names: tuple[str, ...]
@@ -235,10 +235,10 @@ class Statistics:
         counts, held = self._columns(jobs, "jobs"), self._columns(cores, "cores")
         if np.any(counts != np.rint(counts)):
             raise InvalidInput(f"jobs must be whole numbers, got {jobs!r}")
-        came, left = self._one_of(arrival), self._one_of(departure)
-        if departure is not None and not np.all(counts[left] > 0.0):
+        came, departed = self._one_of(arrival), self._one_of(departure)
+        if departure is not None and not np.all(counts[departed] > 0.0):
             raise InvalidInput(f"a job of class {departure!r} left, but jobs were {counts.tolist()}")
-        if departure is not None and not np.all(held[left] > 0.0):
+        if departure is not None and not np.all(held[departed] > 0.0):
             raise InvalidInput(f"a job of class {departure!r} left, but cores were {held.tolist()}")
         window = Statistics.of_states(
             self.names,
@@ -246,7 +246,7 @@ class Statistics:
             held[:, None],
             np.array([lasted]),
             came.astype(np.int64)[:, None],
-            left.astype(np.int64)[:, None],
+            departed.astype(np.int64)[:, None],
         )
         return self + window
 
@@ -273,19 +273,19 @@ class Statistics:
         return Statistics.total([self, other])
 
     def __getitem__(self, name: str) -> ClassStatistics:
-        """Return what was seen of the class of that name."""
+        """Return the statistics of the class of that name."""
         if name not in self.names:
             raise InvalidInput(f"unknown class {name!r}{nearest(str(name), list(self.names))}")
         return self.classes[self.names.index(name)]
 
     @property
     def departures(self) -> int:
-        """How many jobs left, of all classes."""
+        """The number of departures, of all classes."""
         return sum(table.left for table in self.classes)
 
     @property
     def arrivals(self) -> int:
-        """How many jobs arrived, of all classes."""
+        """The number of arrivals, of all classes."""
         return sum(table.arrivals for table in self.classes)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Counting up a path, stretch by stretch: departures and job-time by width, as raw entries.
+"""Running sufficient statistics of a path, stretch by stretch: departures and job-time by width.
 
 A tally stands at a row and knows who holds what there, so that a path can be cut into windows anywhere: the
 entries of successive stretches add up to those of the whole. `corewise.observation.statistics` makes tables
@@ -28,7 +28,7 @@ Entries = tuple[int, Floats]
 
 
 class Tally:
-    """What happened on a path up to a row, and who holds what there."""
+    """Accumulator of a path's sufficient statistics: how far it has counted, and who holds what there."""
 
     def __init__(self, path: SamplePath) -> None:
         self.path = path
