@@ -31,7 +31,7 @@ from .estimation.estimates import Candidate as Candidate
 from .estimation.estimates import Estimate as Estimate
 from .estimation.estimates import Estimates as Estimates
 from .estimation.mle import estimate as estimate
-from .estimation.rates import Quantity as Quantity
+from .estimation.quantities import Quantity as Quantity
 from .estimation.residuals import GoodnessOfFit as GoodnessOfFit
 from .estimation.residuals import goodness_of_fit as goodness_of_fit
 from .estimation.throughput.measured import CurveFit as CurveFit

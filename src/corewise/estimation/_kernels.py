@@ -124,11 +124,11 @@ def global_maximum(
     end = value(family, x, departures, exposure, 1.0)
     if end > top:
         best, top = 1.0, end
-    left, right, floor = np.empty(64), np.empty(64), np.empty(64)
-    left[0], right[0], floor[0], pending = 0.0, 1.0, value(family, x, departures, exposure, 0.0), 1
+    lower, upper, value_at_lower = np.empty(64), np.empty(64), np.empty(64)
+    lower[0], upper[0], value_at_lower[0], pending = 0.0, 1.0, value(family, x, departures, exposure, 0.0), 1
     while pending > 0:
         pending -= 1
-        a, b, at_a = left[pending], right[pending], floor[pending]
+        a, b, at_a = lower[pending], upper[pending], value_at_lower[pending]
         low, high, bend = ranges(family, x, departures, exposure, a, b)
         if low >= 0.0 or high <= 0.0:
             continue  # monotone: its ends have been looked at
@@ -147,20 +147,20 @@ def global_maximum(
         at_middle = value(family, x, departures, exposure, middle)
         if at_middle > top:
             best, top = middle, at_middle
-        left[pending], right[pending], floor[pending] = middle, b, at_middle
-        left[pending + 1], right[pending + 1], floor[pending + 1] = a, middle, at_a
+        lower[pending], upper[pending], value_at_lower[pending] = middle, b, at_middle
+        lower[pending + 1], upper[pending + 1], value_at_lower[pending + 1] = a, middle, at_a
         pending += 2
     return best, top, gap
 
 
 @njit(cache=True)
 def _crossing(
-    family: int, x: Floats, departures: Floats, exposure: Floats, below: float, above: float, level: float
+    family: int, x: Floats, departures: Floats, exposure: Floats, below: float, above: float, floor: float
 ) -> float:
-    """Return where ℓ reaches `level` between two points, where it is below it and not below it."""
+    """Return where ℓ reaches `floor` between two points, where it is below it and not below it."""
     p = above
     while abs(above - below) > 1e-14:
-        excess = value(family, x, departures, exposure, p) - level
+        excess = value(family, x, departures, exposure, p) - floor
         if excess >= 0.0:
             above = p
         else:
@@ -177,14 +177,14 @@ def _crossing(
 
 @njit(cache=True)
 def outermost(
-    family: int, x: Floats, departures: Floats, exposure: Floats, outer: float, inner: float, level: float
+    family: int, x: Floats, departures: Floats, exposure: Floats, outer: float, inner: float, floor: float
 ) -> float:
-    """Return the first point from `outer` (0 or 1) towards `inner` where ℓ reaches `level`; ℓ(inner) does.
+    """Return the first point from `outer` (0 or 1) towards `inner` where ℓ reaches `floor`; ℓ(inner) does.
 
     Stretches where ℓ cannot reach the level, by the bounds on its slope, are passed over; where it only
     rises, the crossing is bracketed, and found by Newton's method inside the bracket.
     """
-    if value(family, x, departures, exposure, outer) >= level:
+    if value(family, x, departures, exposure, outer) >= floor:
         return outer
     near, far = np.empty(64), np.empty(64)
     near[0], far[0], pending = outer, inner, 1
@@ -193,13 +193,13 @@ def outermost(
         a, b = near[pending], far[pending]
         low, high, _ = ranges(family, x, departures, exposure, min(a, b), max(a, b))
         rise = high if b > a else -low  # the steepest rise on the way from a to b
-        if value(family, x, departures, exposure, a) + max(rise, 0.0) * abs(b - a) < level:
+        if value(family, x, departures, exposure, a) + max(rise, 0.0) * abs(b - a) < floor:
             continue
         rises = low >= 0.0 if b > a else high <= 0.0
         if rises or abs(b - a) <= _NARROWEST:
-            if value(family, x, departures, exposure, b) < level:
+            if value(family, x, departures, exposure, b) < floor:
                 continue
-            return _crossing(family, x, departures, exposure, float(a), float(b), level)
+            return _crossing(family, x, departures, exposure, float(a), float(b), floor)
         middle = 0.5 * (a + b)
         near[pending], far[pending] = middle, b
         near[pending + 1], far[pending + 1] = a, middle

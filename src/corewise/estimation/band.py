@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corewise.estimation.likelihood import Likelihood, likely_drop
-from corewise.estimation.rates import poisson_rate
+from corewise.estimation.quantities import poisson_rate
 from corewise.kit.arrays import Floats
 from corewise.observation.statistics import ClassStatistics
 
@@ -38,7 +38,7 @@ _FARTHEST = 1e3  # steps, after which only bounds can be in the way
 
 
 class Speeds(NamedTuple):
-    """Observed speeds of groups of widths.
+    """Empirical speeds of groups of widths, with confidence intervals.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Speeds(NamedTuple):
     departures: Floats
 
 
-def observed_speeds(table: ClassStatistics, size_rate: float, level: float) -> Speeds:
-    """Return the speeds at which jobs were seen to leave.
+def observed_speeds(table: ClassStatistics, size_rate: float, confidence_level: float) -> Speeds:
+    """Return the empirical speeds D/(μW) at which jobs left, without any curve.
 
     Groups have at least 20 departures and lie on one side of one core. Above it, where speeds are unknown, a
     single group may have as few as four.
@@ -66,14 +66,15 @@ def observed_speeds(table: ClassStatistics, size_rate: float, level: float) -> S
     rows = []
     slow, fast = (table.widths > 0.0) & (table.widths <= 1.0), table.widths > 1.0
     for side, least in ((slow, _LEAST), (fast, _FEWEST)):
-        widths, left, exposure = table.widths[side], table.departures[side], size_rate * table.job_time[side]
-        edges = _edges(widths, left)
+        widths, departed = table.widths[side], table.departures[side]
+        exposure = size_rate * table.job_time[side]
+        edges = _edges(widths, departed)
         for first, last in zip(edges, [*edges[1:], widths.size], strict=True):
             group = slice(first, last)
-            count, total = float(left[group].sum()), float(exposure[group].sum())
+            count, total = float(departed[group].sum()), float(exposure[group].sum())
             if count >= least and total > 0.0:
                 # Counts are fractions where widths were condensed.
-                low, high = poisson_rate(round(count), total, level).interval
+                low, high = poisson_rate(round(count), total, confidence_level).interval
                 rows.append((widths[group] @ exposure[group] / total, count / total, low, high, count))
     return Speeds(*np.array(rows).reshape(-1, len(Speeds._fields)).T)
 
@@ -92,9 +93,9 @@ def _edges(widths: Floats, departures: Floats) -> list[int]:
 
 
 def speed_band(
-    likelihood: Likelihood, best: Floats, lengths: Floats, z: Floats, level: float
+    likelihood: Likelihood, best: Floats, lengths: Floats, z: Floats, confidence_level: float
 ) -> tuple[Floats, Floats]:
-    """Return the least and the largest s(z) of the curves that are nearly as likely as the best.
+    """Return the confidence band of a curve: the least and the largest s(z) of those nearly as likely.
 
     Parameters
     ----------
@@ -107,9 +108,9 @@ def speed_band(
     z : ndarray
         Widths.
     level : float
-        The level of the band at each width.
+        The confidence level of the band at each width.
     """
-    floor = likelihood.value(best) - likely_drop(level)
+    floor = likelihood.value(best) - likely_drop(confidence_level)
     likely = [best, *(_farthest(likelihood, best, step, floor) for step in _steps(likelihood, best, lengths))]
     if best.size > 1:
         for width in np.geomspace(1.0, max(float(z.max()), 2.0), _PUSHED + 1)[1:]:
@@ -176,7 +177,7 @@ def _pushed(
     bounds = list(zip(low / lengths, high / lengths, strict=True))
     with warnings.catch_warnings():  # of steps that rounding takes across a bound; `within` takes them back
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = minimize(speed, start / lengths, jac=True, method="SLSQP", bounds=bounds, constraints=likely)
-    pushed = within(found.x)
+        end = minimize(speed, start / lengths, jac=True, method="SLSQP", bounds=bounds, constraints=likely)
+    pushed = within(end.x)
     # Wherever the search ends, within the set it widens the band rightly; outside it is of no use.
     return pushed if likelihood.value(pushed) >= floor - 1e-6 else start

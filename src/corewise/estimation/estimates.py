@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from corewise.errors import InvalidInput
-from corewise.estimation.rates import Quantity
+from corewise.estimation.quantities import Quantity
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 
@@ -15,7 +15,7 @@ __all__ = ["Candidate", "Estimate", "Estimates"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A family that was tried.
+    """Candidate of model selection: a family of curves that was fitted, and the evidence for it.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the data say about one class.
+    """Maximum likelihood estimate of one class's speed-up curve, with its uncertainty.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Estimates(Mapping[str, Estimate]):
-    """The estimates of all classes, by name."""
+    """Maximum likelihood estimates of all classes, by name."""
 
     by_name: Mapping[str, Estimate]
 
@@ -158,7 +158,7 @@ class Estimates(Mapping[str, Estimate]):
     @property
     def curves(self) -> dict[str, SpeedUp]:
         """The estimated curves of the classes that the data say something about, for `System.with_curves`."""
-        return {name: found.curve for name, found in self.items() if found.curve is not None}
+        return {name: estimate.curve for name, estimate in self.items() if estimate.curve is not None}
 
     def applied_to(self, system: System) -> System:
         """Return the system with what was estimated: curves, size rates if asked for, arrival rates.
@@ -167,18 +167,18 @@ class Estimates(Mapping[str, Estimate]):
         """
         classes = []
         for job_class in system.classes:
-            found = self[job_class.name]
-            came = found.arrival_rate.value > 0.0  # NaN if the observation has no length
+            estimate = self[job_class.name]
+            came = estimate.arrival_rate.value > 0.0  # NaN if the observation has no length
             classes.append(
                 replace(
                     job_class,
-                    speedup=found.curve or job_class.speedup,
-                    size_rate=found.size_rate.value if found.size_rate else job_class.size_rate,
-                    arrival_rate=found.arrival_rate.value if came else job_class.arrival_rate,
+                    speedup=estimate.curve or job_class.speedup,
+                    size_rate=estimate.size_rate.value if estimate.size_rate else job_class.size_rate,
+                    arrival_rate=estimate.arrival_rate.value if came else job_class.arrival_rate,
                 )
             )
         return System(system.cores, classes)
 
     def __str__(self) -> str:
         """Return the estimates, one below the other."""
-        return "\n".join(str(found) for found in self.values())
+        return "\n".join(str(estimate) for estimate in self.values())

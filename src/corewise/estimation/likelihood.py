@@ -29,16 +29,16 @@ __all__ = ["Likelihood", "curve_of", "likely_drop", "parameters_of"]
 
 
 @cache
-def likely_drop(level: float) -> float:
-    """Return how far below its maximum ℓ may be inside an interval: half a quantile of χ² with one degree."""
+def likely_drop(confidence_level: float) -> float:
+    """Return by how much ℓ may fall short of its maximum inside a profile-likelihood interval: χ²/2."""
     from scipy.special import chdtri
 
-    return 0.5 * float(chdtri(1, 1.0 - level))
+    return 0.5 * float(chdtri(1, 1.0 - confidence_level))
 
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """The log-likelihood of the parameters of one class's curve.
+    """Log-likelihood of the parameters of one class's curve, with its score and Fisher information.
 
     Attributes
     ----------
@@ -72,18 +72,18 @@ class Likelihood:
         return float(self.table.departures.sum()) / served
 
     def value(self, parameters: Floats) -> float:
-        """Return ℓ."""
+        """Return the log-likelihood ℓ."""
         held = self.table.widths > 0.0  # a job without cores cannot leave, and says nothing
-        left, spent = self.table.departures[held], self.table.job_time[held]
+        departed, spent = self.table.departures[held], self.table.job_time[held]
         speed = self.curve(parameters).rate(self.table.widths[held])
-        rate = speed * (self.size_rate or float(left.sum()) / float(spent @ speed))
-        return float(left @ np.log(rate) - spent @ rate)
+        rate = speed * (self.size_rate or float(departed.sum()) / float(spent @ speed))
+        return float(departed @ np.log(rate) - spent @ rate)
 
     def score(self, parameters: Floats) -> Floats:
-        """Return dℓ/dθ; with an unknown size rate that of the profile, which is the same at the best μ."""
+        """Return the score dℓ/dθ; with an unknown size rate that of the profile, the same at the best μ."""
         told, speed, gradient = self._above(parameters)
-        left, spent = self.table.departures[told], self.table.job_time[told]
-        return np.asarray((left / speed - self.best_size_rate(parameters) * spent) @ gradient)
+        departed, spent = self.table.departures[told], self.table.job_time[told]
+        return np.asarray((departed / speed - self.best_size_rate(parameters) * spent) @ gradient)
 
     def information(self, parameters: Floats) -> Floats:
         """Return the Fisher information at these parameters; with an unknown size rate what is left of it.
@@ -104,7 +104,7 @@ class Likelihood:
         return np.asarray(information + rest * np.outer(mean, mean))
 
     def observed_information(self, parameters: Floats) -> Floats:
-        """Return −d²ℓ/dθ² by differences of the score, one-sided where a bound is near."""
+        """Return the observed information −d²ℓ/dθ², by differences of the score, one-sided near a bound."""
         columns = []
         for i, (low, high) in enumerate(self.family.bounds.values()):
             step = 1e-5 * max(abs(float(parameters[i])), 1e-3)

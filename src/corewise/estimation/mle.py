@@ -18,7 +18,7 @@ import numpy as np
 from corewise.errors import InvalidInput, nearest
 from corewise.estimation.estimates import Candidate, Estimate, Estimates
 from corewise.estimation.likelihood import Likelihood, likely_drop
-from corewise.estimation.rates import Quantity, poisson_rate, share_of
+from corewise.estimation.quantities import Quantity, poisson_rate, share_of
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.kit import checks
 from corewise.kit.frozen import FrozenMapping
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was seen of a class, and what does not depend on its curve."""
+    """Statistics of a class, with the estimates that do not depend on its curve."""
 
     table: ClassStatistics
     arrival_rate: Quantity
@@ -63,7 +63,7 @@ def estimate(
     unknown_size_rates: bool | Collection[str] = False,
     level: float = 0.95,
 ) -> Estimates:
-    """Return the most likely curve of every class.
+    """Return the maximum likelihood estimate of every class's speed-up curve.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def estimate(
         Classes whose size rate is to be estimated too. The data tell it apart from the curve if jobs also ran
         at one core or less, or at several widths.
     level : float, optional
-        The level of the intervals.
+        The confidence level of the intervals.
 
     Raises
     ------
@@ -90,23 +90,23 @@ def estimate(
     """
     require_system(system)
     require_statistics(statistics, system.names)
-    confidence = checks.within(level, 0.5, 0.999999, "level")
+    confidence_level = checks.within(level, 0.5, 0.999999, "level")
     free = _names(unknown_size_rates, system)
     if isinstance(family, Mapping):
         for name in family:
             system.index(name)
-    found = {}
+    estimates = {}
     for job_class, table in zip(system.classes, statistics.classes, strict=True):
         seen = _Seen(
             table,
-            poisson_rate(table.arrivals, statistics.time, confidence),
-            share_of(table.arrivals, statistics.arrivals, confidence),
+            poisson_rate(table.arrivals, statistics.time, confidence_level),
+            share_of(table.arrivals, statistics.arrivals, confidence_level),
         )
         size_rate = None if job_class.name in free else job_class.size_rate
-        found[job_class.name] = _estimate_class(
-            job_class.name, seen, _families(family, job_class), size_rate, confidence
+        estimates[job_class.name] = _estimate_class(
+            job_class.name, seen, _families(family, job_class), size_rate, confidence_level
         )
-    return Estimates(FrozenMapping(found))
+    return Estimates(FrozenMapping(estimates))
 
 
 def _names(chosen: bool | Collection[str], system: System) -> set[str]:
@@ -133,7 +133,7 @@ def _families(family: str | Mapping[str, str] | None, job_class: JobClass) -> tu
 
 
 def _estimate_class(
-    name: str, seen: _Seen, tried: tuple[SpeedUp, ...], size_rate: float | None, level: float
+    name: str, seen: _Seen, tried: tuple[SpeedUp, ...], size_rate: float | None, confidence_level: float
 ) -> Estimate:
     """Return the estimate of one class."""
     reasons = [_why_no_information(seen.table, curve, size_rate) for curve in tried]
@@ -149,7 +149,7 @@ def _estimate_class(
     if len(fits) > 1:
         fits.sort(key=lambda fit: _bic(fit, seen.table))
     best = fits[0]
-    drop = likely_drop(level)
+    drop = likely_drop(confidence_level)
     names = list(best.likelihood.family.bounds)
     left_out = [curve.family for curve, reason in zip(tried, reasons, strict=True) if reason]
     return Estimate(
@@ -237,8 +237,8 @@ def _size_rate(fit: Fit, drop: float) -> Quantity:
         while excess(inside + toward * reach) >= 0.0 and reach < 100.0:
             inside, reach = inside + toward * reach, 2.0 * reach
         outside = inside + toward * reach
-        found = outside if reach >= 100.0 else float(brentq(excess, inside, outside, xtol=1e-10))
-        ends.append(math.exp(found))
+        end = outside if reach >= 100.0 else float(brentq(excess, inside, outside, xtol=1e-10))
+        ends.append(math.exp(end))
     stderr = best / math.sqrt(curvature) if curvature > 0.0 else math.inf
     return Quantity(best, stderr, (ends[0], ends[1]))
 

@@ -1,4 +1,4 @@
-"""Rates and shares of what arrived, with exact intervals."""
+"""Estimated numbers: rates and shares of what arrived, with exact confidence intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Quantity", "poisson_rate", "share_of"]
 
 @dataclass(frozen=True)
 class Quantity:
-    """An estimated number.
+    """Point estimate of a number, with its standard error and confidence interval.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Quantity:
         return f"{self.value:.6g} ({low:.6g} to {high:.6g})"
 
 
-def poisson_rate(count: int, time: float, level: float) -> Quantity:
+def poisson_rate(count: int, time: float, confidence_level: float) -> Quantity:
     """Return the rate of a Poisson process that showed `count` events in `time`, with Garwood's interval.
 
     Source: F. Garwood, *Fiducial limits for the Poisson distribution* (Biometrika, 1936).
@@ -39,13 +39,13 @@ def poisson_rate(count: int, time: float, level: float) -> Quantity:
 
     if time <= 0.0:
         return Quantity(math.nan, math.nan, (0.0, math.inf))
-    tail = 0.5 * (1.0 - level)
+    tail = 0.5 * (1.0 - confidence_level)
     low = float(gammaincinv(count, tail)) / time if count else 0.0
     high = float(gammaincinv(count + 1, 1.0 - tail)) / time
     return Quantity(count / time, math.sqrt(count) / time, (low, high))
 
 
-def share_of(count: int, total: int, level: float) -> Quantity:
+def share_of(count: int, total: int, confidence_level: float) -> Quantity:
     """Return the share of `count` in `total`, with the interval of Clopper and Pearson.
 
     Source: C. J. Clopper, E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case of
@@ -55,7 +55,7 @@ def share_of(count: int, total: int, level: float) -> Quantity:
 
     if total <= 0:
         return Quantity(math.nan, math.nan, (0.0, 1.0))
-    tail = 0.5 * (1.0 - level)
+    tail = 0.5 * (1.0 - confidence_level)
     low = float(betaincinv(count, total - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, total - count, 1.0 - tail)) if count < total else 1.0
     share = count / total

@@ -9,9 +9,9 @@ and each has a test:
 - successive ones are correlated: the rates drift, or sizes are not exponential;
 - departures by width are not as expected (χ²): the curve has another shape.
 
-The level of the three together is held by Bonferroni's inequality. A curve estimated from the same log fits
-it better than the truth does, which makes the first test err on the safe side; the third counts its
-parameters.
+The significance level of the three together is held by Bonferroni's inequality. A curve estimated from the
+same log fits it better than the truth does, which makes the first test err on the safe side; the third counts
+its parameters.
 
 Source: E. N. Brown et al., *The time-rescaling theorem and its application to neural spike train data
 analysis* (Neural Computation, 2002).

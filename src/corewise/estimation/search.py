@@ -1,4 +1,4 @@
-"""The curve of a family that makes what was seen most likely, and which other curves are nearly as likely.
+"""Maximum likelihood in a family of curves, and profile-likelihood intervals.
 
 Families with one parameter and a closed form are searched with a certificate (`_kernels.global_maximum`). Any
 other curve is searched from a grid of starting points by its score, and the answer is checked to be
@@ -45,7 +45,7 @@ _FARTHEST = 1e6  # no parameter of a speed-up curve that is bounded below only m
 
 @dataclass(frozen=True, eq=False)
 class Fit(ABC):
-    """A maximum of the likelihood.
+    """Maximum likelihood fit of a family of curves to the statistics of a class.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Fit(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ClosedFit(Fit):
-    """The certified maximum of a one-parameter family with a closed form and a known size rate.
+    """Certified global maximum of the likelihood: one parameter, a closed form, and a known size rate.
 
     `columns` are the family and, for each width above one core, x, departures and exposure, as the kernels
     want them.
@@ -115,9 +115,9 @@ class ClosedFit(Fit):
     def interval(self, i: int, drop: float) -> tuple[float, float]:
         """Return the hull of all p with ℓ(p) ≥ ℓ(p̂) − drop."""
         columns, p = self.columns, float(self.parameters[i])
-        level = _kernels.value(*columns, p) - drop
-        low = _kernels.outermost(*columns, 0.0, p, level)
-        return low, _kernels.outermost(*columns, 1.0, p, level)
+        floor = _kernels.value(*columns, p) - drop
+        low = _kernels.outermost(*columns, 0.0, p, floor)
+        return low, _kernels.outermost(*columns, 1.0, p, floor)
 
 
 def _columns(likelihood: Likelihood) -> _Columns:
@@ -128,7 +128,7 @@ def _columns(likelihood: Likelihood) -> _Columns:
 
 
 class GeneralFit(Fit):
-    """A stationary maximum of any family, the best that a grid of starting points leads to."""
+    """Local maximum of the likelihood of any family, the best that a grid of starting points leads to."""
 
     @classmethod
     def of(cls, likelihood: Likelihood) -> GeneralFit:
@@ -251,7 +251,7 @@ def fit_curve_to(likelihood: Likelihood) -> Fit:
 
 
 def highest_value(likelihood: Likelihood, start: Floats) -> float:
-    """Return the largest ℓ of a family, looked for near `start` if there is no certified search."""
+    """Return the maximum of ℓ over a family, looked for near `start` if there is no certified search."""
     if _is_closed(likelihood):
         return ClosedFit.of(likelihood).value
     return _climbed(likelihood, start, ())[0]

@@ -345,9 +345,9 @@ class ClassDetector:
             return arrays
         alarm = self.suspect.alarm
         numbers = (alarm.raised, alarm.departures, *alarm.interval, alarm.time, *alarm.time_interval)
-        levels = (alarm.statistic, alarm.threshold, alarm.between, self.suspect.checks)
+        evidence = (alarm.statistic, alarm.threshold, alarm.between, self.suspect.checks)
         return arrays | {
-            "suspect": np.array([*numbers, *levels, _KINDS.index(alarm.kind)]),
+            "suspect": np.array([*numbers, *evidence, _KINDS.index(alarm.kind)]),
             "before": np.array(list(alarm.before.values())),
             "after": np.array(list(alarm.after.values())),
             "old": parameters_of(self.suspect.curve),
@@ -371,16 +371,16 @@ class ClassDetector:
         )
 
     def _suspect_of(self, arrays: Mapping[str, NDArray[Any]]) -> _Suspect:
-        raised, departures, low, high, time, early, late, *levels = arrays["suspect"].tolist()
-        kind = _KINDS[int(levels[4])]
+        raised, departures, low, high, time, early, late, *evidence = arrays["suspect"].tolist()
+        kind = _KINDS[int(evidence[4])]
         names = ["size_rate"] if kind == "size rate" else list(self.known.speedup.bounds)
         before, after = (
             FrozenMapping(dict(zip(names, arrays[side].tolist(), strict=True)))
             for side in ("before", "after")
         )
         place = (departures, (low, high), time, (early, late))
-        alarm = Alarm(self.known.name, kind, int(raised), *place, before, after, *levels[:3])
-        return _Suspect(alarm, curve_of(self.known.speedup, arrays["old"]), arrays["row"], int(levels[3]))
+        alarm = Alarm(self.known.name, kind, int(raised), *place, before, after, *evidence[:3])
+        return _Suspect(alarm, curve_of(self.known.speedup, arrays["old"]), arrays["row"], int(evidence[3]))
 
 
 def _two_rates(before: Floats, after: Floats, rate: Floats, nodes: Floats) -> float:

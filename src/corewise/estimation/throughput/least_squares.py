@@ -46,10 +46,10 @@ def check_measurement(cores: object, throughput: object) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Measurements:
-    """Measurements grouped by width: all that least squares needs to know."""
+    """Sufficient statistics of measured throughputs for least squares: means of log throughput by width."""
 
     cores: Floats  # the different widths, increasing
-    level: Floats  # mean log throughput at each
+    mean_log: Floats  # mean log throughput at each
     weight: Floats  # number of measurements at each
     scatter: float  # sum of squares about those means
     measured_cores: Floats
@@ -57,7 +57,7 @@ class Measurements:
 
     @classmethod
     def of(cls, cores: Iterable[float], throughput: Iterable[float]) -> Self:
-        """Return the measurements grouped, or raise `InvalidInput` if they tell nothing of a curve."""
+        """Return measurements grouped by width, or raise `InvalidInput` if they tell nothing of a curve."""
         try:
             lists = list(cores), list(throughput)
         except TypeError:
@@ -83,9 +83,9 @@ class Measurements:
                 f"1; measured: {listed}"
             )
         logs = np.log(y)
-        level = np.bincount(index, weights=logs) / weight
-        scatter = float(np.sum((logs - level[index]) ** 2))
-        return cls(widths, level, weight.astype(np.float64), scatter, z, y)
+        mean_log = np.bincount(index, weights=logs) / weight
+        scatter = float(np.sum((logs - mean_log[index]) ** 2))
+        return cls(widths, mean_log, weight.astype(np.float64), scatter, z, y)
 
     @cached_property
     def n(self) -> int:
@@ -95,7 +95,7 @@ class Measurements:
     @cached_property
     def rounding(self) -> float:
         """How far rounding may put a sum of squares off."""
-        largest = max(1.0, float(np.abs(self.level).max()))
+        largest = max(1.0, float(np.abs(self.mean_log).max()))
         return self.n * (8.0 * float(np.finfo(np.float64).eps) * largest) ** 2
 
     @property
@@ -105,7 +105,7 @@ class Measurements:
 
     def residuals(self, curve: SpeedUp) -> tuple[Floats, float]:
         """Return the residuals at the best scale, one a width, and the logarithm of that scale."""
-        gap = self.level - np.log(curve.rate(self.cores))
+        gap = self.mean_log - np.log(curve.rate(self.cores))
         scale = float(self.weight @ gap) / self.n
         return gap - scale, scale
 
@@ -132,7 +132,7 @@ class Measurements:
 
 
 class _Probe(NamedTuple):
-    """A curve, its sum of squares, and (half) the derivative of that in the parameter searched over."""
+    """A point of the search: a curve, its sum of squares, and half the derivative of that."""
 
     curve: SpeedUp
     squares: float
@@ -140,7 +140,7 @@ class _Probe(NamedTuple):
 
 
 def best_of_family(data: Measurements, family: type[SpeedUp]) -> SpeedUp:
-    """Return the curve of a family with the least sum of squares."""
+    """Return the least-squares fit: the curve of a family with the least sum of squares."""
     if family is Usl:
         return _best_usl(data)
     ((name, (low, high)),) = family.bounds.items()
@@ -174,8 +174,8 @@ def _log_peaks(data: Measurements) -> Floats:
     """
     widths = np.unique(np.log(np.maximum(np.append(data.cores, 1.0), 1.0)))
     between = [
-        np.linspace(left, right, max(4, math.ceil((right - left) / math.log(1.2))), endpoint=False)
-        for left, right in pairwise(widths)
+        np.linspace(lower, upper, max(4, math.ceil((upper - lower) / math.log(1.2))), endpoint=False)
+        for lower, upper in pairwise(widths)
     ]
     closest = widths[-1] / 700.0  # hundreds of widths need no more
     inside = closest * np.unique(np.round(np.concatenate(between) / closest))
@@ -202,14 +202,14 @@ def _least(data: Measurements, probe: Callable[[float], _Probe], grid: Floats) -
     points = grid.tolist()
     probes = [probe(x) for x in points]
     closest = 1e-12 * (points[1] - points[0])
-    found = list(probes[1:-1])
-    for i, (left, right) in enumerate(pairwise(probes)):
-        if left.slope < 0.0 < right.slope:
+    inner = list(probes[1:-1])
+    for i, (lower, upper) in enumerate(pairwise(probes)):
+        if lower.slope < 0.0 < upper.slope:
             root = brentq(
                 lambda x: probe(x).slope, points[i], points[i + 1], xtol=closest, rtol=1e-15, maxiter=1000
             )
-            found.append(probe(root))
-    return _preferred(data, [probes[0], probes[-1]], found)
+            inner.append(probe(root))
+    return _preferred(data, [probes[0], probes[-1]], inner)
 
 
 def _preferred(data: Measurements, exact: list[_Probe], other: list[_Probe]) -> _Probe:

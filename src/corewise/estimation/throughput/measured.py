@@ -38,7 +38,7 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class FamilyFit:
-    """The best curve of one family.
+    """Least-squares fit of one family of curves to measured throughputs.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class FamilyFit:
 
 @dataclass(frozen=True)
 class CurveFit:
-    """Curves through measured throughputs.
+    """Speed-up curves fitted to measured throughputs: one of each family, and the concave majorant.
 
     Attributes
     ----------
@@ -173,8 +173,8 @@ def fit_curve(
     candidates.sort(key=_rank)
     best = candidates[0]
     at_one = np.flatnonzero(data.cores == 1.0)
-    one_core = math.exp(data.level[at_one[0]]) if at_one.size else best.scale
-    speedup = np.exp(data.level - math.log(one_core))
+    one_core = math.exp(data.mean_log[at_one[0]]) if at_one.size else best.scale
+    speedup = np.exp(data.mean_log - math.log(one_core))
     return CurveFit(
         candidates=tuple(candidates),
         majorant=_majorant(data.cores, speedup),
