@@ -12,14 +12,14 @@ __all__ = ["to_json"]
 
 def to_json(result: Mapping[str, object]) -> str:
     """Return one JSON object; what is not a finite number becomes null."""
-    return json.dumps(_plain(result), indent=2, allow_nan=False, ensure_ascii=False)
+    return json.dumps(_jsonable(result), indent=2, allow_nan=False, ensure_ascii=False)
 
 
-def _plain(value: object) -> object:
+def _jsonable(value: object) -> object:
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_jsonable(item) for item in value]
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, Integral):

@@ -6,8 +6,8 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.tableless._kernels import fitted as _kernels
+from corewise.simulation.tableless.engine import Drawn, Record, TablelessWalk
 from corewise.simulation.tableless.state_cache import StateCache
-from corewise.simulation.tableless.walk import Drawn, Record, TablelessWalk
 
 __all__ = ["FittedWalk"]
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.tableless._kernels import level as _kernels
+from corewise.simulation.tableless.engine import Drawn, Record, TablelessWalk
 from corewise.simulation.tableless.state_cache import StateCache
-from corewise.simulation.tableless.walk import Drawn, Record, TablelessWalk
 
 __all__ = ["LevelWalk"]
 

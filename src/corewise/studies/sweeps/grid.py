@@ -80,7 +80,7 @@ class Trial:
             "test_departures": self.test_departures,
             "seed": self.seed,
         }
-        words = (f"{what}={_plain(value)}" for what, value in said.items() if value is not None)
+        words = (f"{what}={_as_text(value)}" for what, value in said.items() if value is not None)
         return " ".join([self.kind, *words])
 
     def random_generator(self) -> np.random.Generator:
@@ -111,6 +111,6 @@ class SweepPlan:
     fingerprint: str
 
 
-def _plain(value: object) -> str:
+def _as_text(value: object) -> str:
     """Return a value as text; a number that is whole, without a point."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
