@@ -80,7 +80,7 @@ class ClassStatistics:
         job_time: Floats,
         per_octave: int = 2 * _FINEST,
     ) -> ClassStatistics:
-        """Return the statistics of entries in any order: equal widths added up, condensed if there are many."""
+        """Return the statistics of entries in any order: equal widths added up, condensed if many."""
         merged = np.empty((3, widths.size))
         order = np.argsort(widths, kind="stable")
         rows = _kernels.merge_widths(widths, departures, job_time, order, merged)
