@@ -34,7 +34,7 @@ Rule = Callable[[Ints], Floats]
 
 @runtime_checkable
 class Policy(Protocol):
-    """A rule that shares the cores of any system it is bound to."""
+    """Allocation policy: a rule that shares the cores of any system it is bound to."""
 
     @property
     def name(self) -> str:
@@ -48,7 +48,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class BoundPolicy:
-    """A policy made for a system; it is itself a `Policy`, and stays with its system when bound again."""
+    """Bound policy: one made for a system; itself a `Policy`, it stays with its system when bound again."""
 
     system: System
     name: str
@@ -56,14 +56,14 @@ class BoundPolicy:
     table: Floats | None = None
     """Its cores over a box, shape (K, capacity_1 + 1, …), if they are known already."""
     levels: Callable[[], Levels] | None = None
-    """Makes the list of steps of a policy that is one water level; with it no table over states is needed."""
+    """Makes the steps of a water-level policy; with it no table over states is needed."""
 
     def __post_init__(self) -> None:
         require_system(self.system)
 
     @classmethod
     def of_levels(cls, system: System, name: str, levels: Callable[[], Levels]) -> BoundPolicy:
-        """Return the policy that is a water level; its steps are made when they are first needed."""
+        """Return a water-level policy; its steps are made when they are first needed."""
         made = cache(levels)
         return cls(system, name, lambda counts: made().allocate(counts), levels=made)
 

@@ -15,13 +15,13 @@ __all__ = ["Equi", "equal_share"]
 
 
 def equal_share(counts: Ints, cores: float) -> Floats:
-    """Return c n_i / N, and nothing in the empty state; counts of shape (K, states)."""
+    """Return the equal share c n_i / N, and nothing in the empty state; counts of shape (K, states)."""
     return np.asarray(cores * (counts / np.maximum(counts.sum(axis=0), 1)))
 
 
 @dataclass(frozen=True)
 class Equi:
-    """Every job holds c/N cores; optimal when all classes are alike.
+    """EQUI, the equal-share policy: every job holds c/N cores; optimal when all classes are alike.
 
     Source: B. Berg, J.-P. Dorsman, M. Harchol-Balter, *Towards optimality in parallel job scheduling* (2017).
     """

@@ -20,7 +20,7 @@ __all__ = ["Fixed"]
 
 @dataclass(frozen=True)
 class Fixed:
-    """Each class holds a fixed share; the share of an absent class goes to the others in proportion.
+    """Fixed shares: each class holds its own; that of an absent class goes to the others in proportion.
 
     Where only classes with a share of zero are present, their jobs share all cores equally.
     """

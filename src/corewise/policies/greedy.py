@@ -15,7 +15,7 @@ __all__ = ["Greedy"]
 
 @dataclass(frozen=True)
 class Greedy:
-    """Maximise the rate Σ h_i n_i μ_i s_i(x_i/n_i) at which cost leaves.
+    """GREEDY*: maximise the departure rate Σ h_i n_i μ_i s_i(x_i/n_i), weighted by cost.
 
     Ties go to the least parallelisable class, the one whose jobs are slowest on all cores. With equal weights
     this is GREEDY* of B. Berg, J.-P. Dorsman, M. Harchol-Balter (2017).

@@ -18,7 +18,7 @@ __all__ = ["Priority"]
 
 @dataclass(frozen=True)
 class Priority:
-    """All cores go to the first class present, in the order given."""
+    """Strict priority: all cores go to the first class present, in the order given."""
 
     order: tuple[str, ...]
 

@@ -26,7 +26,7 @@ _WHAT = "saved policy"
 
 @dataclass(frozen=True, eq=False)
 class Tabular:
-    """Cores per class for every state of a box; outside it, the Whittle rule of the system it was made for.
+    """Tabular policy: cores per class for every state of a box; outside it, the Whittle rule of its system.
 
     Attributes
     ----------

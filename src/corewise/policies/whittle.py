@@ -34,7 +34,7 @@ __all__ = ["Whittle"]
 
 @dataclass(frozen=True)
 class Whittle:
-    """Share the cores by the Whittle index; works for any number of classes."""
+    """Whittle index policy: jobs buy their widths at one price for a core; for any number of classes."""
 
     name: str = "whittle"
 

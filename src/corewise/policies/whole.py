@@ -34,7 +34,7 @@ def round_cores(cores: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class WholeCores:
-    """Another policy with each class's cores rounded to whole numbers."""
+    """Whole-core version of a policy: each class's cores are rounded to whole numbers."""
 
     policy: Policy | str
 

@@ -1,1 +1,1 @@
-"""A value function of few numbers, and the policy that is best against it."""
+"""Value function approximation: a value function of few numbers, and the policy greedy for it."""

@@ -1,4 +1,4 @@
-r"""The policy that is best against a fitted value function, with guards where the fit may mislead.
+r"""The greedy policy of a fitted value function, with guards where the fit may mislead.
 
 In state n the cores are split by offers ω_i = μ_i (V(n) − V(n − e_i)), which is the action of the Bellman
 equation (`corewise.policies.waterfill.split`). V is an estimate, so:
@@ -31,7 +31,7 @@ __all__ = ["FittedRule"]
 
 @dataclass(frozen=True, eq=False)
 class FittedRule:
-    """The rule of a policy bound to a system: counts to cores, both of shape (K, states).
+    """Greedy rule for a fitted value function: counts to cores, both of shape (K, states).
 
     Attributes
     ----------

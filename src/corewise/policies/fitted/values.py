@@ -1,4 +1,4 @@
-r"""A value function of few numbers: linear in its coefficients, and quick to take differences of.
+r"""Value function approximation: linear in its coefficients, and quick to take differences of.
 
 With n_i jobs of class i, N = Σ n_i,
 
@@ -33,7 +33,7 @@ __all__ = ["FittedValues", "functions_at"]
 
 @dataclass(frozen=True, eq=False)
 class FittedValues:
-    """The coefficients of V, as arrays for the kernels; they cannot be written to.
+    """Fitted value function: the coefficients of V, as arrays for the kernels that cannot be written to.
 
     Attributes
     ----------

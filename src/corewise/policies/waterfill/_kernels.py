@@ -103,15 +103,15 @@ def _settle(
     cores: Floats,
 ) -> None:
     """Give everybody the least demand at t, and share what is left of the budget over the jumps there."""
-    left, jumps = budget, 0.0
+    unallocated, jumps = budget, 0.0
     for i in range(counts.size):
         cores[i] = 0.0
         if counts[i] > 0:
             cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
-            left -= cores[i]
+            unallocated -= cores[i]
             jumps += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True) - cores[i]
-    if left > 0.0 and jumps > 0.0:
-        part = min(left / jumps, 1.0)
+    if unallocated > 0.0 and jumps > 0.0:
+        part = min(unallocated / jumps, 1.0)
         for i in range(counts.size):
             if counts[i] > 0:
                 most = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True)
@@ -324,11 +324,11 @@ def split_states(
     offers: Floats,
     budget: Floats,
     cores: Floats,
-    levels: Floats,
+    water_levels: Floats,
 ) -> None:
     """Split the cores of every state; counts, offers and cores of shape (K, states).
 
-    `levels` becomes the price η of each state, zero where one class alone takes all.
+    `water_levels` becomes the price η of each state, zero where one class alone takes all.
     """
     classes, states = counts.shape
     n = np.empty(classes, dtype=np.int64)
@@ -340,7 +340,7 @@ def split_states(
         for i in range(classes):
             n[i] = counts[i, s]
             cores[i, s] = 0.0
-            levels[s] = 0.0
+            water_levels[s] = 0.0
             starts[i] = 1.0 / math.sqrt(offers[i, s]) if offers[i, s] > 0.0 else math.inf
             if n[i] > 0:
                 present += 1
@@ -351,7 +351,7 @@ def split_states(
             cores[only, s] = budget[s]
             continue
         t = _split(tails, pieces, nodes, n, starts, budget[s], x, 0.0, math.inf)
-        levels[s] = 1.0 / (t * t)
+        water_levels[s] = 1.0 / (t * t)
         for i in range(classes):
             cores[i, s] = x[i]
 
@@ -383,8 +383,8 @@ def split_closed_states(
             scale[i] = math.sqrt(max(offers[i, s], 0.0))
             start = 1.0 / scale[i] if scale[i] > 0.0 else math.inf
             first[i], second[i] = start * unit[i], start * root[i]
-        low, high, level = 0.0, math.inf, -1.0
-        left, jumps = have, 0.0
+        low, high, water_level = 0.0, math.inf, -1.0
+        unallocated, jumps = have, 0.0
         for event in range(2 * classes):
             i = tried[event >> 1]
             t = first[i] if event & 1 == 0 else second[i]
@@ -401,12 +401,12 @@ def split_closed_states(
             if least > have:
                 high = t
             elif least + jump >= have:
-                level, left, jumps = t, have - least, jump
+                water_level, unallocated, jumps = t, have - least, jump
                 break
             else:
                 low = t
         factor = 0.0
-        if level < 0.0:
+        if water_level < 0.0:
             constant = 0.0
             for j in range(classes):
                 if first[j] <= low:
@@ -415,22 +415,22 @@ def split_closed_states(
                     constant += n[j] * b[j]
                     factor += n[j] * a[j] * scale[j]
             if factor > 0.0:
-                level, left = (have - constant) / factor, 0.0
+                water_level, unallocated = (have - constant) / factor, 0.0
             else:
-                level, left = math.inf, have - constant
-        everywhere = math.isinf(level)
+                water_level, unallocated = math.inf, have - constant
+        everywhere = math.isinf(water_level)
         total = 0.0
         for j in range(classes):
             x = 0.0
             if n[j] > 0.0:
-                if first[j] < level:
+                if first[j] < water_level:
                     x = n[j] * width[j]
-                elif first[j] == level and jumps > 0.0:
-                    x = left * (n[j] * width[j] / jumps)
+                elif first[j] == water_level and jumps > 0.0:
+                    x = unallocated * (n[j] * width[j] / jumps)
                 if everywhere:
-                    x += left * (n[j] / present)
-                elif second[j] < level:
-                    x += n[j] * (a[j] * (level * scale[j]) + b[j])
+                    x += unallocated * (n[j] / present)
+                elif second[j] < water_level:
+                    x += n[j] * (a[j] * (water_level * scale[j]) + b[j])
             cores[j, s] = x
             total += x
         if factor > 0.0:

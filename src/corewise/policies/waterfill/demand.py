@@ -1,4 +1,4 @@
-r"""The shape of a curve: what a job buys at a price.
+r"""Demand functions: what a job buys at a price, by the shape of its curve.
 
 The demand of a class at the relative price q = η/ω, the price over its offer, is the width that a job takes,
 
@@ -38,7 +38,7 @@ _REFINEMENTS = 45
 
 @dataclass(frozen=True)
 class _Shape:
-    """The demand of one class: pieces in order of falling slope, then a tail."""
+    """Demand function of one class: pieces in order of falling slope, then a tail."""
 
     pieces: tuple[tuple[float, float], ...] = ()
     tail: float = NO_TAIL
@@ -50,7 +50,7 @@ class _Shape:
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """The demand of every class, as arrays for the kernels."""
+    """Demand functions of all classes, as arrays for the kernels."""
 
     tails: Floats
     pieces: Floats
@@ -82,12 +82,12 @@ def linear_width(curve: SpeedUp, cores: float) -> float:
 
 
 def marginal_shapes(system: System) -> Shapes:
-    """Return the demand at a price for speed: ω s'(z) = η."""
+    """Return the demand functions at a price for speed: ω s'(z) = η."""
     return _pack([_marginal(job_class.speedup, system.cores) for job_class in system.classes], system.cores)
 
 
 def index_shapes(system: System) -> Shapes:
-    """Return the demand at a price for cores, above the part where s(z) = z: W(z) = ℓ."""
+    """Return the demand functions at a price for cores, above the part where s(z) = z: W(z) = ℓ."""
     return _pack([_index(job_class.speedup, system.cores) for job_class in system.classes], system.cores)
 
 

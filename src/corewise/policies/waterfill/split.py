@@ -1,4 +1,4 @@
-r"""The concave split: who gets the cores when every job buys at one price.
+r"""Water-filling: the optimal concave split of the cores, in which every job buys at one price.
 
 The split that maximises Σ ω_i n_i s_i(x_i/n_i) with Σ x_i = c has a price η, the water level, at which every
 job of class i takes a width z_i(η) with ω_i s_i'(z_i) = η. With ω_i = h_i μ_i that is the greedy split, with
@@ -31,7 +31,7 @@ _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 def split(shapes: Shapes, counts: Ints, prices: Floats, budget: Floats) -> Floats:
-    """Return the cores per class, shape (K, states).
+    """Return the optimal split: cores per class, shape (K, states).
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ def split(shapes: Shapes, counts: Ints, prices: Floats, budget: Floats) -> Float
 
 
 def priced_split(shapes: Shapes, counts: Ints, prices: Floats, budget: Floats) -> tuple[Floats, Floats]:
-    """Return what `split` does, for shapes of any kind, and the price η of every state."""
-    cores, levels = np.empty(counts.shape), np.empty(counts.shape[1])
+    """Return the optimal split for shapes of any kind, and the water level, the price η, of every state."""
+    cores, water_levels = np.empty(counts.shape), np.empty(counts.shape[1])
     demands = (shapes.tails, shapes.pieces, shapes.nodes)
-    _kernels.split_states(*demands, counts, _offers(prices, counts), budget, cores, levels)
-    return cores, levels
+    _kernels.split_states(*demands, counts, _offers(prices, counts), budget, cores, water_levels)
+    return cores, water_levels
 
 
 def _offers(prices: Floats, counts: Ints) -> Floats:
@@ -109,9 +109,9 @@ def _conjugate(curve: SpeedUp, offer: Floats, eta: Floats, cores: float) -> Floa
     low, high = np.zeros(eta.shape), np.full(eta.shape, cores)
     best = np.maximum(surplus(low), surplus(high))
     for _ in range(80):
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        at_left, at_right = surplus(left), surplus(right)
-        best = np.maximum(best, np.maximum(at_left, at_right))
-        rising = at_left < at_right
-        low, high = np.where(rising, left, low), np.where(rising, high, right)
+        lower, upper = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        at_lower, at_upper = surplus(lower), surplus(upper)
+        best = np.maximum(best, np.maximum(at_lower, at_upper))
+        rising = at_lower < at_upper
+        low, high = np.where(rising, lower, low), np.where(rising, high, upper)
     return best

@@ -1,1 +1,1 @@
-"""Policies that are one water level: their steps, and the level in compiled form."""
+"""Water-level policies: their steps, and the level in compiled form."""

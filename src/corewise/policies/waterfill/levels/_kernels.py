@@ -152,9 +152,9 @@ def find_level(
     level: Floats,
 ) -> None:
     """Move the level to where the cores are held by the `jobs` jobs; `sums` is of the groups before it."""
-    g, t, part, rest, found = int(level[G]), level[T], 0.0, 0.0, False
+    g, t, part, rest, settled = int(level[G]), level[T], 0.0, 0.0, False
     back = False  # over a group where nothing jumps: what is held on its two sides differs by rounding alone
-    while not found:
+    while not settled:
         low, high = at[g - 1] if g > 0 else 0.0, at[g] if g < at.size else math.inf
         linear = sums[1] if sums[3] > 0.0 else 0.0  # what rounding leaves of nothing is nothing
         square = sums[2] if sums[4] > 0.0 else 0.0
@@ -170,12 +170,12 @@ def find_level(
                 k += 1
             back = jump == 0.0
             if jump > 0.0 and held - jump <= cores:
-                t, part, found = low, (cores - (held - jump)) / jump, True
+                t, part, settled = low, (cores - (held - jump)) / jump, True
         else:
             most = sums[0] + _straight_demand(linear, square, high)
             most += _curved_demand(steps, rows, owner, tails, nodes, n, g, high)[0] if rows.size > 0 else 0.0
             if most >= cores or back:
-                free, found = cores - sums[0], True
+                free, settled = cores - sums[0], True
                 if rows.size > 0:
                     t = _curved_level(
                         steps, rows, owner, tails, nodes, n, linear, square, free, g, low, high, t
@@ -186,7 +186,7 @@ def find_level(
                 else:
                     t = low
             elif g == at.size:
-                t, rest, found = math.inf, (cores - most) / max(jobs, 1), True
+                t, rest, settled = math.inf, (cores - most) / max(jobs, 1), True
             else:
                 jump, k = 0.0, first[g]
                 while k < first[g + 1]:
@@ -194,7 +194,7 @@ def find_level(
                     jump += n[owner[e]] * steps[e, CONSTANT] if steps[e, KIND] == JUMP else 0.0
                     k += 1
                 if most + jump > cores:
-                    t, part, found = high, (cores - most) / jump, True
+                    t, part, settled = high, (cores - most) / jump, True
                 else:
                     k = first[g]
                     while k < first[g + 1]:

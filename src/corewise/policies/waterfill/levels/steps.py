@@ -1,4 +1,4 @@
-r"""Policies that are one water level: what every class buys, in the order in which it is bought.
+r"""Water-level policies: what every class buys, in the order in which it is bought.
 
 Under Whittle, GREEDY* and EQUI there is one number, the level, on which the width of every job depends:
 the width z_i of a class-i job rises with the level, and the level is where all cores are held, Σ n_i z_i = c.
@@ -9,9 +9,9 @@ order in which they are bought; a step belongs to a class and is either
 - the start of a tail: from there on the width grows with t = 1/√price, as a + b t + d t² or, where no such
   form exists, along a curve of its own (see `corewise.policies.waterfill.demand`).
 
-Groups are sorted by t; those at t = 0 come before any price (one core for each job, then what runs at s(z) =
-z), those at t = ∞ after every one (what nobody gains from, to a policy that says who is to have it). When
-everything is bought, what is left goes to all jobs alike.
+Groups are sorted by t. Those at t = 0 come before any price: one core for each job, then what runs at s(z) =
+z. Those at t = ∞ come last: cores that speed nobody up, where the policy says who holds them. When everything
+is bought, the unallocated cores are shared equally by all jobs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Fill = tuple[Ints, Floats]
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The steps of a policy, as arrays for the kernels.
+    """Water-level policy: the steps in which every class buys, as arrays for the kernels.
 
     Attributes
     ----------
@@ -96,12 +96,12 @@ class Levels:
 
     @classmethod
     def equal(cls, cores: float, classes: int) -> Levels:
-        """Return the policy without steps: every job holds the same."""
+        """Return the equal-share policy, without steps: every job holds the same."""
         return cls._of(cores, classes, [], [], np.zeros((0, 1, 2)))
 
     @classmethod
     def in_order(cls, cores: float, fills: Sequence[Fill]) -> Levels:
-        """Return the policy that fills in order, one fill after the other, with no price."""
+        """Return the policy of strict order, one fill after the other, with no price."""
         return cls._of(cores, len(fills[0][0]), _filled(fills), [], np.zeros((0, 1, 2)))
 
     @classmethod
@@ -113,7 +113,7 @@ class Levels:
         prices: Floats,
         ranks: Ints | None = None,
     ) -> Levels:
-        """Return the policy that fills in order and then sells what is left at one price.
+        """Return the policy that fills in order and then sells the unallocated cores at one price.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class _Step:
-    """One step: when it is bought (t, stage, rank), by whom, and what it adds."""
+    """Step of a water-level policy: when it is bought (t, stage, rank), by whom, and what it adds."""
 
     key: tuple[float, int, int]
     owner: int
