@@ -1,4 +1,4 @@
-"""The box: how many jobs of each class the state space must hold.
+"""The truncated state space, a box: how many jobs of each class it must hold.
 
 The chain lives on all counts; arithmetic needs a finite box, at whose edge arrivals are blocked. The box is
 right when the edge is so unlikely that blocking there moves the mean number of jobs by less than 1e-10. So
@@ -31,7 +31,7 @@ _ROUNDS = 24
 
 
 def first_box(system: System) -> StateSpace:
-    """Return a box to begin with: the mean and four deviations of an infinite pool, and some of a tail."""
+    """Return a first box: the mean and four deviations of an infinite pool, and some of a tail."""
     tail = min(math.log(1e-3) / math.log(max(system.load, 1e-3)), 20.0)
     sizes = []
     for job_class in system.classes:
@@ -41,7 +41,7 @@ def first_box(system: System) -> StateSpace:
 
 
 def edge_probabilities(space: StateSpace, distribution: Floats) -> list[float]:
-    """Return for each class the probability that it is at its capacity."""
+    """Return the probability that each class is at its capacity, the edge of the box."""
     grid = distribution.reshape(space.shape)
     return [float(grid.take(-1, axis=i).sum()) for i in range(len(space.capacity))]
 
@@ -49,7 +49,7 @@ def edge_probabilities(space: StateSpace, distribution: Floats) -> list[float]:
 def fitted_box(
     system: System, space: StateSpace, chain_on: Callable[[StateSpace], Chain], what: str
 ) -> Chain:
-    """Return the chain on a box, from `space` upwards, outside which next to nothing happens.
+    """Return the chain on a truncated state space, from `space` upwards, whose truncation does not matter.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def fitted_box(
 
 
 def edge_is_remote(system: System, space: StateSpace, edges: list[float]) -> bool:
-    """Return whether no class is at its capacity often enough to matter."""
+    """Return whether the truncation is harmless: no class is at its capacity often enough to matter."""
     return all(
         _edge_effect(system, size, edge) <= _TOLERATED
         for edge, size in zip(edges, space.capacity, strict=True)
@@ -105,7 +105,7 @@ def edge_is_remote(system: System, space: StateSpace, edges: list[float]) -> boo
 
 
 def snug_box(system: System, space: StateSpace, distribution: Floats) -> tuple[int, ...]:
-    """Return the least box, within this one, that would still have its edge remote, and a little more."""
+    """Return the smallest sufficient box within this one, and a little more: its edge is still remote."""
     grid, sizes = distribution.reshape(space.shape), []
     for i, most in enumerate(space.capacity):
         law = grid.sum(axis=tuple(j for j in range(grid.ndim) if j != i))

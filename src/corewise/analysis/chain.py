@@ -1,4 +1,4 @@
-r"""The controlled chain: its generator, its stationary distribution and its relative values.
+r"""The controlled Markov chain: its generator, its stationary distribution and its relative values.
 
 Under a policy the counts of jobs are a Markov chain with generator Q: in state n, class i gains a job at
 rate λ_i (not at the edge of the box) and loses one at rate δ_i(n). Its stationary distribution π solves π Q
@@ -53,7 +53,7 @@ _REFINEMENTS = 3
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """The Markov chain of counts on a box, when classes hold `cores`, of shape (K, size).
+    """Markov chain of the counts on a truncated state space, when classes hold `cores`, of shape (K, size).
 
     `guess` is a distribution near the stationary one, if there is any.
     """
@@ -92,7 +92,7 @@ class Chain:
 
     @cached_property
     def generator(self) -> csr_array:
-        """Q as a sparse matrix."""
+        """The generator Q as a sparse matrix."""
         from scipy.sparse import diags_array
 
         size = self.space.size
@@ -111,7 +111,7 @@ class Chain:
 
     @cached_property
     def distribution(self) -> Floats:
-        """π, the stationary distribution."""
+        """The stationary distribution π."""
         return self._iterate(_IMBALANCE, self.relaxed(2) if self.direct else self.rough.copy())
 
     def values(self, cost: Floats) -> tuple[float, Floats]:
@@ -166,7 +166,7 @@ class Chain:
 
     @cached_property
     def rough(self) -> Floats:
-        """π to a few digits: enough to see where its mass lies."""
+        """The stationary distribution π to a few digits: enough to see where its mass lies."""
         return self.distribution if self.direct else self._iterate(_ROUGH, self.relaxed(2))
 
     def _iterate(self, target: float, prob: Floats) -> Floats:

@@ -1,4 +1,4 @@
-r"""How much a stretch of observation can tell about the curves: Fisher information.
+r"""Fisher information: how much a stretch of observation can tell about the curves.
 
 Departures of class i form a point process with intensity n_i μ_i s_i(z_i; θ_i). Observed over a time T in
 steady state, the Fisher information on θ_i is T times
@@ -32,7 +32,7 @@ __all__ = ["Information", "fisher_information"]
 
 @dataclass(frozen=True)
 class Information:
-    """The Fisher information on one class's curve under a policy.
+    """Fisher information on one class's curve under a policy, and the Cramér-Rao bound.
 
     Attributes
     ----------

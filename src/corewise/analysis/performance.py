@@ -23,7 +23,7 @@ __all__ = ["ClassPerformance", "Performance", "evaluate", "performance_of", "sta
 
 @dataclass(frozen=True)
 class ClassPerformance:
-    """What the jobs of one class see."""
+    """Exact long-run performance for one class: mean jobs, response time and cost."""
 
     name: str
     mean_jobs: float
@@ -108,7 +108,7 @@ def evaluate(
 
 
 def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterable[int] | None) -> Chain:
-    """Return the chain of `policy` on the box given, or on one chosen so that its edge does not matter."""
+    """Return the chain of `policy` on the box given, or on one so large that truncation does not matter."""
     if capacity is not None:
         system.require_scale()
         return Chain.under(policy, system, StateSpace.of(capacity, len(system.classes)))

@@ -317,7 +317,7 @@ def certified_cells(
         best = -np.inf
         first, last = prices[g, 0], prices[g, 1]
         for pair in ((first, last), (first, first), (last, last)):
-            found = _least_in_cell(
+            least = _least_in_cell(
                 cells[g],
                 worths[g],
                 arriving[g],
@@ -331,5 +331,5 @@ def certified_cells(
                 widths,
                 speeds,
             )
-            best = max(best, found)
+            best = max(best, least)
         bounds[g] = best - bend * (far - near) * (far - near) / 8.0

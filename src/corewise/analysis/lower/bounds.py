@@ -33,13 +33,13 @@ __all__ = ["Bounds", "lower_bound", "lower_bounds"]
 
 
 class Bounds(FrozenMapping[float]):
-    """Mean costs that no policy can undercut, by the name of what proves them."""
+    """Lower bounds on the mean cost of any policy, by the name of what proves them."""
 
     __slots__ = ()
 
     @property
     def name(self) -> str:
-        """The bound that says most."""
+        """The name of the best bound, which is the largest."""
         return max(self, key=self.__getitem__)
 
     @property
@@ -57,7 +57,7 @@ class Bounds(FrozenMapping[float]):
 
 
 def lower_bound(system: System) -> float:
-    """Return a mean cost that no policy can undercut on a stable system."""
+    """Return the best lower bound on the mean cost of any policy on a stable system."""
     return lower_bounds(system).best
 
 

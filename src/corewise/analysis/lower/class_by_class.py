@@ -1,4 +1,4 @@
-r"""Class by class: a bound in which only the cores are shared, and those on average.
+r"""Class by class: a Lagrangian lower bound, in which cores are shared on average only.
 
 Let cores be paid for, ℓ each and unit of time, and give the money back: under any policy Σ_i x_i ≤ c, so
 
@@ -46,14 +46,14 @@ _MOST_JOBS = 1 << 18
 def class_by_class(
     classes: Sequence[JobClass], counts: Floats, cores: float, majorants: Majorants, guess: float
 ) -> float:
-    """Return the best bound over prices, from a guess at the best one.
+    """Return the largest Lagrangian bound over prices of a core, from a guess at the best one.
 
     `counts` says how many classes there are of each kind, and `majorants` has their curves.
     """
 
     def dual(price: float) -> tuple[float, float]:
-        found = [_priced(one, price, cores, majorants, i) for i, one in enumerate(classes)]
-        costs, held = np.array(found).T
+        priced = [_priced(one, price, cores, majorants, i) for i, one in enumerate(classes)]
+        costs, held = np.array(priced).T
         return float(counts @ costs) - price * cores, float(counts @ held) - cores
 
     return best_price(dual, guess, _PRECISION)[1]

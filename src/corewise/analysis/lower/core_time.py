@@ -1,4 +1,4 @@
-r"""Core-time: a bound that knows how far the demand for cores swings.
+r"""Core-time: a lower bound that knows how far the demand for cores swings.
 
 A job of class i that runs at its fixed width k_i (see `corewise.analysis.lower.fixed_widths`) takes b_i =
 k_i / (μ_i s_i(k_i)) of core-time. Let B = Σ b_i n_i be the core-time that is in the system. When B is high,
@@ -59,7 +59,7 @@ _ROUNDING = 1e-10  # of the bound: what differences of U far out may lose
 def core_time(
     classes: Sequence[JobClass], counts: Floats, cores: float, majorants: Majorants, start: FixedWidths
 ) -> float:
-    """Return the bound for the best U; `counts` says how many classes there are of each kind."""
+    """Return the core-time bound for the best U; `counts` says how many classes there are of each kind."""
     problem = _Problem.of(classes, counts, cores, majorants, start)
     knots = problem.knots()
     slopes, hoped = _best_slopes(problem, knots, start.bound)
@@ -69,7 +69,7 @@ def core_time(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What the bound is about: rates, a_i (`values`) and b_i (`needs`) of every kind of class."""
+    """Dual problem of the core-time bound: rates, a_i (`values`) and b_i (`needs`) of every kind of class."""
 
     arrivals: Floats
     sizes: Floats
@@ -157,16 +157,16 @@ class _Problem:
         bound = min(empty, float(beyond[0]))
         cells = np.stack([points[:-1], points[1:]], axis=1)
         for _ in range(_HALVINGS):
-            found, reached = self._on_cells(cells, knots, slopes, tail=False)
+            proved, reached = self._on_cells(cells, knots, slopes, tail=False)
             hoped = min(hoped, bound, reached)
-            short = found < hoped - _PRECISION * abs(hoped)
-            bound = min(bound, float(found[~short].min(initial=bound)))
+            short = proved < hoped - _PRECISION * abs(hoped)
+            bound = min(bound, float(proved[~short].min(initial=bound)))
             if not short.any():
                 return bound
-            left, right = cells[short].T
-            middle = 0.5 * (left + right)
-            cells = np.stack([np.append(left, middle), np.append(middle, right)], axis=1)
-        return min(bound, float(found.min()))
+            lower, upper = cells[short].T
+            middle = 0.5 * (lower + upper)
+            cells = np.stack([np.append(lower, middle), np.append(middle, upper)], axis=1)
+        return min(bound, float(proved.min()))
 
     def _on_cells(self, cells: Floats, knots: Floats, slopes: Floats, *, tail: bool) -> tuple[Floats, float]:
         """Return what can be proved in each cell, and the least at any of their ends: no proof is better."""
@@ -243,11 +243,11 @@ def _best_slopes(problem: _Problem, knots: Floats, scale: float) -> tuple[Floats
         _, kinds, jobs, speeds = problem.mixes(points, worths, tail=True)
         constants, rates = problem.against(kinds, jobs, speeds, up, down)
         constants, rates = constants / scale, rates / problem.cores
-        found = constants + rates @ tried
-        bound = min(float(found.min()), empty[0] + float(empty[1] @ tried))
+        lowest = constants + rates @ tried
+        bound = min(float(lowest.min()), empty[0] + float(empty[1] @ tried))
         if bound > best:
             best, chosen = bound, tried
-        worst = np.argsort(found)[:_CUTS]
+        worst = np.argsort(lowest)[:_CUTS]
         rows += [np.append(-rates[g], 1.0) for g in worst]
         sides += constants[worst].tolist()
         program = linprog(

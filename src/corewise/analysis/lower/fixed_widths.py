@@ -34,7 +34,7 @@ _ROUNDS = 6  # each a sixteenth of the one before: in the end 1e-7 of a width, 1
 
 @dataclass(frozen=True, eq=False)
 class FixedWidths:
-    """The price of a core at which the bound is best, what jobs then choose, and the bound.
+    """Fixed-width bound: the price of a core at which it is best, the widths jobs then choose, and its value.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-r"""Curves from above: straight pieces that are nowhere below a speed-up curve.
+r"""Concave majorants: straight pieces that are nowhere below a speed-up curve.
 
 A concave curve lies below each of its tangents, hence below the least of many. Serving jobs along that
 broken line is serving them at least as fast, so a lower bound on the cost computed with it is one for the
@@ -27,7 +27,7 @@ _SHARES = 512  # the largest n for which c/n is a point of touch
 
 @dataclass(frozen=True, eq=False)
 class Majorants:
-    """The broken lines of several curves on [0, c], a row each.
+    """Concave piecewise linear majorants of several curves on [0, c], a row each.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class Majorants:
     @classmethod
     def of(cls, curves: Sequence[SpeedUp], cores: float) -> Majorants:
         """Return the majorants of curves on a number of cores; equal ones are sampled once."""
-        found: dict[int, tuple[Floats, Floats, Floats]] = {}
+        tangents: dict[int, tuple[Floats, Floats, Floats]] = {}
         for curve in curves:
-            if id(curve) not in found:
-                found[id(curve)] = _tangents(curve, cores)
-        rows = [found[id(curve)] for curve in curves]
+            if id(curve) not in tangents:
+                tangents[id(curve)] = _tangents(curve, cores)
+        rows = [tangents[id(curve)] for curve in curves]
         pieces = max(row[0].size for row in rows)
         slopes = np.stack([np.pad(row[0], (0, pieces - row[0].size)) for row in rows])
         corners = [

@@ -1,4 +1,4 @@
-"""The price of a core at which a dual bound is best."""
+"""The dual problem of a lower bound: the price of a core at which it is best."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PRICES = 120
 def best_price(
     dual: Callable[[float], tuple[float, float]], guess: float, precision: float
 ) -> tuple[float, float]:
-    """Return the price ℓ ≥ 0 at which a concave function is largest, and its largest value.
+    """Maximise a concave dual function over the price ℓ ≥ 0 of a core; return the price and the maximum.
 
     Parameters
     ----------
@@ -25,25 +25,25 @@ def best_price(
         rounding does not allow it the best one found is returned.
     """
     low, high = 0.0, guess
-    left, right = dual(low), dual(high)
-    best = max((low, left[0]), (high, right[0]), key=lambda found: found[1])
+    at_low, at_high = dual(low), dual(high)
+    best = max((low, at_low[0]), (high, at_high[0]), key=lambda pair: pair[1])
     for _ in range(_PRICES):
-        if left[1] <= 0.0:
+        if at_low[1] <= 0.0:
             break
-        if right[1] > 0.0:  # not yet beyond the top
-            low, left, price = high, right, 2.0 * high
+        if at_high[1] > 0.0:  # not yet beyond the top
+            low, at_low, price = high, at_high, 2.0 * high
         else:
             # Both tangents are nowhere below the function, so where they meet is no lower than its top.
-            ahead = (right[0] - left[0] - right[1] * (high - low)) / (left[1] - right[1])
-            if left[0] + left[1] * ahead - best[1] <= precision * abs(best[1]):
+            ahead = (at_high[0] - at_low[0] - at_high[1] * (high - low)) / (at_low[1] - at_high[1])
+            if at_low[0] + at_low[1] * ahead - best[1] <= precision * abs(best[1]):
                 break
             price = low + min(max(ahead, 0.01 * (high - low)), 0.99 * (high - low))
             if not low < price < high:
                 break
-        found = dual(price)
-        best = max(best, (price, found[0]), key=lambda pair: pair[1])
-        if found[1] > 0.0 and price < high:
-            low, left = price, found
+        at_price = dual(price)
+        best = max(best, (price, at_price[0]), key=lambda pair: pair[1])
+        if at_price[1] > 0.0 and price < high:
+            low, at_low = price, at_price
         else:
-            high, right = price, found
+            high, at_high = price, at_price
     return best
