@@ -58,17 +58,17 @@ def jump(
     """Draw moves without a clock until so many events or departures; return the state and what was done."""
     width = len(steps)
     step = np.array(steps) * width
-    row, left, todo = state * width, departures, events
-    while left > 0 and todo > 0 and thresholds[u(row)] >= 0.0:
+    row, remaining, todo = state * width, departures, events
+    while remaining > 0 and todo > 0 and thresholds[u(row)] >= 0.0:
         draw = rng.random()
         k = u(0)
         for j in range(width - 1):
             k += u(draw >= thresholds[u(row + j)])
         moves[u(row) + k] += 1
         row += step[k]
-        left -= np.int64(k >= u(width // 2))
+        remaining -= np.int64(k >= u(width // 2))
         todo -= 1
-    return row // width, events - todo, departures - left
+    return row // width, events - todo, departures - remaining
 
 
 @njit(cache=True, nogil=True)
@@ -94,15 +94,15 @@ def clocked(
     """
     width, step = u(len(steps)), np.array(steps)
     first_departure = width // u(2)
-    here, now, left = state, clock, departures
+    here, now, remaining = state, clock, departures
     for event in range(when.size):
         row = u(here) * width
         if thresholds[row] < 0.0:
-            return here, now, event, departures - left
+            return here, now, event, departures - remaining
         ahead = now + holding[u(here)] * rng.standard_exponential()
         if ahead > until:
             times[u(here)] += until - now
-            return here, until, event, departures - left
+            return here, until, event, departures - remaining
         times[u(here)] += ahead - now
         now = ahead
         draw = rng.random()
@@ -113,10 +113,10 @@ def clocked(
         here += step[k]
         when[event] = ahead
         what[event] = np.int16(k)
-        left -= np.int64(k >= first_departure)
-        if left == 0:
+        remaining -= np.int64(k >= first_departure)
+        if remaining == 0:
             return here, now, event + 1, departures
-    return here, now, when.size, departures - left
+    return here, now, when.size, departures - remaining
 
 
 @njit(cache=True, nogil=True)

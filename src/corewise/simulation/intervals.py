@@ -1,4 +1,4 @@
-"""How far a simulated mean may be off: confidence intervals from batches or replications."""
+"""Confidence intervals of simulated means, from batches or replications."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Percentile:
 
 @dataclass(frozen=True)
 class ClassReplications:
-    """What the replications say about one class; `percentiles` are those of its response times."""
+    """Output of the replications for one class; `percentiles` are those of its response times."""
 
     name: str
     mean_jobs: float
@@ -79,7 +79,7 @@ class ClassReplications:
 
 @dataclass(frozen=True, eq=False)
 class Replications:
-    """Independent runs of the same window.
+    """Independent replications of the same run, with confidence intervals.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Replications:
 
     @cached_property
     def statistics(self) -> Statistics:
-        """What all runs saw together."""
+        """The sufficient statistics of all runs together."""
         return Statistics.total([run.statistics for run in self.runs])
 
     def __str__(self) -> str:
@@ -185,7 +185,7 @@ _Outcome = tuple[Run, Floats]
 
 @dataclass(frozen=True)
 class _Job:
-    """What every replication does."""
+    """Task of every replication."""
 
     system: System
     policy: Policy | str

@@ -1,4 +1,4 @@
-"""States as a policy visits them, with the time spent in each: what a value function is fitted to.
+"""Sampling of the states that a policy visits, with the time in each: what a value function is fitted to.
 
 With few classes and cores they come from one long path over tables (`corewise.simulation.walk`), and
 otherwise, where the policy allows it, from a path without tables at regular times. For any other policy they
@@ -34,7 +34,7 @@ _WARM_UP = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """States and the time spent in them.
+    """Weighted sample of states that a policy visits: the states, and the time spent in them.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def sample_states(
     rng: np.random.Generator,
     near: Sample | None = None,
 ) -> Sample:
-    """Return the states that about so many events under a policy lead through.
+    """Sample the states that a policy visits, from sample paths of about so many events.
 
     Parameters
     ----------

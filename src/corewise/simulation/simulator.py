@@ -1,4 +1,4 @@
-r"""Simulation: a random path of the system under a policy.
+r"""Simulation: a sample path of the system under a policy.
 
 Two engines, both exact, behind one function.
 
@@ -69,7 +69,7 @@ Progress = Callable[[float], object]
 
 @dataclass(frozen=True)
 class ClassRun:
-    """What a run saw of one class.
+    """Simulation output for one class.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class ClassRun:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a simulation gave.
+    """Simulation output: the means over a sample path, and what is needed to go on from its end.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ def simulate(
 
 @dataclass(frozen=True)
 class Window:
-    """How long a run lasts: a number of departures, or a length of time."""
+    """Stopping rule of a run: a number of departures, or a length of time."""
 
     departures: int | None
     time: float | None
@@ -241,7 +241,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A run without tables, to be made once more with a tally of what estimates need.
+    """Replay of a run without tables, with the same random numbers, to tally its sufficient statistics.
 
     A bound policy seldom can be sent to another process: there, the policy is bound again.
     """

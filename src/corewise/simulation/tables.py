@@ -1,4 +1,4 @@
-"""The chain of a policy as tables over a box of states, and what was seen of it.
+"""Transition tables of the chain under a policy, over a box of states, and the occupation counts of a path.
 
 The box is small at first and grows where a path comes to its edge; a path does not depend on the box it was
 drawn in, and nothing is ever blocked.
@@ -40,7 +40,7 @@ def suits_tables(system: System) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Where a policy leads from every state of a box.
+    """Transition tables of the chain under a policy: where it leads from every state of a box.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def _chain(system: System, space: StateSpace, cores: Floats) -> tuple[Floats, Fl
 
 @dataclass
 class Visits:
-    """Moves and time by state, counted up while a path is drawn.
+    """Occupation counts of a sample path: moves and time by state.
 
     Attributes
     ----------
@@ -167,9 +167,9 @@ class Visits:
 
     def draw_times(self, holding: Floats, rng: np.random.Generator) -> None:
         """Draw the time spent in every state, given how often it was left: a sum of exponential times."""
-        left = self.moves.reshape(holding.size, -1).sum(axis=1)
-        seen = np.flatnonzero(left)
-        self.times[seen] = holding[seen] * rng.standard_gamma(left[seen])
+        exits = self.moves.reshape(holding.size, -1).sum(axis=1)
+        seen = np.flatnonzero(exits)
+        self.times[seen] = holding[seen] * rng.standard_gamma(exits[seen])
 
     def add(self, other: Visits) -> None:
         """Add the counts of a further stretch over the same box."""

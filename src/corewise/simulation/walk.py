@@ -1,4 +1,4 @@
-"""A path in the making: it knows where it is, and keeps count of what it has seen."""
+"""Simulation engines: a sample path being drawn, which knows where it is and counts what it has seen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AT_A_TIME = 2**20
 
 @dataclass(frozen=True)
 class State:
-    """Where a run ended, and where another can start.
+    """State of a simulation: where a run ended, and where another can start.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class State:
 
 
 class Engine(ABC):
-    """A path in the making, whatever draws it.
+    """Simulation engine: a sample path being drawn, by whatever means.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class Engine(ABC):
 
 
 class Walk(Engine):
-    """A path over tables: every state of a box has its moves in them."""
+    """Simulation engine over transition tables: every state of a box has its moves in them."""
 
     def __init__(
         self, tables: Tables, start: State, rng: np.random.Generator, *, record: bool = False
@@ -241,10 +241,10 @@ class Walk(Engine):
         whole, done = sum(batches), 0
         with_clock = self.record or bool(self.tables.system.changes)
         for size in batches:
-            left = size
-            while left:
-                step = self._tick(math.inf, left) if with_clock else self._jump(left)
-                left -= step
+            remaining = size
+            while remaining:
+                step = self._tick(math.inf, remaining) if with_clock else self._jump(remaining)
+                remaining -= step
                 done += step
                 if progress:
                     progress(done / whole)

@@ -1,4 +1,4 @@
-"""Paths drawn without tables, for any number of classes."""
+"""Simulation engines without tables over states, for any number of classes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Drawn = tuple[float, int | np.int64, int | np.int64]
 
 
 class TablelessWalk(Engine):
-    """A path in the making without tables: a kernel decides in every state anew.
+    """Simulation engine without tables over states: a kernel decides in every state anew.
 
     Parameters
     ----------
@@ -114,10 +114,10 @@ class TablelessWalk(Engine):
         """Go on until as many jobs have left as all batches say."""
         whole, done = sum(batches), 0
         for size in batches:
-            left = size
-            while left:
-                step = self._tick(math.inf, left)
-                left -= step
+            remaining = size
+            while remaining:
+                step = self._tick(math.inf, remaining)
+                remaining -= step
                 done += step
                 if progress:
                     progress(done / whole)
@@ -153,15 +153,15 @@ class TablelessWalk(Engine):
 
     def statistics(self) -> Statistics:
         """Return what was seen, by the widths of the grid."""
-        grid, left, held = self._tally
+        grid, departed, held = self._tally
         assert grid.size, "this walk keeps no tally"
         classes, per_octave = self._now.size, octave_parts(grid)
         tables = []
         for i in range(classes):
-            seen = np.flatnonzero((left[i] > 0.0) | (held[i] > 0.0))
+            seen = np.flatnonzero((departed[i] > 0.0) | (held[i] > 0.0))
             tables.append(
                 ClassStatistics(
-                    int(self._moves[i]), grid[seen], left[i, seen], held[i, seen], per_octave=per_octave
+                    int(self._moves[i]), grid[seen], departed[i, seen], held[i, seen], per_octave=per_octave
                 )
             )
         return Statistics(tuple(self._system.names), float(sum(self.spans)), tuple(tables))

@@ -1,4 +1,4 @@
-"""A path drawn without tables, for a policy by fitted values; any number of classes."""
+"""Simulation without tables of a policy by fitted values; any number of classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS = 2**21
 
 
 class FittedWalk(TablelessWalk):
-    """A path in the making, of a policy by fitted values: a bound one whose rule is a `FittedRule`.
+    """Simulation engine for a fitted policy: a bound one whose rule is a `FittedRule`.
 
     To draw an event takes a few steps for each class, present or not, unless the state is remembered.
     """

@@ -1,4 +1,4 @@
-"""Paths drawn without tables, of a policy that is one water level; any number of classes."""
+"""Simulation without tables of a water-level policy; any number of classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = 2**17
 
 
 class LevelWalk(TablelessWalk):
-    """A path in the making, of a policy that is one water level: a bound one that has `levels`.
+    """Simulation engine for a water-level policy: a bound one that has `levels`.
 
     To draw an event takes less than a step for each class present.
 

@@ -1,4 +1,4 @@
-"""A memory of states, for paths without tables that come back to some of them."""
+"""A cache of states, for paths without tables that come back to some of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["StateCache"]
 
 @dataclass(frozen=True, eq=False)
 class StateCache:
-    """Some of the states that a path has been in, and what was decided there.
+    """Cache of states that a path has been in, and of what was decided there.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class StateCache:
     units : ndarray of int, shape (K,)
         By how much of a row a job of each class moves a state, in 2^-20 rows.
     level : ndarray, shape (4,)
-        The level of the last decision, from which the next one sets out.
+        The water level of the last decision, from which the next one sets out.
     """
 
     seen: Floats
@@ -33,7 +33,7 @@ class StateCache:
 
     @classmethod
     def of(cls, classes: int, numbers: int) -> StateCache:
-        """Return a memory for so many classes, with nothing in it and room for about so many numbers.
+        """Return an empty cache for so many classes, with room for about so many numbers.
 
         Units are powers of 1/g, g the root of g^(K+1) = g + 1 (M. Roberts, 2018): multiples of these lie as
         far from whole numbers as can be, so states that are near each other do not meet in a row.
@@ -47,5 +47,5 @@ class StateCache:
 
     @property
     def arrays(self) -> tuple[Floats, Ints, Floats]:
-        """The memory as the kernels take it."""
+        """The cache as the kernels take it."""
         return self.seen, self.units, self.level

@@ -70,7 +70,7 @@ def count_time(grid: Floats, per_octave: int, held_at: Floats, i: Int, z: float,
 
 
 @njit_norefs
-def count_departure(grid: Floats, per_octave: int, left_at: Floats, i: Int, z: float) -> None:
+def count_departure(grid: Floats, per_octave: int, departed_at: Floats, i: Int, z: float) -> None:
     """Add a departure from a width to the two nodes about it.
 
     Up to one core, where s(z) = z, time at z cores is z times as much at one and the rest at none; all who
@@ -79,8 +79,8 @@ def count_departure(grid: Floats, per_octave: int, left_at: Floats, i: Int, z: f
     node, upper = _share(grid, per_octave, z)
     if node == 0:
         upper = 1.0
-    left_at[i, node] += 1.0 - upper
-    left_at[i, node + 1] += upper
+    departed_at[i, node] += 1.0 - upper
+    departed_at[i, node + 1] += upper
 
 
 @njit_norefs
@@ -141,20 +141,20 @@ def known_walk(
     departures), the `tally` of departures and job-time by width (if it has a grid) and the `record` of times
     and moves (if it has room) are added to.
     """
-    grid, left_at, held_at = tally
+    grid, departed_at, held_at = tally
     when, what = record
     classes, tallied, recorded = n.size, grid.size > 0, when.size > 0
     per_octave = int(0.5 + 1.0 / math.log2(grid[2])) if tallied else 0
-    now, done, left = clock, event, departures
+    now, done, remaining = clock, event, departures
     mask, place = seen.shape[0] - 1, np.int64(0)
     for j in range(classes):
         place += n[j] * units[j]
-    while left > 0 and done < events:
+    while remaining > 0 and done < events:
         row, i = (place >> FINE) & mask, np.int64(0)
         while i < classes and seen[row, i] == n[i]:
             i += 1
         if i < classes:
-            return row, now, done, left
+            return row, now, done, remaining
         total = seen[row, 3 * classes - 1]
         ahead = now + rng.standard_exponential() / total
         spent = min(ahead, until) - now
@@ -165,7 +165,7 @@ def known_walk(
                 if n[j] > 0:
                     count_time(grid, per_octave, held_at, j, seen[row, 3 * classes + j], n[j] * spent)
         if ahead > until:
-            return -1, until, done, left
+            return -1, until, done, remaining
         now = ahead
         x, k = rng.random() * total, np.int64(0)
         for j in range(2 * classes - 1):
@@ -178,9 +178,9 @@ def known_walk(
         gone = np.int64(k >= classes)
         i = k - gone * classes
         change = 1 - 2 * gone
-        left -= gone
+        remaining -= gone
         if tallied and gone:
-            count_departure(grid, per_octave, left_at, i, seen[row, 3 * classes + i])
+            count_departure(grid, per_octave, departed_at, i, seen[row, 3 * classes + i])
         n[i] += change
         place += change * units[i]
-    return -1, now, done, left
+    return -1, now, done, remaining

@@ -86,7 +86,7 @@ def fitted_walk(
     seen, units, level = memory
     classes = n.size
     offers, starts, held, widths = np.zeros(classes), np.ones(classes), np.zeros(classes), np.zeros(classes)
-    row, now, done, left = known_walk(
+    row, now, done, remaining = known_walk(
         rng, seen, units, n, areas, moves, tally, record, clock, until, 0, events, departures
     )
     while row >= 0:
@@ -95,7 +95,7 @@ def fitted_walk(
         else:
             level[T] = share(tails, pieces, nodes, cores, n, offers, starts, held, level[T], widths)
         remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
-        row, now, done, left = known_walk(
-            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, left
+        row, now, done, remaining = known_walk(
+            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, remaining
         )
-    return now, done, departures - left
+    return now, done, departures - remaining

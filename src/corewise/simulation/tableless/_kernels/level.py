@@ -78,15 +78,15 @@ def _ceiling(at: Floats, level: Floats, above: Floats) -> None:
 @njit_norefs
 def _draw(sums: Floats, weights: Floats, x: float) -> tuple[int, float]:
     """Return the class at x of the line on which weights lie end to end, and the place within its weight."""
-    block, left = 0, x
-    while block < sums.size - 1 and left >= sums[block]:
-        left -= sums[block]
+    block, offset = 0, x
+    while block < sums.size - 1 and offset >= sums[block]:
+        offset -= sums[block]
         block += 1
     i, last = block * _BLOCK, min((block + 1) * _BLOCK, weights.size) - 1
-    while i < last and left >= weights[i]:
-        left -= weights[i]
+    while i < last and offset >= weights[i]:
+        offset -= weights[i]
         i += 1
-    return i, left
+    return i, offset
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -115,7 +115,7 @@ def level_walk(
     """
     steps, own, order, first, at, tails, nodes, owner, rows = levels
     curves, offsets, points, size_rates, arrival_rates, shares, others = plant
-    grid, left_at, held_at = tally
+    grid, departed_at, held_at = tally
     when, what = record
     classes, tallied, recorded = n.size, grid.size > 0, when.size > 0
     per_octave = int(0.5 + 1.0 / math.log2(grid[2])) if tallied else 0
@@ -133,8 +133,8 @@ def level_walk(
             place[i], present[count] = count, i
             count += 1
     find_level(steps, order, first, at, rows, owner, tails, nodes, n, jobs, cores, sums, level)
-    now, still, todo, left, total, vain, fresh = clock, clock, events, departures, 0.0, 0, False
-    while left > 0 and todo > 0:
+    now, still, todo, remaining, total, vain, fresh = clock, clock, events, departures, 0.0, 0, False
+    while remaining > 0 and todo > 0:
         if not fresh:
             restart(steps, order, first, owner, n, sums, level)
             _ceiling(at, level, above)
@@ -176,7 +176,7 @@ def level_walk(
                 y = width(steps, own, tails, nodes, level, j)
                 count_time(grid, per_octave, held_at, j, y, n[j] * (now - still))
             if change < 0:
-                count_departure(grid, per_octave, left_at, i, z)
+                count_departure(grid, per_octave, departed_at, i, z)
             still = now
         areas[i] += n[i] * (now - since[i])
         since[i] = now
@@ -196,7 +196,7 @@ def level_walk(
                 )
         else:
             moves[classes + i] += 1
-            left -= 1
+            remaining -= 1
             if n[i] == 0:
                 count -= 1
                 last = present[count]
@@ -223,7 +223,7 @@ def level_walk(
             count_time(grid, per_octave, held_at, j, y, n[j] * (now - still))
     for i in range(classes):
         areas[i] += n[i] * (now - since[i])
-    return now, events - todo, departures - left
+    return now, events - todo, departures - remaining
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -248,7 +248,7 @@ def remembered_walk(
     curves, offsets, points, size_rates, arrival_rates, _, _ = plant
     seen, units, level = memory
     sums, widths = np.zeros(5), np.zeros(n.size)
-    row, now, done, left = known_walk(
+    row, now, done, remaining = known_walk(
         rng, seen, units, n, areas, moves, tally, record, clock, until, 0, events, departures
     )
     while row >= 0:
@@ -261,7 +261,7 @@ def remembered_walk(
             if n[i] > 0:
                 widths[i] = width(steps, own, tails, nodes, level, i)
         remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
-        row, now, done, left = known_walk(
-            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, left
+        row, now, done, remaining = known_walk(
+            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, remaining
         )
-    return now, done, departures - left
+    return now, done, departures - remaining
