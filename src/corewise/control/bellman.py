@@ -41,7 +41,7 @@ __all__ = ["Bellman", "Step"]
 
 @dataclass(frozen=True)
 class Step:
-    """One application of the operator to values V.
+    """Bellman step: one application of the operator to values V, and the bounds on the optimum it certifies.
 
     Attributes
     ----------
@@ -65,12 +65,12 @@ class Step:
 
     @property
     def span(self) -> float:
-        """The distance of the bounds."""
+        """The span: the distance between the bounds."""
         return self.bounds[1] - self.bounds[0]
 
 
 class Bellman:
-    """The operator for one system on one box."""
+    """Bellman operator of one system on one truncated state space."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The optimal policy and what it achieves.
+    """Optimal policy of a system, with its certified cost, relative values and exact performance.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ def _warm_values(start: object, system: System) -> Floats:
 
 
 def within_reach(system: System) -> bool:
-    """Return whether an exact answer takes seconds: there are few classes, and not too many states."""
+    """Return whether an exact solution takes seconds: there are few classes, and not too many states."""
     system.require_stable()
     return len(system.classes) <= _MOST_CLASSES and system.likely_states <= _MOST_LIKELY
 

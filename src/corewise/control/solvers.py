@@ -34,7 +34,7 @@ __all__ = ["ModifiedPolicyIteration", "PolicyIteration", "RelativeValueIteration
 
 @dataclass(frozen=True)
 class SolverResult:
-    """The last step of a solver, the values it was taken at, and how many it took."""
+    """Result of a solver: the last Bellman step, the values it was taken at, and the number of steps."""
 
     step: Step
     values: Floats
@@ -43,7 +43,7 @@ class SolverResult:
 
 @runtime_checkable
 class Solver(Protocol):
-    """What `solve` asks of a solver."""
+    """Solver of the average-cost problem, as `solve` uses it."""
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class ModifiedPolicyIteration:
-    """A few sweeps over the values between two improvements of the policy.
+    """Modified policy iteration: a few sweeps over the values between two improvements of the policy.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class ModifiedPolicyIteration:
 
 @dataclass(frozen=True)
 class PolicyIteration:
-    """Exact values of a policy, then a few improvements with sweeps between, and again.
+    """Policy iteration: exact values of a policy, then a few improvements with sweeps between, and again.
 
     For up to two classes, or a small box. Improving once per factorisation would be Howard's algorithm;
     where many splits are nearly tied (equal sizes, more jobs than cores) it takes tens of factorisations,
@@ -159,7 +159,7 @@ class PolicyIteration:
 
 @dataclass(frozen=True)
 class RelativeValueIteration:
-    """One step of the uniformised chain between two improvements; the reference."""
+    """Relative value iteration: one step of the uniformised chain between two improvements; the reference."""
 
     rounds: int = 1_000_000
 
@@ -187,7 +187,7 @@ class RelativeValueIteration:
 
 
 class _Stall:
-    """Sees to it that the bounds keep closing, and says what is wrong when they do not."""
+    """Convergence monitor: the bounds must keep closing; it says what is wrong when they do not."""
 
     def __init__(self, name: str, patience: int = 60) -> None:
         self.name = name

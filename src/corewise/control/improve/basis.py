@@ -1,4 +1,4 @@
-r"""What a value function is fitted with: features of a state, and exactly how they drift.
+r"""Basis functions of value function approximation: features of a state, and exactly how they drift.
 
 The features are those of `corewise.policies.fitted.values`:
 
@@ -48,7 +48,7 @@ _FEW_CLASSES = 12
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """A choice of features.
+    """Basis functions of a fitted value function: the features of a state.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ _BLOCK = 8192
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """Weighted sums of F features over states, for G sets of weights.
+    """Least-squares equations of fitted values: weighted sums of F features, for G sets of weights.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ _LEAST_STEPS = 2
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What was found of one policy on the way.
+    """Round of policy improvement: one policy, its fitted values, and its cost by simulation.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Improvement:
-    """The improved policy, and how it came about.
+    """Result of approximate policy iteration: the improved policy, and the rounds that led to it.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Improvement:
 
 @dataclass(frozen=True)
 class Improved:
-    """Fitted improvements of the Whittle policy, one upon the other; works for any number of classes.
+    """Approximate policy iteration: fitted improvements of the Whittle policy; for any number of classes.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def improve(
     steps: int = 3,
     events: int = 200_000,
 ) -> Improvement:
-    """Improve the Whittle policy by fitted values, and say what was found on the way.
+    """Run approximate policy iteration from the Whittle policy, and report every round.
 
     Parameters
     ----------
