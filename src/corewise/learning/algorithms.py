@@ -30,7 +30,7 @@ _INERTIA = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Algorithm:
-    """How to learn: what is known, how long to watch, what to remember, how to decide.
+    """Learning algorithm: a schedule of windows, a memory, and a rule from estimates to a policy.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def adaptive(
     steps : int or None, optional
         How many windows; None for as many as the plant yields.
     between_alarms : float, optional
-        How many departures there are to be between false alarms, in the mean; at least a hundred windows.
+        Mean number of departures between false alarms (the false-alarm interval); at least a hundred windows.
     power, policy, first, inertia
         See `algorithm_1b` and `Algorithm`.
     """

@@ -1,4 +1,4 @@
-"""Where a loop stands, kept in a file so that it can go on later as if it had never stopped.
+"""Checkpoints: where a loop stands, in a file, so that it can be resumed as if it had never stopped.
 
 A file has the algorithm's description and the plant's, by which they are known again; what was learned; where
 the plant is, its random generator included; the record of all epochs so far; and a note, if one was left.
@@ -34,12 +34,12 @@ _WARM_START = "near"  # as files have had it from the first
 _COLUMNS = ("widths", "departures", "job_time")
 
 Row = dict[str, Any]
-"""An epoch as plain values."""
+"""The record of an epoch, as plain values."""
 
 
 @dataclass(frozen=True, eq=False)
 class LearnerState:
-    """What has been learned from the windows closed so far.
+    """State of a learner between two windows: estimates, memory and warm start.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class LearnerState:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A loop between two epochs."""
+    """Checkpoint of a learning loop between two epochs, from which it can be resumed."""
 
     algorithm: Algorithm
     standing: LearnerState
@@ -75,7 +75,7 @@ class Checkpoint:
     past: list[Row]
 
     def write(self, file: str | Path, note: Mapping[str, Any]) -> None:
-        """Write all that is needed to go on; `note` is whatever else to keep, see `saved_note`."""
+        """Write the checkpoint to a file; `note` is whatever else to keep, see `saved_note`."""
         if self.snapshot is None:
             raise InvalidInput(
                 f"{type(self.plant).__name__} cannot be saved: it needs snapshot() and restore(snapshot)"
@@ -102,7 +102,7 @@ class Checkpoint:
 
     @staticmethod
     def resumed(file: str | Path, algorithm: Algorithm, plant: Plant) -> tuple[LearnerState, list[Row]]:
-        """Return where a saved loop stood and its epochs so far, and send the plant where it was."""
+        """Resume a loop from its checkpoint: return its state and epochs so far, and restore the plant."""
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         if not isinstance(plant, Resumable):

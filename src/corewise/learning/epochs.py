@@ -16,7 +16,7 @@ __all__ = ["Epoch", "Seconds", "changes_found"]
 
 @dataclass(frozen=True)
 class Seconds:
-    """How long each part of an epoch took: running the plant, estimating, solving, and judging exactly."""
+    """Wall-clock times of an epoch: running the plant, estimating, solving, and judging exactly."""
 
     run: float
     estimate: float
@@ -31,7 +31,7 @@ class Seconds:
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """What one window taught, and what was made of it.
+    """Epoch of a learning loop: the estimates from its window, the policy adopted, and how good that is.
 
     Attributes
     ----------

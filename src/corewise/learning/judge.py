@@ -16,7 +16,7 @@ __all__ = ["Judge"]
 
 
 class Judge:
-    """Who knows the truth.
+    """Exact evaluator of adopted policies under the true system: mean jobs, cost, and gap to the optimum.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Judge:
     def verdict(
         self, k: int, plant: Plant, policy: Policy
     ) -> tuple[float, float, float] | tuple[None, None, None]:
-        """Return mean jobs and mean cost under a policy, and its gap to the best one for the plant as it is.
+        """Evaluate a policy under the truth: mean jobs, mean cost, and its gap to the optimum.
 
         Infinite if the policy cannot keep up; None if epoch k is not to be judged, if nobody knows the truth,
         or if it has so many states that an exact answer is out of reach.

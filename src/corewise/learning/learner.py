@@ -56,7 +56,7 @@ __all__ = ["Learner", "Learning", "SolveRequest", "learn"]
 
 @dataclass(frozen=True, eq=False)
 class SolveRequest:
-    """What a learner wants solved.
+    """Request to solve: the estimated system for which a learner wants a policy.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class SolveRequest:
 
 
 class Learner:
-    """What has been learned so far, and what to do next.
+    """Learner: a pure state machine from windows of statistics to the policy to run next.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ def _kept(row: Estimate, last: SpeedUp) -> Estimate:
 
 
 class Learning(Iterator[Epoch]):
-    """The loop in progress: an iterator over its epochs.
+    """Learning loop in progress: an iterator over its epochs.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What an algorithm remembers of the windows it has seen.
+"""Memories: which of the windows seen so far the estimates are made from.
 
 A memory is a value: remembering one more window gives another memory. This is all in which the paper's
 algorithms differ, besides the length of their windows.
@@ -25,7 +25,7 @@ Part = Statistics | Mapping[str, NDArray[Any]]
 
 @runtime_checkable
 class Memory(Protocol):
-    """What is remembered, as statistics to estimate from."""
+    """Memory of a learner: which windows count, as sufficient statistics to estimate from."""
 
     def recall(self) -> Statistics:
         """Return everything that is remembered."""
@@ -47,7 +47,7 @@ class Memory(Protocol):
 
 @runtime_checkable
 class Watchful(Protocol):
-    """A memory that looks out for changes."""
+    """Memory with a change detector."""
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
@@ -61,7 +61,7 @@ class Watchful(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Whole:
-    """A memory that is one table."""
+    """Memory that is one set of statistics."""
 
     kept: Statistics | None = None
 
@@ -86,7 +86,7 @@ class _Whole:
 
 
 class Latest(_Whole):
-    """Remember the latest window only: Algorithm 1a."""
+    """Memory of the latest window only: Algorithm 1a."""
 
     def remember(self, window: Statistics) -> Self:
         """Return the memory of that window alone."""
@@ -94,7 +94,7 @@ class Latest(_Whole):
 
 
 class Everything(_Whole):
-    """Remember every window: Algorithm 1b."""
+    """Memory of every window: Algorithm 1b."""
 
     def remember(self, window: Statistics) -> Self:
         """Return the memory with that window added."""
@@ -104,7 +104,7 @@ class Everything(_Whole):
 
 @dataclass(frozen=True, eq=False)
 class SinceChange:
-    """Remember of each class what was seen since it last changed.
+    """Memory since the last change point: of each class what was seen since it last changed.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is being learned about: something that runs a policy for a while and says what was seen."""
+"""Plants, the systems that are learned about: each runs a policy for a while and says what was seen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["DriftingPlant", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant
 
 @runtime_checkable
 class Plant(Protocol):
-    """Something that can be run under a policy."""
+    """Plant: a system, real or simulated, that can be run under a policy."""
 
     @property
     def truth(self) -> System | None:
@@ -42,7 +42,7 @@ class Plant(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A plant that can say where it is, and go on from there in another process."""
+    """Plant with snapshots, from which it can go on in another process."""
 
     def snapshot(self) -> Mapping[str, Any]:
         """Return where the plant is, as plain values."""
@@ -54,7 +54,7 @@ class Resumable(Protocol):
 
 
 class SimulatedPlant:
-    """A simulated system whose curves stay as they are.
+    """Simulated plant of a system whose curves stay as they are.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class SimulatedPlant:
 
 
 class DriftingPlant(SimulatedPlant):
-    """A simulated system whose curves change at the times of ``system.changes``, unknown to the learner."""
+    """Simulated plant whose curves change at the times of ``system.changes``, unknown to the learner."""
 
     def _require_changes(self, system: System) -> None:
         if not system.changes:
@@ -137,7 +137,7 @@ def simulated(system: System, rng: np.random.Generator | int | None) -> Simulate
 
 
 class ReplayPlant:
-    """A log that was recorded earlier, window by window.
+    """Replayed plant: a log that was recorded earlier, window by window.
 
     What policy was in force is in the log; the policies that are to be run are not. So the loop says what
     would have been learned and adopted, not what would have come of it.
@@ -166,7 +166,7 @@ class ReplayPlant:
 
     @property
     def truth(self) -> None:
-        """Nobody knows."""
+        """None: nobody knows the system behind a log."""
         return
 
     @property

@@ -1,4 +1,4 @@
-"""How many departures each window has: the N_k.
+"""Schedules: the number of departures N_k of each window.
 
 Paper: sections 5.1 and 5.2. Algorithm 1a needs windows that grow without bound, Algorithm 1b is content with
 equal ones.
@@ -23,7 +23,7 @@ _ROUNDING = 1e-12
 
 @runtime_checkable
 class Schedule(Protocol):
-    """The lengths of the windows."""
+    """Schedule: the lengths of the windows."""
 
     def window(self, k: int) -> int:
         """Return N_k, the number of departures in window k, counted from 1."""
@@ -32,7 +32,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """Windows of the same number of departures each."""
+    """Constant schedule: windows of the same number of departures each."""
 
     departures: int
 
@@ -51,7 +51,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Growing:
-    """Windows that grow: N_k = ⌈first · k^power⌉, or ⌈first · g(k)⌉ with a function of your own.
+    """Growing schedule: N_k = ⌈first · k^power⌉, or ⌈first · g(k)⌉ with a function of your own.
 
     Parameters
     ----------
