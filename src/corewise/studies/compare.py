@@ -36,7 +36,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Row:
-    """One policy of a comparison; the numbers of an unstable one are None.
+    """Row of a comparison: the performance of one policy, None where it is unstable.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The optimum, where it is known, and other policies on one system.
+    """Comparison of policies on one system, beside the optimum or a lower bound.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-r"""The long-run means of a policy by simulation, with far less noise than the path itself.
+r"""Steady-state means by simulation with a control variate: far less noise than the path itself.
 
 For any function V of the state that does not grow too fast, the drift (QV)(n) of the controlled chain has
 mean zero in the long run, so Σ h_i n_i + (QV)(n) has the mean of the cost; and where V is near the value
@@ -42,7 +42,7 @@ _GROWTH = 1.5
 
 @dataclass(frozen=True)
 class SimulatedMean:
-    """What simulation says about a policy in the long run.
+    """Steady-state means of a policy by simulation with a control variate, with confidence intervals.
 
     Attributes
     ----------

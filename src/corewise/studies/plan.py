@@ -38,7 +38,7 @@ _EXPECTED = 30  # looks, by and large, for the share of the work that is done
 
 @dataclass(frozen=True)
 class CapacityPlan:
-    """The fewest cores that meet a mean response time, and what is around them.
+    """Capacity plan: the fewest cores that meet a target mean response time, and the curve around them.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def plan(
     rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
 ) -> CapacityPlan:
-    """Return the fewest whole cores that meet a mean response time.
+    """Plan capacity: return the fewest whole cores that meet a target mean response time.
 
     Exact for up to three classes, while states are few and the load is not close to one; otherwise simulated.
 

@@ -36,7 +36,7 @@ _ROUNDING = 1e-9  # as far as exact answers are exact
 
 @dataclass(frozen=True)
 class Point:
-    """What a number of cores gives.
+    """Point of a capacity curve: the performance at a number of cores.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Point:
 
 @dataclass
 class Responses:
-    """The mean response time of a policy against the number of cores; what was found is kept.
+    """Capacity curve: the mean response time of a policy against the number of cores, computed on demand.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Responses:
         return self.bound(cores) > target * (1.0 + _ROUNDING)
 
     def at(self, cores: int, *, like: int | None = None) -> Point:
-        """Return what that many cores give, as it is known by now or from a first look.
+        """Return the point of the curve at that many cores, as it is known by now or from a first look.
 
         With `like`, from a look no shorter than at that other number of cores.
         """
@@ -153,7 +153,7 @@ class Responses:
         return point.interval[1] <= target * (1.0 + _ROUNDING)
 
     def confirmed(self, cores: int, target: float) -> bool:
-        """Return whether a run of its own, with new random numbers, says again that a target is met."""
+        """Return whether an independent run, with new random numbers, confirms that a target is met."""
         if self.at(cores).exact:
             return True
         again = np.random.default_rng([self.seed, cores])

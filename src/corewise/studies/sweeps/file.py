@@ -86,7 +86,7 @@ def load_sweep(source: str | os.PathLike[str] | Mapping[str, Any]) -> SweepPlan:
 
 
 class _Reader:
-    """Takes a sweep apart; files are read once, however often they are named."""
+    """Parser of a sweep file; systems are read once, however often they are named."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._name, self._folder = name, folder

@@ -21,7 +21,7 @@ __all__ = ["SweepPlan", "Trial"]
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a sweep: everything that whoever carries it out needs to know.
+    """Trial of a sweep: one run, with everything that whoever carries it out needs to know.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All trials of a sweep.
+    """Plan of a sweep: the grid of all its trials.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Who carries out the trials of a sweep: processes of this machine, or a Dask cluster.
+"""Worker pools, which carry out the trials of a sweep: processes of this machine, or a Dask cluster.
 
 Either is an executor of ``concurrent.futures``. A pool of processes breaks as a whole when one of them dies,
 and is then replaced; Dask looks after its own workers.
@@ -26,7 +26,7 @@ _LOCAL = "local"
 
 @dataclass(frozen=True)
 class Pool:
-    """Somewhere to send trials.
+    """Worker pool: somewhere to send trials.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ def results_files(out: str | os.PathLike[str]) -> tuple[Path, Path | None]:
 
 
 class Journal:
-    """The rows of a sweep that are there, in a file or in memory.
+    """Journal of a sweep: the rows that are there, in a file or in memory.
 
     Parameters
     ----------

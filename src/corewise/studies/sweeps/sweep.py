@@ -36,7 +36,7 @@ _MOST_DEATHS = 3  # of workers that a trial was sent to; then it is tried once m
 
 @dataclass(frozen=True)
 class SweepMean:
-    """Trials that differ by their seeds alone, together.
+    """Mean over trials that differ by their seeds alone, with a confidence interval.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class SweepMean:
 
 
 class Sweep(Iterator[SweepRow]):
-    """A sweep on its way: an iterator over the rows as they arrive, each of which is in the file by then.
+    """Sweep in progress: an iterator over the rows as they arrive, each of which is in the file by then.
 
     To end it early, leave the loop and `close` it, or use it in a ``with`` statement; the same call takes it
     up again.
@@ -124,7 +124,7 @@ class Sweep(Iterator[SweepRow]):
 
 
 class _Crew:
-    """Sends trials to a pool, a bounded number at a time, and sees to it that each comes back as a row."""
+    """Dispatcher of trials to a pool, a bounded number at a time; each comes back as a row."""
 
     def __init__(self, pool: Pool, fingerprint: str) -> None:
         self._pool = pool

@@ -1,4 +1,4 @@
-"""One trial of a sweep carried out, and the row that comes of it.
+"""Carrying out one trial of a sweep, and the row of results it gives.
 
 Whatever goes wrong becomes a row as well. Everything in a row but its last two columns, how long it took and
 who did it, depends on the trial alone.
@@ -42,7 +42,7 @@ _KEPT = 8  # policies that a worker remembers: trials that differ by their seeds
 
 @dataclass(frozen=True)
 class SweepRow:
-    """What came of one trial; the columns of the file of results.
+    """Result of one trial; its fields are the columns of the file of results.
 
     Attributes
     ----------
