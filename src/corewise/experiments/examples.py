@@ -46,7 +46,7 @@ _VARIANT_RUNS, _VARIANT_FIRST, _VARIANT_STEPS = 4, 1000, 6
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """The loop on a system like the example's.
+    """Variant of an example: the learning loop on a system like the example's.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class ExampleRun:
-    """What came of an example: the runs of both algorithms, and exact verdicts on it and its variants."""
+    """Outcome of an example: the runs of both algorithms, and exact verdicts on it and its variants."""
 
     example: Example
     studies: Mapping[str, LearningStudy]

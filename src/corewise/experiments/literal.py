@@ -61,7 +61,7 @@ _OVERFLOWING = 1e100
 
 @dataclass(frozen=True, eq=False)
 class LiteralSolution:
-    """Where Algorithm 2 ends.
+    """Fixed point of Algorithm 2 as printed: its policy and values.
 
     Attributes
     ----------

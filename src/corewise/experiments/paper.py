@@ -21,7 +21,7 @@ def algorithm_named(name: str, system: System, first: int, power: float, steps: 
 
 @dataclass(frozen=True)
 class Example:
-    """A column of Table 1.
+    """Example of the paper: the settings in one column of Table 1.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Switch:
-    """A row of Table 2: when the parameters change, and where in the loop that was in the paper's run."""
+    """Change point, a row of Table 2: when parameters change, and where in the loop of the paper's run."""
 
     time: float
     p1: float

@@ -70,7 +70,7 @@ _GLOSSARY = (
 
 @dataclass(frozen=True)
 class Section:
-    """An experiment in the report: its name, its title, and its story as HTML."""
+    """Section of the report: an experiment, with its name, its title, and its story as HTML."""
 
     name: str
     title: str

@@ -20,14 +20,14 @@ __all__ = ["Block", "Heading", "Picture", "Result", "Setting", "Table", "epochs_
 
 @dataclass(frozen=True)
 class Heading:
-    """The beginning of a part of the story."""
+    """Section heading of a report."""
 
     text: str
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure, as the bytes of a PNG file of that name."""
+    """Figure of a report, as the bytes of a PNG file of that name."""
 
     name: str
     caption: str
@@ -36,7 +36,7 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows under columns, written as a CSV file of that name; told to people if it has a caption."""
+    """Table of a report, written as a CSV file of that name; shown to people if it has a caption."""
 
     name: str
     columns: Sequence[str]
@@ -58,7 +58,7 @@ Block = str | Heading | Picture | Table
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What an experiment gave.
+    """Result of an experiment: numbers, and a report with tables and figures.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What an experiment is run with: its own seed, who does the work, and whom to tell how far it is."""
+    """Setting of an experiment: its seed, the executor of its work, and a progress callback."""
 
     seed: tuple[int, ...]
     executor: Executor | None = None
@@ -92,7 +92,7 @@ class Setting:
         return np.random.default_rng([*self.seed, part])
 
     def part(self, begin: float, end: float) -> Progress | None:
-        """Return whom to tell about a part of the work, which lies between two shares of the whole."""
+        """Return the progress callback of a part of the work, from one share of the whole to another."""
         told = self.progress
         return None if told is None else lambda share: told(begin + (end - begin) * share)
 

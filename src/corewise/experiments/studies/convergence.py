@@ -31,7 +31,7 @@ __all__ = ["Convergence", "convergence"]
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """Errors of the estimates of one-parameter curves at several lengths of observation.
+    """Convergence of the estimates of one-parameter curves: their errors at several lengths of observation.
 
     Attributes
     ----------

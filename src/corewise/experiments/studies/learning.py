@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class LearningStudy:
-    """Independent runs of one algorithm on one system, whose curves have one parameter each.
+    """Replicated learning: independent runs of one algorithm on a system with one-parameter curves.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ def tracking_errors(study: LearningStudy, system: System) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """Which changes were found, and how soon.
+    """Detection delays: which changes were found, and how soon.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Detections:
 
 
 def detections(study: LearningStudy, system: System) -> Detections:
-    """Return what the alarms of each run were about; alarms that only name an earlier one do not count."""
+    """Return the detection delays of each run; alarms that only name an earlier one do not count."""
     delays = np.full((len(study.alarms), len(system.changes)), np.nan)
     others = np.zeros(len(study.alarms))
     for run, (times, alarms) in enumerate(zip(study.times, study.alarms, strict=True)):
@@ -257,7 +257,7 @@ def detections(study: LearningStudy, system: System) -> Detections:
 
 
 class _Record(NamedTuple):
-    """One run: rows are times, mean jobs, gaps and the estimates of every class."""
+    """Record of one run: rows are times, mean jobs, gaps and the estimates of every class."""
 
     rows: Floats
     worth: float

@@ -44,7 +44,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """A memory that is told when a curve changes: at the next check it forgets all it has seen of that class.
+    """Oracle memory: it is told when a curve changes, and at the next check forgets all of that class.
 
     What was seen of the other classes stays, and so do all arrivals: their rates do not change.
 
@@ -185,7 +185,7 @@ def squared_errors(system: System, times: Floats, estimates: Floats) -> Floats:
 
 
 class Worth:
-    """The mean number of jobs over a run, exactly, while policies and truths take turns.
+    """Exact time average of the number of jobs over a run, while policies and truths take turns.
 
     ∫ J(policy in force, truth in force) dt / T, each J by exact evaluation: what the choices were worth,
     without the noise of one path. Infinite if a policy in force cannot keep up.
