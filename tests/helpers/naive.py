@@ -308,8 +308,8 @@ def at_price(
     least, most = _demand(model, counts, marginals, hi), _demand(model, counts, marginals, lo)
     cores = least
     for i in ranks:
-        left = model.cores - cores.sum(axis=1)
-        cores[:, i] += np.clip(left, 0.0, most[:, i] - cores[:, i])
+        unallocated = model.cores - cores.sum(axis=1)
+        cores[:, i] += np.clip(unallocated, 0.0, most[:, i] - cores[:, i])
     idle = np.where(counts.sum(axis=1) > 0, model.cores - cores.sum(axis=1), 0.0)
     holder = np.argmax(counts > 0, axis=1)  # cores that nobody gains from: to anyone present
     cores[np.arange(len(counts)), holder] += idle
@@ -354,12 +354,12 @@ def whittle(model: Model, counts: Counts) -> Floats:
     total = counts.sum(axis=1)
     few = (total > 0) & (total < c)
     cores[few] = at_price(model, counts[few], [index(i) for i in range(K)], ranks)
-    left = np.full(len(counts), float(c))
+    unallocated = np.full(len(counts), float(c))
     many = total >= c
     for i in ranks:
-        given = np.where(many, np.minimum(left, counts[:, i]), 0.0)
+        given = np.where(many, np.minimum(unallocated, counts[:, i]), 0.0)
         cores[:, i] += given
-        left -= given
+        unallocated -= given
     return cores
 
 
@@ -403,9 +403,9 @@ def _exchange(model: Model, counts: Counts, gains: Floats, x: Floats, i: int, j:
 
     lo, hi, ratio = np.zeros(len(x)), total.copy(), (math.sqrt(5.0) - 1.0) / 2.0
     for _ in range(75):
-        left, right = hi - ratio * (hi - lo), lo + ratio * (hi - lo)
-        up = value(right) >= value(left)
-        lo, hi = np.where(up, left, lo), np.where(up, hi, right)
+        lower, upper = hi - ratio * (hi - lo), lo + ratio * (hi - lo)
+        up = value(upper) >= value(lower)
+        lo, hi = np.where(up, lower, lo), np.where(up, hi, upper)
     best, score = x[:, i].copy(), value(x[:, i])
     for other in (0.5 * (lo + hi), np.minimum(n, total), np.maximum(total - m, 0.0), 0.0 * total, total):
         better = value(other) > score

@@ -23,17 +23,17 @@ Split = Callable[[naive.Model, naive.Counts], naive.Floats]
 
 @dataclass
 class Job:
-    """A job in the system, or one that has left (`left` is then finite)."""
+    """A job in the system, or one that has left (`departed` is then finite)."""
 
     kind: int
     size: float
     arrived: float
     rest: float
-    left: float = math.inf
+    departed: float = math.inf
 
     @property
     def response_time(self) -> float:
-        return self.left - self.arrived
+        return self.departed - self.arrived
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Window:
     @property
     def area(self) -> float:
         """The time that jobs spent inside the window, added up."""
-        spent = [min(job.left, self.time) - max(job.arrived, 0.0) for job in [*self.gone, *self.here]]
+        spent = [min(job.departed, self.time) - max(job.arrived, 0.0) for job in [*self.gone, *self.here]]
         return math.fsum(spent)
 
     def response_times(self, kind: int = 0) -> list[float]:
@@ -103,7 +103,7 @@ class Pool:
                 break
             if step == first:
                 job = here.pop(waits.index(first))
-                job.left = now
+                job.departed = now
                 gone.append(job)
                 counts[job.kind] -= 1
             else:

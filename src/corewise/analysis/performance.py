@@ -1,4 +1,4 @@
-"""How a policy performs: mean jobs, response times and cost, exactly.
+"""Exact performance of a policy: mean jobs, response times and cost.
 
 By Little's law the mean response time is the mean number of jobs over the rate at which jobs are admitted.
 """

@@ -1,4 +1,4 @@
-r"""What the data say about the speed at each width: with a curve (a band), and without one (points).
+r"""Confidence bands of curves, and the empirical speeds at each width, without a curve (points).
 
 *Points.* D departures in a job-time W at a width show the speed D/(μW), and D is a Poisson count. Widths near
 each other are taken together until enough jobs left.

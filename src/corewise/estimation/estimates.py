@@ -1,4 +1,4 @@
-"""What an estimate says: parameters, how sure they are, and what was known before."""
+"""Estimates: parameters, how sure they are, and what was known before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment gives: numbers for machines, and a story with tables and figures for people."""
+"""Results of experiments: numbers for machines, and a story with tables and figures for people."""
 
 from __future__ import annotations
 

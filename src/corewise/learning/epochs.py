@@ -25,7 +25,7 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The total."""
         return self.run + self.estimate + self.solve + self.evaluate
 
 

@@ -90,7 +90,7 @@ class SolveRequest:
 
 
 class Learner:
-    """Learner: a pure state machine from windows of statistics to the policy to run next.
+    """Learner: a state machine without clock or randomness, from windows of statistics to the next policy.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Learner:
         return self.algorithm.schedule.window(self.standing.k + 1) - seen
 
     def observe(self, seen: Statistics) -> SolveRequest | None:
-        """Take in what was seen; return what to solve once the window is full.
+        """Take in the statistics of a stretch; return what to solve once the window is full.
 
         Parts of a window may come one by one. What comes after a request belongs to the next window, whether
         or not an answer has been adopted by then.

@@ -33,7 +33,7 @@ class Memory(Protocol):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What has to be kept to go on later."""
+        """The checkpoint of the memory: what has to be kept to go on later."""
         ...
 
     def remember(self, window: Statistics) -> Self:
@@ -41,7 +41,7 @@ class Memory(Protocol):
         ...
 
     def of_parts(self, parts: tuple[Any, ...]) -> Self:
-        """Return the memory of this kind that has kept those parts."""
+        """Return the memory of this kind that goes on from a checkpoint, its `parts`."""
         ...
 
 
@@ -77,11 +77,11 @@ class _Whole:
 
     @property
     def parts(self) -> tuple[Statistics, ...]:
-        """What has to be kept to go on later."""
+        """The checkpoint of the memory: what has to be kept to go on later."""
         return () if self.kept is None else (self.kept,)
 
     def of_parts(self, parts: tuple[Statistics, ...]) -> Self:
-        """Return the memory of this kind that has kept those parts."""
+        """Return the memory of this kind that goes on from a checkpoint, its `parts`."""
         return type(self)(*parts)
 
 
@@ -131,11 +131,11 @@ class SinceChange:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What has to be kept to go on later."""
+        """The checkpoint of the memory: what has to be kept to go on later."""
         return (self.detector.state,) if self.detector.departures else ()
 
     def of_parts(self, parts: tuple[Any, ...]) -> Self:
-        """Return the memory of this kind that has kept those parts."""
+        """Return the memory of this kind that goes on from a checkpoint, its `parts`."""
         return type(self)(self.detector.of_state(*parts)) if parts else self
 
 

@@ -171,7 +171,7 @@ class ReplayPlant:
 
     @property
     def left(self) -> int:
-        """How many departures the log has left."""
+        """The number of departures in the log that are still to come."""
         return self._leaves.size - self._done
 
     def run(self, policy: Policy, departures: int) -> Statistics:  # noqa: ARG002  # the log has its own

@@ -1,1 +1,1 @@
-"""Who holds how many cores in a state."""
+"""Allocation policies: who holds how many cores in a state."""

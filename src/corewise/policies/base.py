@@ -1,4 +1,4 @@
-"""What a policy is: a rule, and the rule bound to a system.
+"""Allocation policies: a rule, and the rule bound to a system.
 
 A policy is a rule for any system; ``policy.on(system)`` binds it. The bound policy answers
 ``allocate(counts)``: how many cores each class holds when the counts of jobs are these. Within a class the

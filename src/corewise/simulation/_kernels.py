@@ -123,7 +123,7 @@ def clocked(
 def name_jobs(
     rng: Generator, what: NDArray[np.int16], present: Ints, counts: Ints, named: int, job: Ints
 ) -> None:
-    """Say which job each move is about: arrivals get the next number, any job of the class may leave.
+    """Assign a job to each move: arrivals get the next number, any job of the class may leave.
 
     Jobs of a class hold the same cores and sizes have no memory, so each is as likely to leave as the others.
     The first `counts[i]` entries of row i of `present` are the jobs of class i, and are kept up.

@@ -78,7 +78,7 @@ class CapacityPlan:
 
     @property
     def point(self) -> Point:
-        """What the fewest cores give."""
+        """The point of the curve at the fewest cores."""
         return self[self.cores]
 
     @property
@@ -98,12 +98,12 @@ class CapacityPlan:
 
     @property
     def time_saved(self) -> float:
-        """What one more core takes off the mean response time."""
+        """The marginal value of a core: what one more takes off the mean response time."""
         return self.mean_response_time - self[self.cores + 1].mean_response_time
 
     @property
     def time_saved_interval(self) -> tuple[float, float]:
-        """Where that lies: exactly there, or with 95 % confidence if it was simulated."""
+        """The confidence interval of `time_saved`: at 95 % if it was simulated, a point if exact."""
         here, there = (0.5 * (p.interval[1] - p.interval[0]) for p in (self.point, self[self.cores + 1]))
         half = math.hypot(here, there)
         return self.time_saved - half, self.time_saved + half

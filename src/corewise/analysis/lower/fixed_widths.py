@@ -1,4 +1,4 @@
-r"""What the cores cost: the best fixed widths, and the price of a core at which jobs choose them.
+r"""The fixed-width bound: the best fixed widths, and the price of a core at which jobs choose them.
 
 Were cores bought by the hour, a job of class i would run at the width k that minimises its own bill, which
 per unit of work is

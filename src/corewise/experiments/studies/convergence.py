@@ -1,4 +1,4 @@
-"""How fast the estimates come close to the truth under a fixed policy.
+"""The rate of convergence of the estimates under a fixed policy.
 
 The estimates converge, and by the theory of maximum likelihood their error falls as one over the square root
 of the observation. Here it is measured over replications at several lengths and set beside the Cramér-Rao

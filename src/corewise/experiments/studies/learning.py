@@ -1,4 +1,4 @@
-"""An algorithm learned many times over: errors beside the Cramér-Rao bound, and exact gaps.
+"""Replications of a learning algorithm: errors beside the Cramér-Rao bound, and exact gaps.
 
 Every run has a random stream of its own, spawned from one seed in order; so the answer depends on the seed
 and the number of runs, not on who computed which of them.

@@ -1,4 +1,4 @@
-"""How well a change can be followed: an oracle that is told of it, errors over time, and exact worth.
+"""Tracking of changes: an oracle that is told of them, errors over time, and exact performance.
 
 All of it is about a system whose curves change at known times, and have one parameter each. An estimate is in
 force from the end of its window to the end of the next; errors are squared, and averaged over time.
@@ -84,11 +84,11 @@ class Told:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What has to be kept to go on later."""
+        """The checkpoint of the memory: what has to be kept to go on later."""
         return () if self.kept is None else (self.kept, {"time": np.array([self.time])})
 
     def of_parts(self, parts: tuple[Any, ...]) -> Self:
-        """Return the memory of this kind that has kept those parts."""
+        """Return the memory of this kind that goes on from a checkpoint, its `parts`."""
         if not parts:
             return replace(self, time=0.0, kept=None)
         kept, clock = parts

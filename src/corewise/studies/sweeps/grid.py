@@ -1,4 +1,4 @@
-"""What a sweep is asked to do: a grid of single trials.
+"""The grid of a sweep: what it is asked to do, as single trials.
 
 Every combination of a system, its cores and load, a policy, an algorithm and a seed is one `Trial`. Its
 *key* says in words what it is, and its random numbers come from the seed of the sweep and its key alone:

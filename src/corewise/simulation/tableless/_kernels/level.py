@@ -243,7 +243,7 @@ def remembered_walk(
     events: Int,
     departures: Int,
 ) -> tuple[float, Int, Int]:
-    """Do as `level_walk`, with a `memory` of states; the path is another one."""
+    """Do as `level_walk`, with a cache of states, `memory`; the path is another one."""
     steps, own, order, first, at, tails, nodes, owner, rows = levels
     curves, offsets, points, size_rates, arrival_rates, _, _ = plant
     seen, units, level = memory
