@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.instruments.detection import DelayCurve
-from corewise.plots.style import class_colour, escaped, shortened, styled
+from corewise.plots.style import class_colour, escaped, new_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,11 +17,9 @@ __all__ = ["delay_figure"]
 
 def delay_figure(curve: DelayCurve) -> Figure:
     """Draw mean delays with two standard errors, and lines with the slope of the theory."""
-    with styled():
-        from matplotlib.figure import Figure
+    with new_figure(4.8, 3.6) as figure:
         from matplotlib.ticker import NullFormatter
 
-        figure = Figure(figsize=(4.8, 3.6), layout="constrained")
         axes = figure.add_subplot()
         rows = (
             ("detector, which knows nothing", "o", curve.detector, curve.detector_stderr),

@@ -174,7 +174,7 @@ def test_paths_that_cannot_be_drawn_are_refused() -> None:
         path_figure(path, until=-1.0)
     with pytest.raises(cw.InvalidInput, match="since 3 until 2"):
         path_figure(path, since=3.0, until=2.0)
-    with pytest.raises(cw.InvalidInput, match=r"expected a Path.*None"):
+    with pytest.raises(cw.InvalidInput, match=r"expected a SamplePath.*None"):
         path_figure(None)  # type: ignore[arg-type]
     moment = cw.SamplePath(
         ("a",), 1.0, np.array([2.0]), np.array([2], np.int8), np.array([0]), np.array([1]), np.array([[1.0]])

@@ -326,7 +326,7 @@ def test_an_unstable_policy_is_not_enough_by_simulation_either(monkeypatch: pyte
 
 
 def test_the_figure() -> None:
-    from corewise.plots.capacity import capacity_figure
+    from corewise.plots.plan import capacity_figure
 
     found = cw.plan(straight(), target=0.3)
     axes = capacity_figure(found).axes[0]

@@ -72,7 +72,7 @@ def plan(
         found = plan_cores(problem, target=wanted, policy=policy, rng=chosen, progress=progress, **limits)
     seconds = perf_counter() - began
     if plot:
-        from corewise.plots.capacity import capacity_figure
+        from corewise.plots.plan import capacity_figure
         from corewise.plots.style import save_figure
 
         save_figure(capacity_figure(found), plot)

@@ -12,8 +12,7 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp, check_curve
-from corewise.plots.lines import write_title
-from corewise.plots.style import COLOUR_MAP, curve_shown, escaped, panel_grid, shortened, styled
+from corewise.plots.style import COLOUR_MAP, curve_shown, escaped, panel_grid, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,12 +39,11 @@ def speedup_figure(
     cores : float
         Up to how many cores.
     title : str, optional
-        Printed above the panels; none by default, as a caption says more.
+        Printed above the panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -57,10 +55,9 @@ def speedup_figure(
     ends = np.array([float(curve.rate(right)) for curves in families.values() for curve in curves])
     top = 1.06 * float(ends[ends < _LINEAR * right].max(initial=0.0)) or right
     z = np.union1d(np.linspace(0.0, right, 401), min(1.0, right))
-    with styled():
+    with panel_grid(len(families), "cores per job, $z$", "speed-up, $s(z)$", title) as (figure, panels):
         from matplotlib import colormaps
 
-        figure, panels = panel_grid(len(families), "cores per job, $z$", "speed-up, $s(z)$")
         figure.set_figwidth(1.2 * figure.get_figwidth())  # room for the labels
         for axes, (name, curves) in zip(panels, families.items(), strict=True):
             colours = colormaps[COLOUR_MAP](np.linspace(0.0, _LIGHTEST, len(curves)))[:, :3]
@@ -72,7 +69,6 @@ def speedup_figure(
             _label(axes, z, speeds, _texts(curves), _DARKER * colours, top)
         panels[0].set_xlim(0.0, right)
         panels[0].set_ylim(0.0, top)
-        write_title(figure, title)
     return figure
 
 

@@ -29,9 +29,8 @@ from corewise.plots.lines import (
     stroke,
     true_steps,
     truth_mark,
-    write_title,
 )
-from corewise.plots.style import class_colour, escaped, require_few_classes, styled
+from corewise.plots.style import class_colour, escaped, new_figure, require_few_classes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,12 +70,11 @@ def learn_figure(
     baseline : mapping, optional
         Gaps J/J* − 1 of other policies, such as EQUI, as horizontal lines beside those of the run.
     title : str, optional
-        Printed above the panels; none by default, as a caption says more.
+        Printed above the panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -102,11 +100,7 @@ def learn_figure(
     if baseline and not judged:
         raise InvalidInput("there is nothing to compare a baseline with: no epoch has a gap")
     count = len(parameters) + judged
-    with styled():
-        from matplotlib.figure import Figure
-
-        size = 1.9 * count + (1.3 if title is None else 1.6)
-        figure = Figure(figsize=(5.4, size), layout="constrained")
+    with new_figure(5.4, 1.9 * count + 1.3, title) as figure:
         panels = figure.subplots(count, sharex=True, squeeze=False)[:, 0]
         marks = class_marks(
             (i, name) for i, name in enumerate(system.names) if any(row["estimates"][name] for row in rows)
@@ -128,7 +122,6 @@ def learn_figure(
         panels[-1].set_xlabel("departures so far, all classes")
         figure.align_ylabels(panels)
         add_legend(figure, marks)
-        write_title(figure, title)
     return figure
 
 

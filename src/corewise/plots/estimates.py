@@ -17,14 +17,15 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.model.system import JobClass, System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
+from corewise.plots.lines import patch, stroke
 from corewise.plots.style import (
     class_colour,
     curve_shown,
     escaped,
+    legend_below,
     panel_grid,
     require_few_classes,
     shortened,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def estimate_figure(
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Raises
     ------
@@ -85,8 +85,7 @@ def estimate_figure(
         for table, job_class in zip(statistics.classes, system.classes, strict=True)
     ]
     z = _abscissae(observed, system.cores)
-    with styled():
-        figure, panels = panel_grid(len(system.classes), "cores per job, $z$", "speed-up, $s(z)$")
+    with panel_grid(len(system.classes), "cores per job, $z$", "speed-up, $s(z)$") as (figure, panels):
         for i, (axes, job_class) in enumerate(zip(panels, system.classes, strict=True)):
             found, colour = estimates[job_class.name], class_colour(i)
             axes.axline((1.0, 1.0), (2.0, 2.0), color="0.75", linewidth=0.8, zorder=1)
@@ -243,12 +242,8 @@ def _add_legend(
     """Say what the marks stand for, in grey where a panel has the colour of its class."""
     from matplotlib.collections import LineCollection
     from matplotlib.container import ErrorbarContainer
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
-    point = Line2D(
-        [], [], color="0.35", linestyle="none", marker="o", markerfacecolor="white", markersize=5.0
-    )
+    point = stroke(color="0.35", linestyle="none", marker="o", markerfacecolor="white", markersize=5.0)
     bar = LineCollection([], colors="0.35", linewidths=0.7)
     marks: dict[str, Any] = {
         f"observed, {100 * level:.4g} % bar,\narea by departures": ErrorbarContainer(
@@ -256,17 +251,11 @@ def _add_legend(
         )
     }
     if estimates.curves:
-        marks["estimated curve"] = Line2D([], [], color="0.35", linewidth=1.5)
-        marks[f"{100 * level:.4g} % band, at each width"] = Patch(color="0.35", alpha=0.2, linewidth=0.0)
+        marks["estimated curve"] = stroke(color="0.35", linewidth=1.5)
+        marks[f"{100 * level:.4g} % band, at each width"] = patch()
     if any(estimates[job.name].curve is None and not job.speedup.bounds for job in system.classes):
-        marks["curve as given"] = Line2D([], [], **_GIVEN)
+        marks["curve as given"] = stroke(**_GIVEN)
     if truth is not None:
-        marks["true curve"] = Line2D([], [], **_TRUE)
-    marks["linear, $s(z) = z$"] = Line2D([], [], color="0.75", linewidth=0.8)
-    figure.legend(
-        marks.values(),
-        marks.keys(),
-        loc="outside lower center",
-        ncols=2 if len(system.classes) in (1, 2, 4) else 3,
-        frameon=False,
-    )
+        marks["true curve"] = stroke(**_TRUE)
+    marks["linear, $s(z) = z$"] = stroke(color="0.75", linewidth=0.8)
+    legend_below(figure, marks.items(), columns=2 if len(system.classes) in (1, 2, 4) else 3)

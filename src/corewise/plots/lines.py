@@ -14,7 +14,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
-from corewise.plots.style import class_colour, escaped, shortened
+from corewise.plots.style import class_colour, escaped, legend_below, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,6 @@ __all__ = [
     "thinned",
     "true_steps",
     "truth_mark",
-    "write_title",
 ]
 
 Marks = list[tuple[str, Any]]
@@ -103,13 +102,13 @@ def patch(**look: Any) -> Any:
 
 def add_legend(figure: Figure, marks: Marks) -> None:
     """Say below the panels what the marks stand for, in two columns if they fit, on a page that grows."""
-    texts, handles = zip(*marks, strict=True)
+    texts = [text for text, _ in marks]
     half = math.ceil(len(texts) / 2)
     letters = sum(max(map(len, part), default=0) for part in (texts[:half], texts[half:]))
     columns = 2 if 0.065 * letters + 1.1 <= figure.get_figwidth() else 1
     rows = half if columns == 2 else len(texts)
     figure.set_figheight(figure.get_figheight() + 0.165 * max(0, rows - 2))
-    figure.legend(handles, texts, loc="outside lower center", ncols=columns, frameon=False)
+    legend_below(figure, marks, columns)
 
 
 def class_marks(classes: Iterable[tuple[int, str]]) -> Marks:
@@ -201,12 +200,6 @@ def true_steps(
     own = [change for change in system.changes if change.name == name and change.time <= end]
     values = [value_of(curve) for curve in (system[name].speedup, *(change.speedup for change in own))]
     return np.array([0.0, *(change.time for change in own), end]), np.array([*values, values[-1]])
-
-
-def write_title(figure: Figure, title: str | None) -> None:
-    """Write a title above the panels, if there is one."""
-    if title is not None:
-        figure.suptitle(escaped(title))
 
 
 def limits(values: Iterable[ArrayLike]) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.estimation.throughput.measured import CurveFit
-from corewise.plots.style import class_colour, curve_shown, escaped, styled
+from corewise.plots.style import class_colour, curve_shown, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,12 +35,11 @@ def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
     fit : CurveFit
         What `fit_curve` returned.
     title : str, optional
-        Printed above the axes; none by default, as a caption says more.
+        Printed above the axes.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
     """
     if not isinstance(fit, CurveFit):
         raise InvalidInput(f"expected what fit_curve returns, got {fit!r}")
@@ -48,10 +47,7 @@ def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
     right, top = 1.04 * fit.cores.max(), 1.08 * max(speedup.max(), fit.curve.rate(fit.cores.max()))
     z = np.unique(np.concatenate([np.linspace(0.0, right, 400), [1.0], fit.majorant.corners[0]]))
     clipped = any(s > width for width, s in fit.majorant.points)
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.8, 4.2 if title is None else 4.5), layout="constrained")
+    with new_figure(4.8, 4.2, title) as figure:
         axes = figure.add_subplot()
         axes.plot(z, z, color="0.75", linewidth=0.8, label="linear, $s(z) = z$", zorder=1)
         for candidate in reversed(fit.candidates):
@@ -92,15 +88,7 @@ def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
         axes.set_ylabel("speed-up, $s(z)$\n(throughput / throughput at one core)")
         handles, labels = axes.get_legend_handles_labels()
         # Best first and the points before all, though they are drawn last to lie on top.
-        figure.legend(
-            handles[::-1],
-            labels[::-1],
-            title="in brackets: the relative error of the fit",
-            title_fontsize="small",
-            loc="outside lower center",
-            ncols=2,
-            frameon=False,
-        )
-        if title is not None:
-            figure.suptitle(escaped(title))
+        marks = reversed([*zip(labels, handles, strict=True)])
+        error = "in brackets: the relative error of the fit"
+        legend_below(figure, marks, columns=2, title=error, title_fontsize="small")
     return figure

@@ -13,7 +13,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.rows import dense
 from corewise.observation.sample_path import Event, SamplePath
-from corewise.plots.style import class_colour, escaped, require_few_classes, shortened, styled
+from corewise.plots.style import class_colour, escaped, new_figure, require_few_classes, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,6 @@ def path_figure(path: SamplePath, *, since: float | None = None, until: float | 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Raises
     ------
@@ -65,13 +64,8 @@ def path_figure(path: SamplePath, *, since: float | None = None, until: float | 
     count = len(path.names)
     lane = 0.85 if count <= _FEW else 0.55
     heights = [0.12 + 0.15 * count, *[lane] * (2 * count)]
-    with styled():
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-        figure = Figure(
-            figsize=(6.6, sum(heights) + 0.07 * count + 1.65), layout=ConstrainedLayoutEngine(h_pad=0.025)
-        )
+    with new_figure(6.6, sum(heights) + 0.07 * count + 1.65) as figure:
+        figure.set_layout_engine("constrained", h_pad=0.025)
         panels = figure.subplots(len(heights), sharex=True, height_ratios=heights)
         _draw_departures(panels[0], path, first, last)
         _draw_steps(panels[1 : 1 + count], path.names, at, jobs, "jobs")

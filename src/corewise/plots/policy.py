@@ -12,7 +12,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.model.space import StateSpace
 from corewise.model.system import System
-from corewise.plots.style import COLOUR_MAP, escaped, panel_grid, shortened, styled
+from corewise.plots.style import COLOUR_MAP, escaped, legend_below, new_figure, panel_grid, shortened
 from corewise.policies.base import Policy, bind, tabulate
 from corewise.policies.tabular import Tabular
 
@@ -54,20 +54,16 @@ def policy_heatmap(
         The largest counts shown. By default somewhat more jobs than cores, at most 50, and within the box
         of a policy that has one.
     title : str, optional
-        Printed above the axes; none by default, as a caption says more.
+        Printed above the axes.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
     """
     require_two_classes(system)
     space = StateSpace.of(usual_range(policy, system) if capacity is None else capacity, 2)
     shares = _shares(policy, system, space)
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.2, 3.5 if title is None else 3.8), layout="constrained")
+    with new_figure(4.2, 3.5, title) as figure:
         axes = figure.add_subplot()
         across, up = _axis_labels(system)
         axes.set_xlabel(across)
@@ -75,8 +71,6 @@ def policy_heatmap(
         _draw_shares(axes, shares, system.cores)
         _add_colour_bar(figure, system)
         _add_legend(figure)
-        if title is not None:
-            figure.suptitle(escaped(title))
     return figure
 
 
@@ -98,12 +92,11 @@ def policy_heatmaps(
     capacity : int or two ints, optional
         The largest counts shown. By default what `policy_heatmap` would show of all of them.
     title : str, optional
-        Printed above the panels; none by default, as a caption says more.
+        Printed above the panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -115,18 +108,14 @@ def policy_heatmaps(
     ranges = [usual_range(policy, system) for policy in policies.values()]
     space = StateSpace.of(np.min(ranges, axis=0).tolist() if capacity is None else capacity, 2)
     shares = [_shares(policy, system, space) for policy in policies.values()]
-    with styled():
-        figure, panels = panel_grid(
-            len(policies), *(textwrap.fill(text, 30) for text in _axis_labels(system))
-        )
+    across, up = (textwrap.fill(text, 30) for text in _axis_labels(system))
+    with panel_grid(len(policies), across, up, title) as (figure, panels):
         for axes, name, share in zip(panels, policies, shares, strict=True):
             _draw_shares(axes, share, system.cores)
             axes.set_title(escaped(textwrap.fill(shortened(name, 60), 24)), fontsize=9)
         _fit_page(figure, title is not None)
         _add_colour_bar(figure, system)
         _add_legend(figure)
-        if title is not None:
-            figure.suptitle(escaped(title))
         for _ in range(2):  # the layout needs some rounds to settle where panels have a fixed aspect
             figure.draw_without_rendering()
     return figure
@@ -189,10 +178,9 @@ def _add_legend(figure: Figure) -> None:
     """Say below all panels what their line stands for, if there is one, and the white state."""
     from matplotlib.patches import Patch
 
-    empty = Patch(facecolor="white", edgecolor="0.6", linewidth=0.6, label="no jobs")
-    handles = [empty, *figure.axes[0].lines]
-    columns = 2 if figure.get_figwidth() >= 4.0 else 1
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+    empty = Patch(facecolor="white", edgecolor="0.6", linewidth=0.6)
+    marks = [("no jobs", empty), *((str(line.get_label()), line) for line in figure.axes[0].lines)]
+    legend_below(figure, marks, columns=2 if figure.get_figwidth() >= 4.0 else 1)
 
 
 def usual_range(policy: Policy, system: System) -> tuple[int, int]:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.estimation.residuals import GoodnessOfFit
 from corewise.kit.arrays import Floats
-from corewise.plots.style import class_colour, escaped, panel_grid, require_few_classes, shortened, styled
+from corewise.plots.lines import patch
+from corewise.plots.style import (
+    class_colour,
+    escaped,
+    legend_below,
+    panel_grid,
+    require_few_classes,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,6 +28,7 @@ __all__ = ["residual_figure"]
 
 _PIECES = 1000  # of a curve that a panel can show
 _LEVEL = 0.95
+_BAND: dict[str, Any] = {"color": "0.5", "alpha": 0.2, "linewidth": 0.0}
 _ACROSS = "share under the model, $1 - e^{-r}$"
 _UP = "share of residuals up to $r$,\nless that under the model"
 
@@ -38,7 +47,6 @@ def residual_figure(verdicts: Mapping[str, GoodnessOfFit], *, names: Sequence[st
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -49,16 +57,13 @@ def residual_figure(verdicts: Mapping[str, GoodnessOfFit], *, names: Sequence[st
     The tests of order and widths see what this curve does not show.
     """
     known = _known_names(verdicts, names)
-    with styled():
-        from matplotlib.patches import Patch
-
-        figure, panels = panel_grid(len(verdicts), _ACROSS, _UP)
+    with panel_grid(len(verdicts), _ACROSS, _UP) as (figure, panels):
         for axes, (name, verdict) in zip(panels, verdicts.items(), strict=True):
             colour = class_colour(known.index(name))
             axes.axhline(0.0, color="0.75", linewidth=0.8, zorder=1)
             if "law" in verdict.p_values:
                 edge = _kolmogorov_band(verdict.residuals.size)
-                axes.axhspan(-edge, edge, color="0.5", alpha=0.2, linewidth=0.0, zorder=0)
+                axes.axhspan(-edge, edge, zorder=0, **_BAND)
             if verdict.residuals.size:
                 axes.plot(*_deviations(verdict.residuals), color=colour, linewidth=1.0, zorder=3)
             axes.set_title(_verdict_shown(verdict), fontsize=8, color=colour)
@@ -66,12 +71,7 @@ def residual_figure(verdicts: Mapping[str, GoodnessOfFit], *, names: Sequence[st
             axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
         top = max(max(abs(end) for end in axes.get_ylim()) for axes in panels)
         panels[0].set_ylim(-top, top)
-        figure.legend(
-            [Patch(color="0.5", alpha=0.2, linewidth=0.0)],
-            [f"{100 * _LEVEL:g} % band of Kolmogorov"],
-            loc="outside lower center",
-            frameon=False,
-        )
+        legend_below(figure, [(f"{100 * _LEVEL:g} % band of Kolmogorov", patch(**_BAND))])
     return figure
 
 

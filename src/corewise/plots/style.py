@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 __all__ = [
     "COLOUR_MAP",
     "FORMATS",
+    "add_panels",
     "class_colour",
     "curve_shown",
     "escaped",
     "figure_bytes",
+    "legend_below",
+    "new_figure",
     "panel_grid",
     "require_few_classes",
     "require_format",
@@ -30,6 +33,7 @@ __all__ = [
     "save_figure",
     "shortened",
     "styled",
+    "write_title",
 ]
 
 COLOUR_MAP = "viridis"
@@ -42,6 +46,7 @@ FORMATS = ("png", "pdf", "svg")
 _CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MOST_CLASSES = 24  # with a panel each, a page can hold no more
 _FAMILIES = {"amdahl": "Amdahl", "power": "power law", "gustafson": "Gustafson", "usl": "USL"}
+_TITLE = 0.3  # inches of a page for a title
 _SYMBOLS = {"p": "p", "sigma": r"\sigma", "kappa": r"\kappa"}
 
 _STYLE: dict[Any, Any] = {
@@ -105,23 +110,55 @@ def require_few_classes(names: Sequence[str]) -> None:
         raise InvalidInput(f"a figure shows at most {_MOST_CLASSES} classes, got {len(names)}")
 
 
-def panel_grid(count: int, across: str, up: str) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels of one scale, row by row, and what their axes show."""
-    from matplotlib.figure import Figure
+@contextmanager
+def new_figure(width: float, height: float, title: str | None = None) -> Iterator[Figure]:
+    """Draw on a new figure in the house style: its size in inches, and room for a title if there is one."""
+    with styled():
+        from corewise.plots.notebook import NotebookFigure
 
+        room = 0.0 if title is None else _TITLE
+        size = (width, round(height + room, 6))  # 3.4 + 0.3 is 3.7, as pixels are whole
+        figure = NotebookFigure(figsize=size, layout="constrained")
+        write_title(figure, title)
+        yield figure
+
+
+def write_title(figure: Figure, title: str | None) -> None:
+    """Write a title above the panels, if there is one."""
+    if title is not None:
+        figure.suptitle(escaped(title))
+
+
+@contextmanager
+def panel_grid(
+    count: int, across: str, up: str, title: str | None = None
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Draw on a new figure with panels of one scale, row by row, whose axes say what they show."""
     columns = {1: 1, 2: 2, 4: 2}.get(count, 3)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(max(2.6 * columns, 4.0), 2.5 * rows + 0.9), layout="constrained")
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    with new_figure(max(2.6 * columns, 4.0), 2.5 * rows + 0.9) as figure:
+        write_title(figure, title)  # the panels make room
+        yield figure, add_panels(figure, count, columns, across, up, sharey=True)
+
+
+def add_panels(figure: Figure, count: int, columns: int, across: str, up: str, *, sharey: bool) -> list[Axes]:
+    """Return new panels, row by row, over one range of x; those at the edges say what the axes show."""
+    grid = figure.subplots(math.ceil(count / columns), columns, sharex=True, sharey=sharey, squeeze=False)
     for axes in grid[:, 0]:
         axes.set_ylabel(up)
-    panels = grid.ravel().tolist()
+    panels: list[Axes] = grid.ravel().tolist()
     for spare in panels[count:]:
         spare.remove()
     for axes in panels[max(0, count - columns) : count]:  # the last row, and those above a spare one
         axes.tick_params(labelbottom=True)
         axes.set_xlabel(across)
-    return figure, panels[:count]
+    return panels[:count]
+
+
+def legend_below(figure: Figure, marks: Iterable[tuple[str, Any]], columns: int = 1, **look: Any) -> None:
+    """Say below the panels what the marks stand for; two texts may be the same."""
+    texts, handles = zip(*marks, strict=True)
+    figure.legend(handles, texts, loc="outside lower center", ncols=columns, frameon=False, **look)
 
 
 def curve_shown(family: str, parameters: Mapping[str, float]) -> str:

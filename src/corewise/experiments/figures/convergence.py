@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corewise.experiments.studies.convergence import Convergence
-from corewise.plots.style import class_colour, escaped, shortened, styled
+from corewise.plots.style import class_colour, escaped, new_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,11 +19,9 @@ _MARKERS = "osD^vP"
 
 def convergence_figure(study: Convergence) -> Figure:
     """Draw errors on log scales, with two standard errors, and the Cramér-Rao bounds as lines."""
-    with styled():
-        from matplotlib.figure import Figure
+    with new_figure(4.8, 3.6) as figure:
         from matplotlib.ticker import NullFormatter
 
-        figure = Figure(figsize=(4.8, 3.6), layout="constrained")
         axes = figure.add_subplot()
         spread = np.exp(2.0 / np.sqrt(2.0 * study.replications))
         for i, name in enumerate(study.names):

@@ -29,9 +29,15 @@ from corewise.plots.lines import (
     stroke,
     thinned,
     truth_mark,
-    write_title,
 )
-from corewise.plots.style import class_colour, escaped, panel_grid, require_few_classes, shortened, styled
+from corewise.plots.style import (
+    class_colour,
+    escaped,
+    new_figure,
+    panel_grid,
+    require_few_classes,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,12 +58,11 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
     run : int, optional
         Which of them, from 0.
     title : str, optional
-        Printed above the axes; none by default, as a caption says more.
+        Printed above the axes.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -71,11 +76,9 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
     estimates, truths = study.estimates[at], study.truths[at]
     least, most = min(0.0, float(truths.min())), max(1.0, float(truths.max()))
     low, high = (np.clip(truths + side * study.bounds, least, most) for side in (-2.0, 2.0))
-    with styled():
-        from matplotlib.figure import Figure
+    with new_figure(6.0, 3.4, title) as figure:
         from matplotlib.ticker import MaxNLocator
 
-        figure = Figure(figsize=(6.0, 3.4 if title is None else 3.7), layout="constrained")
         axes = figure.add_subplot()
         for i in range(len(study.names)):
             draw_band(axes, k, (low[i], high[i]), band_look(class_colour(i), bands=len(study.names)))
@@ -92,7 +95,6 @@ def trajectory_figure(study: LearningStudy, *, run: int = 0, title: str | None =
         if np.isfinite(study.bounds).any():
             marks.append(("true value ± 2 Cramér–Rao sd", patch()))
         add_legend(figure, marks)
-        write_title(figure, title)
     return figure
 
 
@@ -104,12 +106,11 @@ def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = No
     studies : mapping
         Studies of the same classes, by what to call each; every one has its own dashes.
     title : str, optional
-        Printed above the panels; none by default, as a caption says more.
+        Printed above the panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -118,8 +119,7 @@ def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = No
     Of many epochs those are drawn that lie evenly on the log scale.
     """
     names = names_of(studies)
-    with styled():
-        figure, panels = panel_grid(len(names), _DEPARTURES, "root mean square error")
+    with panel_grid(len(names), _DEPARTURES, "root mean square error", title) as (figure, panels):
         for i, (axes, name) in enumerate(zip(panels, names, strict=True)):
             for j, (study, dashes) in enumerate(zip(studies.values(), DASHES, strict=False)):
                 kept = thinned(study.departures)
@@ -143,7 +143,6 @@ def error_figure(studies: Mapping[str, LearningStudy], *, title: str | None = No
         if any(np.isfinite(study.bounds).any() for study in studies.values()):
             marks.append(("Cramér–Rao bound, in the same dashes", stroke(color="black", linewidth=0.6)))
         add_legend(figure, marks)
-        write_title(figure, title)
     return figure
 
 
@@ -162,12 +161,11 @@ def gap_figure(
     baseline : mapping, optional
         Gaps J/J* − 1 of other policies, such as EQUI, as horizontal lines.
     title : str, optional
-        Printed above the axes; none by default, as a caption says more.
+        Printed above the axes.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -181,17 +179,13 @@ def gap_figure(
         known = np.flatnonzero(~np.isnan(study.gaps).all(axis=0))
         kept = known[thinned(study.departures[known])]
         series[name] = Gaps(study.departures[kept], study.gaps[:, kept])
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(5.0, 3.6 if title is None else 3.9), layout="constrained")
+    with new_figure(5.0, 3.6, title) as figure:
         axes = figure.add_subplot()
         marks = draw_gaps(axes, series, baseline)
         axes.set_xscale("log")
         axes.set_xlabel(_DEPARTURES)
         axes.set_ylabel(_GAP)
         add_legend(figure, marks)
-        write_title(figure, title)
     return figure
 
 

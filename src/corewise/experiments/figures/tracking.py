@@ -27,9 +27,8 @@ from corewise.plots.lines import (
     stroke,
     true_steps,
     truth_mark,
-    write_title,
 )
-from corewise.plots.style import class_colour, escaped, shortened, styled
+from corewise.plots.style import add_panels, class_colour, escaped, new_figure, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["changes_figure", "tracking_figure"]
 
+_ESTIMATE = r"estimate, $\hat{p}_i$"
 _MOST_CHANGES = 12  # with a panel each, a page can hold no more
 _DASHES = (*DASHES[:2], *DASHES[3:], DASHES[2])  # dotted last, as the truth is
 _ALARM: dict[str, Any] = {"linestyle": "none", "marker": "^", "markersize": 5.0, "markeredgewidth": 0.0}
@@ -56,12 +56,11 @@ def tracking_figure(
     run : int, optional
         Which run of each, from 0.
     title : str, optional
-        Printed above the panels; none by default, as a caption says more.
+        Printed above the panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -76,12 +75,10 @@ def tracking_figure(
     unit = 10.0**power
     steps = [true_steps(system, name, end, partial(only_parameter, name)) for name in names]
     changes = sorted({change.time for change in system.changes if change.time <= end})
-    with styled():
-        from matplotlib.figure import Figure
-
-        size = 1.9 * len(studies) + (0.9 if title is None else 1.2)
-        figure = Figure(figsize=(6.6, size), layout="constrained")
-        panels = figure.subplots(len(studies), sharex=True, sharey=True, squeeze=False)[:, 0]
+    scale = f"$\\times 10^{{{power}}}$, " if power else ""
+    across = f"time ({scale}unit of the rates)"
+    with new_figure(6.6, 1.9 * len(studies) + 0.9, title) as figure:
+        panels = add_panels(figure, len(studies), 1, across, _ESTIMATE, sharey=True)
         for axes, (name, study) in zip(panels, studies.items(), strict=True):
             for time in changes:
                 axes.axvline(time / unit, color="0.6", linewidth=0.6, zorder=1)
@@ -90,19 +87,14 @@ def tracking_figure(
                 axes.plot(known, found[i], drawstyle="steps-post", linewidth=0.9, zorder=3, **class_line(i))
                 draw_truth(axes, i, since / unit, true, "steps-post")
             axes.set_title(escaped(shortened(name, 60)), loc="left", fontsize=9)
-            axes.set_ylabel(r"estimate, $\hat{p}_i$")
         shown = [study.estimates[at] for study in studies.values()]
         panels[0].set_ylim(*limits([*shown, *(true for _, true in steps)]))
         panels[-1].set_xlim(0.0, end / unit)
-        panels[-1].set_xlabel(
-            f"time ($\\times 10^{{{power}}}$, unit of the rates)" if power else "time (unit of the rates)"
-        )
         marks = class_marks(enumerate(names))
         marks.append(truth_mark())
         if changes:
             marks.append(("a curve changes", stroke(color="0.6", linewidth=0.6)))
         add_legend(figure, marks)
-        write_title(figure, title)
     return figure
 
 
@@ -127,12 +119,11 @@ def changes_figure(
     run : int, optional
         Which run of each, from 0.
     title : str, optional
-        Printed above the panels; none by default, as a caption says more.
+        Printed above the panels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
 
     Notes
     -----
@@ -147,23 +138,14 @@ def changes_figure(
         raise InvalidInput(
             f"a figure shows from 1 to {_MOST_CHANGES} changes, the system has {len(system.changes)}"
         )
-    with styled():
-        from matplotlib.figure import Figure
-
-        columns = min(2, len(system.changes))
-        rows = math.ceil(len(system.changes) / columns)
-        size = 1.9 * rows + (0.9 if title is None else 1.2)
-        figure = Figure(figsize=(3.3 * columns, size), layout="constrained")
-        panels = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel().tolist()
-        for spare in panels[len(system.changes) :]:
-            spare.remove()
-        for number, (axes, change) in enumerate(zip(panels, system.changes, strict=False)):
+    columns = min(2, len(system.changes))
+    rows = math.ceil(len(system.changes) / columns)
+    with new_figure(3.3 * columns, 1.9 * rows + 0.9, title) as figure:
+        panels = add_panels(
+            figure, len(system.changes), columns, "time since the change", _ESTIMATE, sharey=False
+        )
+        for axes, change in zip(panels, system.changes, strict=True):
             _draw_change(axes, studies, system, change, (at, before, after))
-            if number % columns == 0:
-                axes.set_ylabel(r"estimate, $\hat{p}_i$")
-            if number >= len(system.changes) - columns:
-                axes.tick_params(labelbottom=True)
-                axes.set_xlabel("time since the change")
         marks: Marks = [
             (escaped(shortened(name, 40)), stroke(linewidth=1.2, **_study_line(j)))
             for j, name in enumerate(studies)
@@ -172,7 +154,6 @@ def changes_figure(
         if any(any(study.alarms) for study in studies.values()):
             marks.append(("alarm raised", stroke(color="0.35", **_ALARM)))
         add_legend(figure, marks)
-        write_title(figure, title)
     return figure
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.plots.style import class_colour, escaped, styled
+from corewise.plots.style import class_colour, escaped, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,6 @@ def worth_figure(gaps: Mapping[str, Mapping[str, float]]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
     """
     cases = list(gaps)
     policies = list(next(iter(gaps.values()), {}))
@@ -43,23 +42,13 @@ def worth_figure(gaps: Mapping[str, Mapping[str, float]]) -> Figure:
     percent = 100.0 * np.array([[gaps[case][policy] for policy in policies] for case in cases])
     finite = np.maximum(percent[np.isfinite(percent)], _LEAST)
     top = 10.0 ** (math.ceil(math.log10(finite.max(initial=1.0))) + 0.3)
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    with new_figure(5.6, 3.6) as figure:
         axes = figure.add_subplot()
         for j, policy in enumerate(policies):
             shown = np.where(np.isfinite(percent[:, j]), np.maximum(percent[:, j], _LEAST), top)
             at = np.arange(len(cases)) + 0.12 * (j - 0.5 * (len(policies) - 1))
-            axes.plot(
-                at,
-                shown,
-                _MARKERS[j],
-                color=class_colour(j),
-                markersize=5,
-                label=escaped(policy),
-                clip_on=False,
-            )
+            look: dict[str, Any] = {"color": class_colour(j), "markersize": 5, "label": escaped(policy)}
+            axes.plot(at, shown, _MARKERS[j], clip_on=False, **look)
         axes.set_yscale("log")
         axes.set_ylim(10.0 ** math.floor(math.log10(finite.min(initial=1.0))), top)
         axes.set_xlim(-0.5, len(cases) - 0.5)
@@ -69,5 +58,5 @@ def worth_figure(gaps: Mapping[str, Mapping[str, float]]) -> Figure:
         axes.set_ylabel("mean jobs above the optimum (%)")
         if np.isinf(percent).any():
             axes.set_xlabel("marks on the upper edge: cannot keep up")
-        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+        legend_below(figure, zip(map(escaped, policies), axes.lines, strict=True), columns=3)
     return figure

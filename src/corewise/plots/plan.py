@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corewise.plots.style import class_colour, escaped, styled
+from corewise.plots.style import class_colour, escaped, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,16 +30,13 @@ def capacity_figure(plan: CapacityPlan) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Free of pyplot; ``figure.savefig(path)`` writes it.
     """
     cores = np.array([point.cores for point in plan.curve])
     times = np.array([point.mean_response_time for point in plan.curve])
     ends = np.array([point.interval for point in plan.curve])
-    with styled():
-        from matplotlib.figure import Figure
+    with new_figure(5.2, 3.4) as figure:
         from matplotlib.ticker import MaxNLocator
 
-        figure = Figure(figsize=(5.2, 3.4), layout="constrained")
         axes = figure.add_subplot()
         bars = np.abs(ends - times[:, None]).T
         axes.errorbar(
@@ -83,14 +80,6 @@ def capacity_figure(plan: CapacityPlan) -> Figure:
         axes.set_xlabel("cores")
         axes.set_ylabel("mean response time")
         handles, labels = axes.get_legend_handles_labels()
-        order = sorted(
-            range(len(labels)), key=lambda i: not labels[i].startswith("policy ")
-        )  # the curve first
-        figure.legend(
-            [handles[i] for i in order],
-            [labels[i] for i in order],
-            loc="outside lower center",
-            ncols=2,
-            frameon=False,
-        )
+        marks = sorted(zip(labels, handles, strict=True), key=lambda mark: not mark[0].startswith("policy "))
+        legend_below(figure, marks, columns=2)  # the curve first
     return figure
