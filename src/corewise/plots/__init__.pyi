@@ -1,0 +1,10 @@
+from .curves import speedup_figure as speedup_figure
+from .epochs import learn_figure as learn_figure
+from .estimates import estimate_figure as estimate_figure
+from .measured import measured_curves as measured_curves
+from .path import path_figure as path_figure
+from .plan import capacity_figure as capacity_figure
+from .policy import policy_heatmap as policy_heatmap
+from .policy import policy_heatmaps as policy_heatmaps
+from .residuals import residual_figure as residual_figure
+from .style import save_figure as save_figure
