@@ -677,7 +677,7 @@ def test_control_c_is_quiet_and_leaves_no_file(monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*args: object, **kwargs: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("corewise.kit.files.Path.replace", interrupt)  # the very last step of writing
+    monkeypatch.setattr("pathlib.Path.replace", interrupt)  # the very last step of writing
     result = CliRunner().invoke(app, [*RUN, "--departures", "10", "--events", "log.csv"])
     assert (result.exit_code, result.output) == (130, "")
     assert list(Path().iterdir()) == []
