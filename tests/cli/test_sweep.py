@@ -1,4 +1,4 @@
-"""``corewise sweep``: output, JSON, interrupts, messages for bad input, and what docs/sweeps.md shows."""
+"""``corewise sweep``: output, JSON, interrupts, messages for bad input, and the keys in docs/sweeps.md."""
 
 from __future__ import annotations
 
@@ -198,36 +198,6 @@ def test_interrupts_lose_and_double_nothing(options: list[str], tmp_path: Path) 
 
 
 # --- docs/sweeps.md ---------------------------------------------------------------------------
-
-
-def _block(language: str) -> str:
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```", DOCS, flags=re.MULTILINE | re.DOTALL)
-    assert isinstance(block, str)
-    return block
-
-
-def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
-    pytest.importorskip("pyarrow")
-    monkeypatch.chdir(tmp_path)
-    Path("sweep.toml").write_text(_block("toml"))
-    for line in _block("sh").splitlines():
-        command, *arguments = shlex.split(line, comments=True)
-        assert command == "corewise", line
-        done = CliRunner().invoke(app, arguments)
-        assert done.exit_code == 0, f"{line}\n{done.output}"
-    assert _same(_rows(Path("results.csv"))) == _same(_rows(Path("cluster.csv")))
-    assert Path("results.parquet").exists()
-
-
-def test_the_program_of_the_page_runs(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(_block("python"))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 6
 
 
 def test_the_page_has_every_key_and_column() -> None:

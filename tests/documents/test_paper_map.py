@@ -217,18 +217,6 @@ def test_every_entry_names_something_or_says_why_not() -> None:
         assert row["What it is"], row
 
 
-@pytest.mark.parametrize("file", [MAP, ROOT / "docs" / "design.md"], ids=lambda file: file.name)
-def test_links_lead_somewhere(file: Path) -> None:
-    links = re.findall(r"\]\(([^)]+)\)", file.read_text(encoding="utf-8"))
-    assert links
-    for link in links:
-        path, _, anchor = link.partition("#")
-        target = file.parent / path if path else file
-        headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-        assert not anchor or anchor in anchors, link
-
-
 def cited(passage: str) -> list[str]:
     """Return the numbers in a text as the map writes them: "figures 2 and 3", "(4.1)-(4.4)"."""
     kinds = "section|theorem|lemma|corollary|remark|assumption|example|algorithm|figure|table"
