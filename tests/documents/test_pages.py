@@ -27,9 +27,18 @@ def test_blocks_are_in_languages_that_are_known(name: str) -> None:
 
 def test_the_pages_that_teach_have_something_to_try() -> None:
     assert {"README.md", "docs/planning.md", "docs/sweeps.md"} <= set(TRIED)
+    shown = [step.kind for step in steps(TEXTS["README.md"]) if step.shown is not None]
+    assert "python" in shown
+    assert shown.count("sh") >= 5
 
 
-LINKED = ("README.md", "CHANGELOG.md", "docs/paper.md", "docs/design.md")
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_lines_can_be_read_without_a_wide_window(name: str) -> None:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120] == []
+
+
+LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/paper.md", "docs/design.md")
 
 
 @pytest.mark.parametrize("name", LINKED)
