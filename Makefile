@@ -7,13 +7,14 @@ LOCK_FLAGS ?=
 VENV := .venv
 STAMP := $(VENV)/.stamp
 BENCH_STAMP := $(VENV)/.stamp-bench
+DOCS_STAMP := $(VENV)/.stamp-docs
 RUN := $(VENV)/bin/python
 COMPILE := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench lock clean
+.PHONY: help demo test lint format bench docs lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -40,12 +41,18 @@ bench: $(BENCH_STAMP)  ## compare the speed with other solvers, simulators, fits
 	$(RUN) benchmarks/estimate.py
 	$(RUN) benchmarks/learn.py
 
-lock: $(STAMP)  ## renew both lock files (LOCK_FLAGS=--upgrade takes the newest versions)
+docs: $(DOCS_STAMP)  ## build the site into build/docs and check the links within it
+	$(RUN) -m sphinx -W --keep-going -q docs build/docs
+	$(RUN) docs/check_links.py build/docs
+	@echo "Open build/docs/index.html"
+
+lock: $(STAMP)  ## renew the lock files (LOCK_FLAGS=--upgrade takes the newest versions)
 	$(COMPILE) pyproject.toml --extra plot --group dev --output-file requirements.lock
 	$(COMPILE) benchmarks/requirements.in --constraint requirements.lock --output-file benchmarks/requirements.lock
+	$(COMPILE) --group docs --constraint requirements.lock --output-file docs/requirements.lock
 
 clean:  ## remove .venv and everything generated
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist docs/api docs/gallery .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(STAMP): pyproject.toml requirements.lock
@@ -68,3 +75,7 @@ $(STAMP): pyproject.toml requirements.lock
 $(BENCH_STAMP): $(STAMP) benchmarks/requirements.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.lock
 	@touch $(BENCH_STAMP)
+
+$(DOCS_STAMP): $(STAMP) docs/requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.lock
+	@touch $(DOCS_STAMP)
