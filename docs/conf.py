@@ -84,7 +84,7 @@ html_theme_options = {
     "logo": {"text": "corewise", "image_light": "_static/corewise.svg", "image_dark": "_static/corewise.svg"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
-    "show_nav_level": 2,
+    "show_nav_level": 1,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "pygments_light_style": "a11y-high-contrast-light",
