@@ -49,10 +49,10 @@ def _target(domain: PythonDomain, text: str) -> tuple[str, str] | None:
     if match is None:
         return None
     name = match[1].removeprefix("corewise.")
-    for candidate in (name, name.rpartition(".")[0]):
+    for candidate, whole in ((name, True), (name.rpartition(".")[0], False)):
         for full in (f"corewise.{candidate}", f"corewise.results.{candidate}"):
-            entry = domain.objects.get(full) if candidate else None
-            if entry is not None:
+            entry = domain.objects.get(full)
+            if entry is not None and (whole or entry.objtype in {"class", "exception"}):
                 return entry.docname, entry.node_id
     return None
 
