@@ -9,12 +9,15 @@ STAMP := $(VENV)/.stamp
 BENCH_STAMP := $(VENV)/.stamp-bench
 DOCS_STAMP := $(VENV)/.stamp-docs
 RUN := $(VENV)/bin/python
-COMPILE := $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+UV := $(VENV)/bin/uv
+TRIED := build/tried
+OLDEST := build/oldest
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench docs lock clean
+.PHONY: help demo test quick lint format coverage dist oldest bench docs lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +28,9 @@ demo: $(STAMP)  ## learn how the jobs of a small system scale, and write a repor
 test: lint  ## every check: style, types, layers, tests
 	$(RUN) -m pytest -n auto
 
+quick: lint  ## the same without what takes long: statistical and slow tests
+	$(RUN) -m pytest -n auto -m "not statistical and not slow"
+
 lint: $(STAMP)  ## style, types and layers only
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
@@ -34,6 +40,28 @@ lint: $(STAMP)  ## style, types and layers only
 format: $(STAMP)  ## rewrite the code in the house style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
+
+coverage: $(STAMP)  ## which lines the tests reach; compiled ones count where their source is run as Python
+	$(RUN) -m pytest -n auto -m "not statistical" --cov --cov-report=term:skip-covered --cov-report=html
+
+dist: $(STAMP)  ## wheel and sdist: built, installed into a fresh environment and tried
+	rm -rf dist $(TRIED)
+	$(UV) build --quiet --python $(RUN) --no-build-isolation
+	$(RUN) -m venv $(TRIED)
+	$(TRIED)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd $(TRIED) && bin/corewise --version
+	cd $(TRIED) && bin/corewise solve paper:1 --json
+	cd $(TRIED) && bin/python -W error -c 'import corewise; print(corewise.__file__)'
+	@ls -l dist
+
+oldest: $(STAMP)  ## the tests with the oldest versions that pyproject.toml allows
+	rm -rf $(OLDEST)
+	$(RUN) -m venv $(OLDEST)
+	$(UV) pip compile --quiet --no-header --resolution lowest-direct --python $(OLDEST)/bin/python \
+		--all-extras --group dev --output-file $(OLDEST)/requirements.txt pyproject.toml
+	$(UV) pip install --quiet --python $(OLDEST)/bin/python -r $(OLDEST)/requirements.txt
+	$(UV) pip install --quiet --python $(OLDEST)/bin/python --no-deps --no-build-isolation -e .
+	$(OLDEST)/bin/python -m pytest -n auto -W ignore::DeprecationWarning    # of newer ones they meet
 
 bench: $(BENCH_STAMP)  ## compare the speed with other solvers, simulators, fits and loops
 	$(RUN) benchmarks/solve.py
@@ -52,7 +80,8 @@ lock: $(STAMP)  ## renew the lock files (LOCK_FLAGS=--upgrade takes the newest v
 	$(COMPILE) --group docs --constraint requirements.lock --output-file docs/requirements.lock
 
 clean:  ## remove .venv and everything generated
-	rm -rf $(VENV) build dist docs/api docs/gallery .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist docs/api docs/gallery .coverage htmlcov \
+		.mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(STAMP): pyproject.toml requirements.lock
