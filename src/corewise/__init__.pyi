@@ -42,9 +42,9 @@ from .learning.algorithms import algorithm_1a as algorithm_1a
 from .learning.algorithms import algorithm_1b as algorithm_1b
 from .learning.epochs import Epoch as Epoch
 from .learning.learner import Learner as Learner
-from .learning.learner import Learning as Learning
 from .learning.learner import SolveRequest as SolveRequest
-from .learning.learner import learn as learn
+from .learning.loop import Learning as Learning
+from .learning.loop import learn as learn
 from .learning.memories import Everything as Everything
 from .learning.memories import Latest as Latest
 from .learning.memories import SinceChange as SinceChange

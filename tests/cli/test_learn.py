@@ -518,7 +518,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(options: list[str]
         ("corewise.learning.plant.SimulatedPlant.run", 3),
         ("corewise.learning.learner.estimate", 3),
         ("corewise.learning.judge.evaluate", 3),
-        ("corewise.learning.learner.plant_snapshot", 3),  # when the epoch is over but for its record
+        ("corewise.learning.loop.plant_snapshot", 3),  # when the epoch is over but for its record
     ],
 )
 def test_an_interrupt_anywhere_leaves_what_was_done(

@@ -21,7 +21,7 @@ from corewise.experiments.studies.learning import LearningStudy
 from corewise.kit.arrays import Floats
 from corewise.learning.algorithms import algorithm_1b
 from corewise.learning.epochs import changes_found
-from corewise.learning.learner import learn
+from corewise.learning.loop import learn
 from corewise.learning.plant import SimulatedPlant
 from corewise.plots.curves import speedup_figure
 from corewise.plots.epochs import learn_figure

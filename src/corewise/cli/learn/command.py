@@ -113,7 +113,7 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     SYSTEM is simulated. Of its curves the learner knows the families only, and not when they change. The
     first policy is EQUI. Ctrl-C ends a run early: what was learned by then is printed, and saved.
     """
-    from corewise.learning.learner import learn as learn_system
+    from corewise.learning.loop import learn as learn_system
     from corewise.model.files import load_system
 
     problem = load_system(system)

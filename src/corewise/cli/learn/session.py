@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from corewise.analysis.performance import Performance
     from corewise.control.solution import Solution
     from corewise.learning.checkpoint import Row
-    from corewise.learning.learner import Learning
+    from corewise.learning.loop import Learning
     from corewise.model.system import System
 
 __all__ = ["LearnSession", "Yardstick"]

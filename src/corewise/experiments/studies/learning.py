@@ -23,7 +23,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.judge import Judge
-from corewise.learning.learner import learn
+from corewise.learning.loop import learn
 from corewise.learning.memories import Latest
 from corewise.learning.plant import simulated
 from corewise.model.system import System, require_system

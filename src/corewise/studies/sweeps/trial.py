@@ -22,7 +22,7 @@ from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
 from corewise.kit.version import corewise_version
 from corewise.learning.algorithms import ALGORITHMS, Algorithm
-from corewise.learning.learner import learn
+from corewise.learning.loop import learn
 from corewise.learning.plant import simulated
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
