@@ -44,7 +44,6 @@ P = ParamSpec("P")
 
 BAD_INPUT = 2
 INTERRUPTED = 130  # what shells report for Ctrl-C
-_FEW_CLASSES = 3  # whose optimum takes seconds or minutes
 _PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
 
 
@@ -164,9 +163,11 @@ def _shown_late(what: RenderableType) -> Iterator[None]:
 
 def say_if_long(system: System, instead: str) -> None:
     """Say on stderr that an exact optimum may not be found in any time, and what does without it."""
-    if len(system.classes) > _FEW_CLASSES:
-        count = len(system.classes)
-        print(f"note: the exact optimum of {count} classes may take very long; {instead}", file=sys.stderr)
+    from corewise.analysis.reach import Reach
+
+    obstacle = Reach.of(system).obstacle
+    if obstacle:
+        print(f"note: the exact optimum of {obstacle} may take very long; {instead}", file=sys.stderr)
 
 
 def parse_capacity(text: str | None) -> int | list[int] | None:

@@ -70,7 +70,8 @@ def solve(
         require_matplotlib()
         require_two_classes(problem)
         require_format(plot)
-    say_if_long(problem, "corewise compare does without it, and names policies that are near it")
+    if box is None:
+        say_if_long(problem, "corewise compare does without it, and names policies that are near it")
     began = time.perf_counter()
     with waiting("Solving ..."):
         solution = solve_system(problem, capacity=box, tolerance=tolerance, whole_cores=whole_cores)

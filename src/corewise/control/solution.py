@@ -24,9 +24,7 @@ from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole
 
-__all__ = ["Solution", "solve", "within_reach"]
-
-_MOST_CLASSES, _MOST_LIKELY = 3, 250_000  # what is within reach
+__all__ = ["Solution", "solve"]
 
 _TOLERANCE = 1e-9
 _HIGH_LOAD = 0.7
@@ -191,12 +189,6 @@ def _warm_values(start: object, system: System) -> Floats:
             f"got {shown(start)}"
         )
     return values
-
-
-def within_reach(system: System) -> bool:
-    """Return whether an exact solution takes seconds: there are few classes, and not too many states."""
-    system.require_stable()
-    return len(system.classes) <= _MOST_CLASSES and system.likely_states <= _MOST_LIKELY
 
 
 @dataclass(frozen=True)

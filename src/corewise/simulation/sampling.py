@@ -10,7 +10,6 @@ are any.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +20,12 @@ from corewise.model.rates import departure_rates
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.simulator import draws_without_tables, first_tables, first_walk
+from corewise.simulation.tables import suits_sampled_tables
 from corewise.simulation.walk import State, Walk
 
 __all__ = ["Sample", "sample_states"]
 
 _BATCHES = 16
-_MOST_TABULATED = 200_000
 _MOST_KEPT = 40_000
 _COPIES = 64
 _WARM_UP = 0.25
@@ -71,7 +70,7 @@ def sample_states(
     near : Sample, optional
         States of a policy not far from this one, to start from.
     """
-    if len(system.classes) * math.log(system.cores + 20.0) <= math.log(_MOST_TABULATED):
+    if suits_sampled_tables(system):
         try:
             return _by_tables(system, policy, events, rng)
         except BoxTooLarge:  # more jobs than cores suggest: no tables, then

@@ -6,6 +6,7 @@ drawn in, and nothing is ever blocked.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, tabulate
 from corewise.simulation import _kernels
 
-__all__ = ["Tables", "Visits", "suits_tables"]
+__all__ = ["Tables", "Visits", "suits_sampled_tables", "suits_tables"]
 
 _FIRST_CAPACITY = (63, 23, 11, 7, 5, 4, 3, 3, 2)
 """The first capacity for one, two, … classes: about the range of a moderate load, and quick to tabulate."""
@@ -28,14 +29,28 @@ _MOST_STATES = 2**22
 """A path that needs more is of many classes, or not stable: making tables would take longer than walking."""
 
 
-_MOST_TABULATED = 3
-_MOST_LIKELY = 2**21
-"""Classes and likely states up to which tables are quicker than none."""
+_MOST_CLASSES, _MOST_LIKELY = 3, 2**21
+"""Classes and likely states up to which a path is quicker over tables than without."""
+
+_MOST_SAMPLED = 200_000
+"""States up to which a sample of states, which visits every table anew, is quicker over tables."""
 
 
 def suits_tables(system: System) -> bool:
-    """Return whether tables over states are small enough to be worth their while."""
-    return len(system.classes) <= _MOST_TABULATED and system.likely_states <= _MOST_LIKELY
+    """Return whether a path is drawn more quickly over tables than without.
+
+    Not whether exact numbers are within reach, which `corewise.analysis.reach` answers: a path needs tables
+    of the states that it comes to, and nothing is solved over them.
+    """
+    return len(system.classes) <= _MOST_CLASSES and system.likely_states <= _MOST_LIKELY
+
+
+def suits_sampled_tables(system: System) -> bool:
+    """Return whether a sample of states is drawn more quickly over tables, going by cores and classes alone.
+
+    Arrival rates do not count: the sample is of a policy that may keep far more jobs than there are cores.
+    """
+    return len(system.classes) * math.log(system.cores + 20.0) <= math.log(_MOST_SAMPLED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ import numpy as np
 
 from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
+from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
-from corewise.control.solution import Solution, solve, within_reach
+from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, UnstablePolicy
 from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
@@ -150,8 +151,8 @@ def compare(
     capacity : int or sequence of int, optional
         The most jobs of each class, as for `solve` and `evaluate`: the paper's blocking model.
     simulate : bool, optional
-        Whether to simulate; by default only if there are more than three classes, or too many states for an
-        exact answer within seconds.
+        Whether to simulate; by default only where exact numbers are out of reach: more than three classes, or
+        too many states for their load.
     events : int, optional
         How many events to simulate of each policy.
     rng : Generator or int, optional
@@ -170,7 +171,7 @@ def compare(
     if simulate and capacity is not None:
         raise InvalidInput(f"a simulation blocks nobody: give no capacity, got {capacity!r}")
     if simulate is None:
-        simulate = capacity is None and not within_reach(system)
+        simulate = capacity is None and not Reach.of(system).exact
     if simulate:
         return _simulated(system, chosen, events, rng, progress)
     best = solve(system, capacity=capacity)

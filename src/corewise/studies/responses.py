@@ -13,12 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from corewise.analysis.box import first_box
 from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
+from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.solution import solve
-from corewise.errors import BoxTooLarge, InvalidPolicy, UnstablePolicy
+from corewise.errors import InvalidPolicy, UnstablePolicy
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy
 from corewise.policies.names import policy_named
@@ -27,8 +27,6 @@ from corewise.studies.means import simulated_mean
 
 __all__ = ["Point", "Responses"]
 
-_MOST_CLASSES = 3
-_QUICK = 3e6  # states over (1 − load)²: up to about that an exact answer takes seconds
 _FIRST_EVENTS = 100_000
 _MOST_EVENTS = 1_600_000
 _ROUNDING = 1e-9  # as far as exact answers are exact
@@ -120,7 +118,7 @@ class Responses:
         if cores not in self._bounds:
             classes = [replace(job_class, weight=1.0) for job_class in self.system.classes]
             system = System(cores, classes)
-            jobs = solve(system).bounds[0] if _is_quick(system) else lower_bound(system)
+            jobs = solve(system).bounds[0] if Reach.of(system).exact else lower_bound(system)
             self._bounds[cores] = jobs / float(self.system.arrival_rates.sum())
             self.found()
         return self._bounds[cores]
@@ -176,7 +174,7 @@ class Responses:
 
     def _is_computed(self, cores: int) -> bool:
         """Return whether answers are exact; the optimum by name always is."""
-        return self.policy == "optimal" or _is_quick(self.with_cores(cores))
+        return self.policy == "optimal" or Reach.of(self.with_cores(cores)).exact
 
     def _rule(self, system: System) -> Policy:
         rule = (
@@ -209,13 +207,3 @@ class Responses:
         rate = float(system.arrival_rates.sum())
         low, high = found.interval
         return Point(cores, found.mean_jobs, found.mean_response_time, (low / rate, high / rate), exact=False)
-
-
-def _is_quick(system: System) -> bool:
-    """Return whether exact answers take no more than seconds."""
-    if len(system.classes) > _MOST_CLASSES:
-        return False
-    try:
-        return first_box(system).size / (1.0 - system.load) ** 2 <= _QUICK
-    except BoxTooLarge:
-        return False

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from corewise.analysis.performance import evaluate
+from corewise.analysis.reach import Reach
 from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
 from corewise.kit.version import corewise_version
@@ -35,7 +36,6 @@ __all__ = ["DONE", "FAILED", "SweepRow", "carry_out", "failed_row"]
 DONE, FAILED = "done", "failed"
 
 _OPTIMAL = "optimal"
-_MOST_CLASSES = 3  # for which the optimum can be had in reasonable time
 _ROUNDING = 1e-12
 _KEPT = 8  # policies that a worker remembers: trials that differ by their seeds come one after another
 
@@ -264,7 +264,9 @@ def _by_chance(
 
 def _gap(trial: Trial, system: System, cost: float, *, exact: bool) -> float | None:
     """Return how much a cost is above the optimum; None where that is not known or not asked for."""
-    wanted = len(system.classes) <= _MOST_CLASSES if trial.gap is None else trial.gap
+    wanted = trial.gap
+    if wanted is None:
+        wanted = system.load < 1.0 and Reach.of(system).exact
     if not wanted or (system.changes and not exact):  # a path through several regimes has no one optimum
         return None
     try:
