@@ -17,9 +17,11 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.learn.changes import print_changes
+from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
 from corewise.cli.main import app
 from corewise.learning.checkpoint import saved_note
+from corewise.learning.judge import Judge
 from corewise.learning.plant import SimulatedPlant
 from tests.cli.test_cli import GOOD, HARD, ONE, TWO, as_json, succeed, write
 from tests.cli.test_data import on_a_terminal, one_line
@@ -517,7 +519,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(options: list[str]
     [
         ("corewise.learning.plant.SimulatedPlant.run", 3),
         ("corewise.learning.learner.estimate", 3),
-        ("corewise.learning.judge.evaluate", 3),
+        ("corewise.learning.judge.Judge.verdict", 3),
         ("corewise.learning.loop.plant_snapshot", 3),  # when the epoch is over but for its record
     ],
 )
@@ -526,7 +528,8 @@ def test_an_interrupt_anywhere_leaves_what_was_done(
 ) -> None:
     whole = as_json(*RUN)
     module, _, name = where.rpartition(".")
-    owner: Any = SimulatedPlant if module.endswith("SimulatedPlant") else __import__(module, fromlist=[name])
+    owners: dict[str, Any] = {"SimulatedPlant": SimulatedPlant, "Judge": Judge}
+    owner = owners.get(module.rpartition(".")[2]) or __import__(module, fromlist=[name])
     with monkeypatch.context() as patch:
         patch.setattr(where, fails_from(done + 1, KeyboardInterrupt, getattr(owner, name)))
         result = json.loads(interrupted(*RUN, *SAVED, "--json"))
@@ -698,7 +701,7 @@ def test_a_run_saved_from_python_goes_on_with_the_options_given() -> None:
     loop = cw.learn(cw.SimulatedPlant(system, rng=7), cw.algorithm_1b(system, departures=50, steps=2))
     list(loop)
     loop.save("run.npz")
-    assert re.search("--algorithm .*--departures .*--steps .* are needed", one_line(*RESUMED))
+    assert "the saved run is another one: windows 1 is 50 there, and 200 here" in one_line(*RESUMED)
     assert "its own random numbers" in one_line(*RESUMED, *RUN[2:])
     result = as_json(*RESUMED, "--algorithm", "1b", *SHORT)
     assert result["epochs"] == as_json(*RUN)["epochs"]
@@ -828,35 +831,35 @@ def test_a_bad_question_is_refused_before_anything_is_run(
     assert list(Path().iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("left_out", "message"),
-    [
-        (["--algorithm"], "--algorithm (1a, 1b or adaptive) is needed"),
-        (["--departures"], "--departures (how many in the first window) is needed"),
-        (["--steps"], "--steps (how many windows) is needed"),
-        (
-            ["--algorithm", "--steps"],
-            "--algorithm (1a, 1b or adaptive) and --steps (how many windows) are needed",
-        ),
-        (
-            ["--algorithm", "--departures", "--steps"],
-            "--algorithm (1a, 1b or adaptive), --departures (how many in the first window) and --steps (how "
-            "many windows) are needed",
-        ),
-    ],
-)
-def test_what_is_needed_is_asked_for_at_once(left_out: list[str], message: str) -> None:
-    run = list(RUN)
-    for option in left_out:
-        at = run.index(option)
-        del run[at : at + 2]
-    assert one_line(*run) == f"error: {message}\n"
+def test_nothing_but_a_system_is_needed() -> None:
+    """Without options it is Algorithm 1b, with the library's windows, a hundred times."""
+    system = cw.load_system("paper:1")
+    result = as_json("learn", "paper:1", "--no-gap")
+    about = [result[key] for key in ("algorithm", "power", "steps", "policy", "between_alarms")]
+    assert about == ["1b", 0.0, 100, "optimal", None]
+    algorithm = cw.algorithm_1b(system, steps=100)
+    assert result["first_window"] == algorithm.schedule.window(1)
+    plant = cw.SimulatedPlant(system, rng=result["seed"])
+    assert result["epochs"] == plain(list(cw.learn(plant, algorithm, diagnose=False)))
 
 
-def test_for_a_log_the_number_of_windows_is_not_needed() -> None:
-    error = one_line("learn", "paper:1", "--events", "log.csv")
-    assert error.startswith("error: --algorithm (1a, 1b or adaptive) and --departures (")
-    assert "--steps" not in error
+def test_of_a_log_all_windows_are_the_default() -> None:
+    logged(departures=650)
+    result = as_json("learn", "paper:1", "--events", "log.csv")
+    assert (result["algorithm"], result["steps"], result["seed"]) == ("1b", None, None)
+    assert [row["departures"] for row in result["epochs"]] == [200, 400, 600]
+
+
+@pytest.mark.parametrize("algorithm", ["1a", "1b", "adaptive"])
+def test_defaults_are_those_of_the_library(algorithm: str) -> None:
+    from corewise.learning.algorithms import ALGORITHMS
+
+    library = signature(ALGORITHMS[algorithm]).parameters
+    options = LearnOptions.new({"algorithm": algorithm})
+    assert options.departures == library["departures"].default
+    assert options.power == library["power"].default
+    between = library["between_alarms"].default if "between_alarms" in library else None
+    assert options.between_alarms == between
 
 
 def test_a_saved_policy_is_refused() -> None:
@@ -897,6 +900,47 @@ def test_a_log_that_cannot_be_read_is_refused() -> None:
 def test_what_cannot_be_solved_exactly_is_said_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("corewise.model.space.available_memory", lambda: 1000)
     assert "try --policy whittle --no-gap" in one_line(*RUN)
+
+
+def many(count: int) -> str:
+    """Write a system of so many classes, and return its file."""
+    rows = [ONE.replace('"one"', f'"c{i}"').replace("1.4", "0.2") for i in range(count)]
+    return write(f"cores = 4\n{''.join(rows)}")
+
+
+@pytest.mark.parametrize("count", [4, 9])
+def test_what_is_out_of_reach_is_not_computed_and_said_so(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corewise.learning.judge.solve", fails_from(1, AssertionError, cw.solve))
+    monkeypatch.setattr("corewise.learning.judge.evaluate", fails_from(1, AssertionError, cw.evaluate))
+    run = ("learn", many(count), *SHORT, "--seed", "7", "--policy", "whittle")
+    why = f"was not computed: exact numbers for {count} classes are out of reach"
+    result = as_json(*run)
+    assert len(result["epochs"]) == 6
+    assert all(row[key] is None for row in result["epochs"] for key in ("mean_jobs", "mean_cost", "gap"))
+    assert result["baselines"] is None
+    assert result["not_computed"] == f"what the policies are worth {why}"
+    text = " ".join(succeed(*run).split())
+    assert f"What the policies are worth {why}; corewise compare simulates policies instead." in text
+    assert "was not asked for" not in text
+
+
+def test_the_optimum_under_the_truth_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved: list[cw.System] = []
+
+    def counted(system: cw.System) -> cw.Solution:
+        solved.append(system)
+        return cw.solve(system)
+
+    monkeypatch.setattr("corewise.learning.judge.solve", counted)
+    result = as_json(*RUN)
+    assert solved == [cw.load_system("paper:1")]
+    assert result["not_computed"] is None
+
+
+def test_that_nobody_asked_is_said_to_machines_too() -> None:
+    assert as_json(*RUN, "--no-gap")["not_computed"] == "what the policies are worth was not asked for"
 
 
 def test_curves_without_parameters_leave_nothing_to_draw() -> None:
@@ -1104,12 +1148,17 @@ def test_a_resumed_run_is_drawn_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_help_imports_nothing_slow() -> None:
     assert _imported("['learn', '--help']") == []
     flat = " ".join(succeed("learn", "--help").split())
-    for option in ("--algorithm 1a|1b|adaptive", "--departures N", "--steps K"):
-        assert re.search(rf"{re.escape(option)} (?:(?! --).)*Needed unless --resume\.", flat)
-    default = signature(cw.adaptive).parameters["between_alarms"].default
-    told = re.search(r"--between-alarms G .*?Default: (\S+)\. ", flat)
-    assert told
-    assert float(told[1]) == default
+    told = dict(re.findall(r"--([a-z-]+) \S+ (?:(?! --).)*\[default: ([^\]]+)\]", flat))
+    library = signature(cw.adaptive).parameters
+    assert float(told["between-alarms"]) == library["between_alarms"].default
+    assert int(told["departures"]) == library["departures"].default
+    assert told["algorithm"] == "1b"
+    assert told["steps"].startswith("100;")
+    growing, equal = (
+        signature(made).parameters["power"].default for made in (cw.algorithm_1a, cw.algorithm_1b)
+    )
+    assert told["power"].startswith(f"{growing:g} for 1a, {equal:g} ")
+    assert equal == library["power"].default
     assert "learn" in succeed("--help")
 
 

@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
+from dataclasses import dataclass
+from functools import cached_property
 
-from corewise.analysis.performance import evaluate
-from corewise.control.solution import solve, within_reach
+from corewise.analysis.performance import Performance, evaluate
+from corewise.analysis.reach import Reach
+from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, UnstablePolicy
 from corewise.learning.plant import Plant
 from corewise.model.system import System
 from corewise.policies.base import Policy
+from corewise.policies.equi import Equi
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "Yardstick"]
+
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """The baselines under a truth, exact and computed on first use: the optimum, and EQUI."""
+
+    truth: System
+
+    @cached_property
+    def best(self) -> Solution:
+        """The optimum."""
+        return solve(self.truth)
+
+    @cached_property
+    def equi(self) -> Performance:
+        """What EQUI, the first policy, does."""
+        return evaluate(self.truth, Equi())
+
+    @property
+    def equi_gap(self) -> float:
+        """How much more EQUI costs than the optimum, as a fraction."""
+        return self.gap(self.equi.mean_cost)
+
+    def gap(self, cost: float) -> float:
+        """Return how much more a policy costs than the optimum, as a fraction."""
+        # No policy is better than the best: what lies below zero is rounding.
+        return max(cost / self.best.mean_cost - 1.0, 0.0)
 
 
 class Judge:
@@ -28,12 +59,17 @@ class Judge:
         if isinstance(diagnose, str) or not isinstance(diagnose, bool | Container):
             raise InvalidInput(f"diagnose must be True, False or numbers of epochs, got {diagnose!r}")
         self._diagnose = diagnose
-        self._truth: System | None = None
-        self._least = math.nan
+        self._yardstick: Yardstick | None = None
 
     def wants(self, k: int) -> bool:
         """Return whether epoch k is to be judged."""
         return self._diagnose if isinstance(self._diagnose, bool) else k in self._diagnose
+
+    def yardstick(self, truth: System) -> Yardstick | None:
+        """Return the baselines under a truth; None if exact numbers are out of reach, as `Reach` says."""
+        if self._yardstick is None or self._yardstick.truth != truth:
+            self._yardstick = Yardstick(truth) if Reach.of(truth).exact else None
+        return self._yardstick
 
     def verdict(
         self, k: int, plant: Plant, policy: Policy
@@ -41,16 +77,14 @@ class Judge:
         """Evaluate a policy under the truth: mean jobs, mean cost, and its gap to the optimum.
 
         Infinite if the policy cannot keep up; None if epoch k is not to be judged, if nobody knows the truth,
-        or if it has so many states that an exact answer is out of reach.
+        or if exact numbers are out of reach.
         """
         truth = plant.truth if self.wants(k) else None
-        if truth is None or not (truth == self._truth or within_reach(truth)):
+        yardstick = None if truth is None else self.yardstick(truth)
+        if yardstick is None:
             return None, None, None
-        if truth != self._truth:
-            self._truth, self._least = truth, solve(truth).mean_cost
         try:
-            found = evaluate(truth, policy)
+            found = evaluate(yardstick.truth, policy)
         except UnstablePolicy:
             return math.inf, math.inf, math.inf
-        # No policy is better than the best: what lies below zero is rounding.
-        return found.mean_jobs, found.mean_cost, max(found.mean_cost / self._least - 1.0, 0.0)
+        return found.mean_jobs, found.mean_cost, yardstick.gap(found.mean_cost)

@@ -33,6 +33,8 @@ class Learning(Iterator[Epoch]):
         What is learned about.
     learner : Learner
         What decides.
+    judge : Judge
+        What says how good its policies are.
     past : list of mapping
         The epochs that are over, as `Epoch.as_mapping` gives them; those before a resumption as well.
     """
@@ -48,7 +50,7 @@ class Learning(Iterator[Epoch]):
         self.plant = plant
         self.learner = learner
         self.past = past or []
-        self._judge = Judge(diagnose)
+        self.judge = Judge(diagnose)
         self._saved = self._here() if learner.standing.k else None
 
     def __next__(self) -> Epoch:
@@ -60,7 +62,7 @@ class Learning(Iterator[Epoch]):
         began = perf_counter()
         self.learner.adopt(request.carry_out())
         solved = perf_counter()
-        mean_jobs, mean_cost, gap = self._judge.verdict(request.k, self.plant, self.learner.policy)
+        mean_jobs, mean_cost, gap = self.judge.verdict(request.k, self.plant, self.learner.policy)
         judged = perf_counter()
         standing = self.learner.standing
         epoch = Epoch(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.learn.options import LearnOptions
+from corewise.cli.learn.options import ALGORITHM, STEPS, LearnOptions
 from corewise.cli.learn.report import Learned, print_learned
-from corewise.cli.learn.session import LearnSession, Yardstick
+from corewise.cli.learn.session import LearnSession
 from corewise.cli.options import AsJson, SystemName
 from corewise.cli.output import (
     INTERRUPTED,
@@ -22,7 +24,7 @@ from corewise.cli.output import (
     say_if_long,
     waiting,
 )
-from corewise.errors import InvalidFile, InvalidInput
+from corewise.errors import BoxTooLarge, InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
     from corewise.model.system import System
@@ -37,47 +39,53 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         str | None,
         typer.Option(
             metavar="1a|1b|adaptive",
-            help="1a: only the latest window counts. 1b: all of them do. adaptive: changes are found, and of "
-            "each class all counts since it last changed. Needed unless --resume.",
+            help="What the estimates are made from. 1a: the latest window. 1b: all windows. adaptive: for "
+            f"each class, all windows since its last change, which is detected. [default: {ALGORITHM}]",
         ),
     ] = None,
     departures: Annotated[
         str | None,
         typer.Option(
-            metavar="N", help="Departures in the first window, such as 200. Needed unless --resume."
+            metavar="N",
+            help="Number of departures in the first window of observation. [default: 200]",
         ),
     ] = None,
     power: Annotated[
         str | None,
         typer.Option(
             metavar="G",
-            help="Window k has N k^G departures. Default: 0.75 for 1a, 0 (equal windows) for the others.",
+            help="Growth of the windows: window k has N k^G departures. [default: 0.75 for 1a, 0 (equal "
+            "windows) for 1b and adaptive]",
         ),
     ] = None,
     between_alarms: Annotated[
         str | None,
         typer.Option(
             metavar="G",
-            help="For adaptive: while nothing changes, a change is found by chance once in so many "
-            "departures, in the mean. With more of them a change is surer and found later. At least 100 "
-            "windows. Default: 1e7.",
+            help="For adaptive: mean number of departures between false alarms of the change detector. The "
+            "more, the surer a change, and the later it is detected. At least 100 windows. [default: 1e7]",
         ),
     ] = None,
     steps: Annotated[
         str | None,
         typer.Option(
-            metavar="K", help="How many windows. Needed unless --resume. Default for a log: all it has."
+            metavar="K",
+            help=f"Number of windows. [default: {STEPS}; with --events all that the log has]",
         ),
     ] = None,
     seed: Annotated[
-        str | None, typer.Option(metavar="S", help="Repeats a run. Default: a new one, which is reported.")
+        str | None,
+        typer.Option(
+            metavar="S",
+            help="Seed of the simulation's random numbers. Default: a new one, which is reported.",
+        ),
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
             metavar="P",
-            help="What to adopt for the estimates: optimal (the default), improved or whittle (for many "
-            "classes), greedy, equi, fixed:0.5,0.5, or priority:two,one.",
+            help="Policy to compute from the estimates after each window: optimal, improved or whittle (for "
+            "many classes), greedy, equi, fixed:0.5,0.5, or priority:two,one. [default: optimal]",
         ),
     ] = None,
     events: Annotated[
@@ -86,21 +94,23 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Save the run to this file as it goes on, for --resume."),
+        typer.Option(metavar="FILE", help="Save checkpoints of the run to this file, for --resume."),
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Go on with a saved run as if it had never stopped. The options are those in FILE; --steps "
-            "may ask for more windows in all. Saves to FILE again, unless --save names another.",
+            help="Go on from the checkpoint in this file as if the run had never stopped. The options are "
+            "those in FILE; --steps may ask for more windows in all. Saves to FILE again, unless --save "
+            "names another.",
         ),
     ] = None,
     no_gap: Annotated[
         bool,
         typer.Option(
             "--no-gap",
-            help="Leave out the exact comparisons with the optimum, which take long for many classes.",
+            help="Leave out the exact comparison of each policy with the optimum. It is left out in any case "
+            "where exact numbers are out of reach: for more than three classes, or too many states.",
         ),
     ] = False,
     plot: Annotated[
@@ -110,8 +120,9 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
 ) -> None:
     """Learn the curves and adopt the best policy for them, in turn.
 
-    SYSTEM is simulated. Of its curves the learner knows the families only, and not when they change. The
-    first policy is EQUI. Ctrl-C ends a run early: what was learned by then is printed, and saved.
+    SYSTEM is simulated, unless there is a log. Of its curves the learner knows the families only, and not
+    when they change. The first policy is EQUI. Ctrl-C ends a run early: what was learned by then is printed,
+    and saved. Nothing but SYSTEM is needed.
     """
     from corewise.learning.loop import learn as learn_system
     from corewise.model.files import load_system
@@ -137,20 +148,21 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     _require_plot(plot, problem, *inputs, *([] if resume is None else [resume]))
     require_target(plot, outputs=[] if target is None else [target])
     exact = options.events is None and not no_gap
-    with waiting("Preparing ..."):
+    with _way_out(), waiting("Preparing ..."):
         loop = learn_system(options.plant(problem), method, resume=resume, diagnose=exact)
         course = LearnSession(loop, target, options.note)
         if method.steps is not None and method.steps < course.before:
             raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
         course.require_a_window()
-        yardstick = Yardstick.of(problem.regime(0.0)) if exact else None
-    with progress_bar(f"Learning, algorithm {method.name}", course.total, "departures") as progress:
+        learned = Learned(problem, options, course, loop.judge if exact else None)
+        learned.prepare(loop.plant.truth)
+    with (
+        _way_out(),
+        progress_bar(f"Learning, algorithm {method.name}", course.total, "departures") as progress,
+    ):
         course.run(progress)
-    truth = None if options.events else problem.regime(course.time)
-    if yardstick and truth:
-        with waiting("Comparing ..."):
-            yardstick = yardstick.moved(truth)
-    learned = Learned(problem, options, course, truth, yardstick)
+    with _way_out(), waiting("Comparing ..."):
+        learned.prepare(learned.truth)
     if as_json:
         print_json(learned.as_mapping())
     else:
@@ -163,6 +175,15 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         raise InvalidFile("; ".join(failures))
     if course.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _way_out() -> Iterator[None]:
+    """Say what to ask for instead where an exact solution needs more memory than there is."""
+    try:
+        yield
+    except BoxTooLarge as error:
+        raise BoxTooLarge(f"{error}; try --policy whittle --no-gap") from None
 
 
 def _require_plot(plot: Path | None, system: System, *inputs: str | Path) -> None:

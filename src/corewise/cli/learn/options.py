@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from corewise.cli import policies
 from corewise.cli.options import number, whole_number
 from corewise.errors import InvalidFile, InvalidInput, InvalidPolicy
 
@@ -19,31 +18,21 @@ if TYPE_CHECKING:
     from corewise.model.system import System
     from corewise.policies.base import Policy
 
-__all__ = ["LearnOptions"]
+__all__ = ["ALGORITHM", "STEPS", "LearnOptions"]
 
-Options = Mapping[str, str | None]
+Texts = Mapping[str, str | None]
 """Options as text, by their names; None where they are not given."""
 
+ALGORITHM, STEPS = "1b", 100
+"""What is done if nothing is said; other defaults are those of the library."""
+
 _ADAPTIVE = "adaptive"  # the algorithm that looks out for changes
-
-_POWERS = {"1a": 0.75, "1b": 0.0, _ADAPTIVE: 0.0}
-"""The algorithms, and how their windows grow if nothing is said."""
-
-_CHOICE = "{}, {} or {}".format(*_POWERS)
-
-_NEEDED = {
-    "algorithm": _CHOICE,
-    "departures": "how many in the first window",
-    "steps": "how many windows",
-}
-"""The options that a new run cannot do without, and what they say."""
-
 _MOST_STEPS = 1_000_000  # the record of every window stays in memory
 
 
 @dataclass(frozen=True)
 class LearnOptions:
-    """What to learn from and how, as the options say."""
+    """The options of a run: what to learn from and how."""
 
     algorithm: str
     departures: int
@@ -55,70 +44,63 @@ class LearnOptions:
     between_alarms: float | None
 
     @classmethod
-    def new(cls, given: Options) -> LearnOptions:
+    def new(cls, given: Texts) -> LearnOptions:
         """Return the options of a new run, with a new seed if none is given."""
         options = cls._of(given)
         random = options.seed is None and options.events is None
         return replace(options, seed=secrets.randbits(32)) if random else options
 
     @classmethod
-    def resumed(cls, given: Options, file: Path, system: System) -> LearnOptions:
+    def resumed(cls, given: Texts, file: Path, system: System) -> LearnOptions:
         """Return those of a saved run; what is given must agree with them, but for the number of windows."""
         from corewise.learning.checkpoint import saved_note
 
-        note: Options = {key: str(value) for key, value in saved_note(file).items()}
-        if not note:
+        note = {key: str(value) for key, value in saved_note(file).items()}
+        if not note:  # it was saved from Python
             if given["seed"] is not None:
                 raise InvalidInput(f"{file}: goes on with its own random numbers, got --seed {given['seed']}")
             return cls._of(given)
         try:
-            before = cls._of(note)
+            saved = cls._of(note)
         except InvalidInput as error:
             raise InvalidFile(f"{file} is not a usable run: {error}") from None
-        if given["events"] is not None and before.events is None:
+        return saved._with(_parsed(given), given, file, system)
+
+    def _with(self, values: Mapping[str, Any], given: Texts, file: Path, system: System) -> LearnOptions:
+        """Return these options, but what may differ as it is given; anything else that differs is refused."""
+        if "events" in values and self.events is None:
             raise InvalidInput(f"{file}: is a run of a simulation, not of a log, got --events")
-        if given["algorithm"] not in (None, before.algorithm):  # then its options are others as well
-            raise InvalidInput(
-                f"{file}: is a run with --algorithm {before.algorithm}, got {given['algorithm']}"
-            )
-        options = cls._of({**note, **{key: text for key, text in given.items() if text is not None}})
-        for key in ("departures", "power", "seed", "between_alarms"):
-            there, here = getattr(before, key), getattr(options, key)
-            if there != here:
+        if values.get("algorithm", self.algorithm) == self.algorithm:  # otherwise its options are others, too
+            _require_sense(given, self.algorithm, self.events)
+        for key in ("algorithm", "departures", "power", "seed", "between_alarms"):
+            there, here = getattr(self, key), values.get(key)
+            if here is not None and there != here:
                 raise InvalidInput(f"{file}: is a run with --{key.replace('_', '-')} {there}, got {here}")
-        if _rule(options.policy, system) != _rule(before.policy, system):
-            raise InvalidInput(f"{file}: is a run with --policy {before.policy}, got {options.policy}")
-        return replace(options, policy=before.policy)  # as it was first spelled
+        policy = values.get("policy", self.policy)
+        if _rule(policy, system) != _rule(self.policy, system):
+            raise InvalidInput(f"{file}: is a run with --policy {self.policy}, got {policy}")
+        return replace(self, **{key: values[key] for key in ("steps", "events") if key in values})
 
     @classmethod
-    def _of(cls, given: Options) -> LearnOptions:
-        algorithm, departures, steps = (given.get(key) for key in ("algorithm", "departures", "steps"))
-        power, policy, seed, events = (given.get(key) for key in ("power", "policy", "seed", "events"))
-        between = given.get("between_alarms")
-        if algorithm is not None and algorithm not in _POWERS:
-            raise InvalidInput(f"--algorithm must be {_CHOICE}, got {algorithm!r}")
-        if algorithm is None or departures is None or (steps is None and events is None):
-            raise InvalidInput(_missing(given))
-        if between is not None and algorithm != _ADAPTIVE:
-            raise InvalidInput(
-                f"--between-alarms is for --algorithm {_ADAPTIVE}: {algorithm} looks out for no changes, "
-                f"got {between!r}"
-            )
-        if seed is not None and events is not None:
-            raise InvalidInput(f"--seed is for a simulation, nothing in --events is random, got {seed!r}")
-        count = None if steps is None else whole_number(steps, "--steps", least=1)
-        if count is not None and count > _MOST_STEPS:
-            raise InvalidInput(f"--steps must be at most {_MOST_STEPS}, got {steps!r}")
-        return cls(
-            algorithm=algorithm,
-            departures=whole_number(departures, "--departures", least=1),
-            power=_POWERS[algorithm] if power is None else number(power, "--power") + 0.0,  # no -0
-            policy="optimal" if policy is None else policy,
-            steps=count,
-            seed=None if seed is None else whole_number(seed, "--seed"),
-            events=events,
-            between_alarms=_between_alarms(between) if algorithm == _ADAPTIVE else None,
-        )
+    def _of(cls, given: Texts) -> LearnOptions:
+        """Return options with those that are not given as the library has them."""
+        from corewise.learning.algorithms import ALGORITHMS
+
+        values = _parsed(given)
+        algorithm, events = values.get("algorithm", ALGORITHM), values.get("events")
+        _require_sense(given, algorithm, events)
+        library = signature(ALGORITHMS[algorithm]).parameters
+        defaults = {
+            "algorithm": algorithm,
+            "departures": library["departures"].default,
+            "power": library["power"].default,
+            "policy": "optimal",
+            "steps": STEPS if events is None else None,  # all that the log has
+            "seed": None,
+            "events": None,
+            "between_alarms": library["between_alarms"].default if algorithm == _ADAPTIVE else None,
+        }
+        return cls(**{**defaults, **values})
 
     @property
     def note(self) -> dict[str, str]:
@@ -150,32 +132,59 @@ class LearnOptions:
         return simulated(system, self.seed)
 
 
-def _between_alarms(text: str | None) -> float:
-    """Return how many departures there are to be between false alarms; the library's choice if not given."""
-    from corewise.learning.algorithms import adaptive
-
-    if text is None:
-        return float(signature(adaptive).parameters["between_alarms"].default)
-    return number(text, "--between-alarms")
+def _parsed(given: Texts) -> dict[str, Any]:
+    """Return the options that are given, each as what it is."""
+    return {key: parse(text) for key, parse in _PARSERS.items() if (text := given.get(key)) is not None}
 
 
-def _missing(given: Options) -> str:
-    """Return which options are needed and not there."""
-    needed = dict(_NEEDED)
-    if given.get("events") is not None:
-        del needed["steps"]  # all that the log has
-    missing = [f"--{option} ({what})" for option, what in needed.items() if given.get(option) is None]
-    *others, last = missing
-    return f"{', '.join(others)} and {last} are needed" if others else f"{last} is needed"
+def _algorithm(text: str) -> str:
+    from corewise.learning.algorithms import ALGORITHMS
+
+    if text not in ALGORITHMS:
+        *names, last = ALGORITHMS
+        raise InvalidInput(f"--algorithm must be {', '.join(names)} or {last}, got {text!r}")
+    return text
+
+
+def _steps(text: str) -> int:
+    steps = whole_number(text, "--steps", least=1)
+    if steps > _MOST_STEPS:
+        raise InvalidInput(f"--steps must be at most {_MOST_STEPS}, got {text!r}")
+    return steps
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    "algorithm": _algorithm,
+    "departures": lambda text: whole_number(text, "--departures", least=1),
+    "power": lambda text: number(text, "--power") + 0.0,  # no -0
+    "policy": str,
+    "steps": _steps,
+    "seed": lambda text: whole_number(text, "--seed"),
+    "events": str,
+    "between_alarms": lambda text: number(text, "--between-alarms"),
+}
+
+
+def _require_sense(given: Texts, algorithm: str, events: str | None) -> None:
+    """Raise `InvalidInput` if an option is given that has no meaning in a run of this kind."""
+    between, seed = given.get("between_alarms"), given.get("seed")
+    if between is not None and algorithm != _ADAPTIVE:
+        raise InvalidInput(
+            f"--between-alarms is for --algorithm {_ADAPTIVE}: {algorithm} looks out for no changes, "
+            f"got {between!r}"
+        )
+    if seed is not None and events is not None:
+        raise InvalidInput(f"--seed is for a simulation, nothing in --events is random, got {seed!r}")
 
 
 def _rule(text: str, system: System) -> Policy | None:
     """Return the rule to bind to the estimates; None for the exact optimum."""
+    from corewise.policies.names import policy_named
     from corewise.policies.tabular import Tabular
 
     if text == "optimal":
         return None
-    rule = policies.parse_policy(text, system)
+    rule = policy_named(text, system)
     if isinstance(rule, Tabular):
         raise InvalidPolicy(f"policy {text!r} is a saved one, made once and for all: name a rule instead")
     return rule

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from corewise.cli.learn.changes import print_changes
 from corewise.cli.learn.options import LearnOptions
-from corewise.cli.learn.session import LearnSession, Yardstick
+from corewise.cli.learn.session import LearnSession
 from corewise.cli.output import headline, is_weighted, print_facts, print_table
 
 if TYPE_CHECKING:
     from corewise.learning.checkpoint import Row
+    from corewise.learning.judge import Judge, Yardstick
     from corewise.model.system import System
 
 __all__ = ["Learned", "print_learned"]
@@ -28,13 +29,41 @@ _PARTS = {"run": "running", "estimate": "estimating", "solve": "solving", "evalu
 
 @dataclass(frozen=True)
 class Learned:
-    """A run of the loop; `truth` is what was in force at its end, if it is known."""
+    """A run of the loop; `judge` is what says how good its policies are, None if that was not asked for."""
 
     system: System
     options: LearnOptions
     course: LearnSession
-    truth: System | None
-    yardstick: Yardstick | None
+    judge: Judge | None
+
+    def prepare(self, truth: System | None) -> None:
+        """Compute the baselines under a truth, so that they are there when they are asked for."""
+        yardstick = self.judge.yardstick(truth) if self.judge and truth else None
+        if yardstick:
+            _ = yardstick.equi_gap
+
+    @property
+    def truth(self) -> System | None:
+        """What was in force at the end; None for a log."""
+        return None if self.options.events else self.system.regime(self.course.time)
+
+    @property
+    def yardstick(self) -> Yardstick | None:
+        """The baselines under that truth; None where they were not computed."""
+        return self.judge.yardstick(self.truth) if self.judge and self.truth else None
+
+    @property
+    def not_computed(self) -> str | None:
+        """Why it is not said what the policies are worth; None where it is."""
+        if self.truth is None:
+            return "is not known: the log was recorded under others"
+        if self.judge and self.yardstick is None:
+            from corewise.analysis.reach import Reach
+
+            return f"was not computed: {Reach.of(self.truth)}"
+        if self.judge is None or (self.course.rows and self.course.rows[-1]["gap"] is None):
+            return "was not asked for"
+        return None
 
     @cached_property
     def changes(self) -> list[dict[str, Any]]:
@@ -64,6 +93,7 @@ class Learned:
             "changes": self.changes,
             "truth": truth and {known.name: dict(known.speedup.parameters) for known in truth.classes},
             "baselines": self._baselines(),
+            "not_computed": self.not_computed and f"what the policies are worth {self.not_computed}",
             "seconds": course.seconds,
             "parts": course.parts,
         }
@@ -269,16 +299,11 @@ def _class_lines(learned: Learned, row: Row, name: str) -> Iterator[list[str]]:
 
 def _worth(learned: Learned) -> str:
     """Return in words what the last policy is worth."""
-    if learned.truth is None:
-        return "What the policies are worth is not known: the log was recorded under others."
-    last = learned.course.rows[-1]
-    if learned.yardstick is None or last["gap"] is None:
-        return "What the policies are worth was not asked for."
-    found, equi, best = (
-        last["mean_cost"],
-        learned.yardstick.equi.mean_cost,
-        learned.yardstick.best.mean_cost,
-    )
+    if learned.not_computed or learned.yardstick is None:
+        more = "; corewise compare simulates policies instead" if learned.judge else ""
+        return f"What the policies are worth {learned.not_computed}{more}."
+    found = learned.course.rows[-1]["mean_cost"]
+    equi, best = learned.yardstick.equi.mean_cost, learned.yardstick.best.mean_cost
     what = "mean cost" if is_weighted(learned.system) else "mean number of jobs"
     if not math.isfinite(found):
         return f"The policy adopted last cannot keep up; the {what} under EQUI is {equi:.6g}."

@@ -1,62 +1,28 @@
-"""The loop of `corewise learn` on its way, saved now and then and at its end; what it is compared with."""
+"""The loop of `corewise learn` on its way, saved now and then and at its end."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from corewise.errors import BoxTooLarge, InvalidFile, InvalidInput
+from corewise.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
-    from corewise.analysis.performance import Performance
-    from corewise.control.solution import Solution
     from corewise.learning.checkpoint import Row
     from corewise.learning.loop import Learning
-    from corewise.model.system import System
 
-__all__ = ["LearnSession", "Yardstick"]
+__all__ = ["LearnSession"]
 
 _BETWEEN = 1.0  # seconds, from one time of saving to the next
 _SHARE = 0.1  # of the time, for saving
 
 
-@dataclass(frozen=True)
-class Yardstick:
-    """What EQUI and the best policy do under the truth, exactly."""
-
-    truth: System
-    equi: Performance
-    best: Solution
-
-    @classmethod
-    def of(cls, truth: System) -> Yardstick:
-        """Return the exact numbers for a truth."""
-        from corewise.analysis.performance import evaluate
-        from corewise.control.solution import solve
-        from corewise.policies.equi import Equi
-
-        try:
-            return cls(truth, evaluate(truth, Equi()), solve(truth))
-        except BoxTooLarge as error:
-            raise BoxTooLarge(f"{error}; try --policy whittle --no-gap") from None
-
-    @property
-    def equi_gap(self) -> float:
-        """How much more EQUI costs than the best policy."""
-        return max(self.equi.mean_cost / self.best.mean_cost - 1.0, 0.0)
-
-    def moved(self, truth: System) -> Yardstick:
-        """Return the exact numbers for what may be another truth."""
-        return self if truth == self.truth else Yardstick.of(truth)
-
-
 class LearnSession:
-    """The loop on its way.
+    """A learning run under way: the loop, its clock and its checkpoints.
 
     Parameters
     ----------

@@ -1,0 +1,72 @@
+"""Whether exact numbers are within reach: the same answer to everybody who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+import corewise as cw
+import corewise.studies.compare as comparing
+from corewise.analysis.reach import Reach
+from corewise.learning.judge import Judge
+from corewise.studies.responses import Responses
+
+
+def alike(count: int, *, cores: float = 8.0, load: float = 0.5) -> cw.System:
+    """Return a system of classes that are alike."""
+    rows = [cw.JobClass(f"c{i}", 1.0, 1.0, cw.Amdahl(0.5)) for i in range(count)]
+    return cw.System(cores, rows).at_load(load)
+
+
+def test_a_few_classes_at_a_moderate_load_are_within_reach() -> None:
+    for count in (1, 2, 3):
+        reach = Reach.of(alike(count))
+        assert reach.exact
+        assert reach.obstacle == ""
+        assert str(reach) == "exact numbers are within reach"
+
+
+@pytest.mark.parametrize(
+    ("system", "obstacle"),
+    [
+        (alike(4), "4 classes"),
+        (alike(9), "9 classes"),
+        (alike(3, cores=300.0), "some 1,"),
+        (alike(2, load=0.999), " at load 0.999"),
+    ],
+)
+def test_what_puts_them_out_of_reach_is_named(system: cw.System, obstacle: str) -> None:
+    reach = Reach.of(system)
+    assert not reach.exact
+    assert obstacle in reach.obstacle
+    assert str(reach) == f"exact numbers for {reach.obstacle} are out of reach"
+
+
+def test_the_same_states_are_out_of_reach_at_a_higher_load() -> None:
+    light = Reach.of(alike(2, cores=100.0, load=0.5))
+    assert light.exact
+    assert not Reach(light.classes, light.states, 0.99).exact
+
+
+def test_no_policy_keeps_up_with_a_load_of_one() -> None:
+    with pytest.raises(cw.UnstableSystem, match="the load is 1,"):
+        Reach.of(alike(2, load=1.0))
+
+
+@pytest.mark.parametrize("system", [alike(3), alike(4), alike(2, load=0.9999)], ids=["3", "4", "busy"])
+def test_everybody_gives_the_same_answer(system: cw.System, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = Reach.of(system).exact
+    assert (Judge(True).yardstick(system) is not None) == exact
+    assert Responses(system, cw.Equi(), 0)._is_computed(8) == exact
+    ways: list[str] = []
+
+    def taken(way: str) -> Callable[..., None]:
+        return lambda *args, **kwargs: ways.append(way)
+
+    monkeypatch.setattr(comparing, "_simulated", taken("simulated"))
+    monkeypatch.setattr(comparing, "solve", taken("exact"))
+    with suppress(AttributeError):  # there is no solution to go on with
+        cw.compare(system)
+    assert ways == ["exact" if exact else "simulated"]
