@@ -113,7 +113,7 @@ def look_at_many_classes(report: Report) -> None:
 def main() -> None:
     chosen = options(__doc__.splitlines()[0], 100)
     report = Report()
-    cw.lower_bounds(cw.packaged("paper:1"))  # compiled before the clock starts
+    cw.lower_bounds(cw.load_system("paper:1"))  # compiled before the clock starts
     compare_with_the_optimum(report, chosen.rounds)
     look_at_many_classes(report)
     console = Console()

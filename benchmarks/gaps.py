@@ -86,7 +86,7 @@ def examine(number: int, seed: int, weights: bool) -> Row:
         seconds[policy.name] = perf_counter() - start
         try:
             gaps[policy.name] = cw.evaluate(system, bound).mean_cost / best - 1.0
-        except cw.UnstablePolicy:
+        except cw.errors.UnstablePolicy:
             gaps[policy.name] = None
     return Row(number, str(system), best, gaps, seconds)
 

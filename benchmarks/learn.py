@@ -51,7 +51,7 @@ TUNED = "reference, sweep of peers.py"
 CHECKED = 100_000
 """Departures of the logs on which corewise and the reference are compared."""
 
-Run = tuple[float, list[cw.Epoch]]
+Run = tuple[float, list[cw.results.Epoch]]
 """Seconds and epochs of one run of corewise."""
 
 
@@ -113,7 +113,7 @@ def main() -> int:
 # --- the two loops ------------------------------------------------------------------------------------------
 
 
-def learn(seed: int, *, diagnose: bool) -> list[cw.Epoch]:
+def learn(seed: int, *, diagnose: bool) -> list[cw.results.Epoch]:
     """All of Example 1 by corewise."""
     system = cw.load_system("paper:1")
     algorithm = cw.algorithm_1a(system, departures=FIRST, power=POWER, steps=EPOCHS)

@@ -219,7 +219,7 @@ def replicate(model: Model, departures: int, seed: int, executor: Executor | Non
     return Outcome(result.mean_jobs, sum(run.time for run in result.runs), result.events, seconds)
 
 
-def one_call(call: Callable[[], cw.Run]) -> Outcome:
+def one_call(call: Callable[[], cw.results.Run]) -> Outcome:
     began = perf_counter()
     run = call()
     return Outcome(run.mean_jobs, run.time, run.events, perf_counter() - began)

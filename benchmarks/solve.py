@@ -81,7 +81,7 @@ def measure_peers(report: Report, rounds: int) -> None:
     problem = Problem()
     system = two_classes(problem)
 
-    def ours() -> cw.Solution:
+    def ours() -> cw.results.Solution:
         return cw.solve(system, capacity=problem.capacity, tolerance=problem.tolerance)
 
     progress("warming up corewise")

@@ -35,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import corewise as cw
 from benchmarks.clusters import PATIENCE, dask_cluster
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from corewise.studies.sweeps.file import load_sweep
 
 WORKERS = 3
 SWEEP = """
@@ -146,7 +147,7 @@ def kill_a_child() -> None:
 def measure(folder: Path, departures: int) -> Sweeps:
     file = folder / "sweep.toml"
     file.write_text(SWEEP.format(departures=departures))
-    total = len(cw.load_sweep(file).trials)
+    total = len(load_sweep(file).trials)
     third = total // 3
     findings = Sweeps()
     reference = folder / "local.csv"

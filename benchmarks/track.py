@@ -131,8 +131,8 @@ def crowded() -> cw.System:
 def algorithms(system: cw.System, end: float, inertia: float) -> dict[str, cw.Algorithm]:
     """All four, to a time; optima take long at high load, so there they are made less often."""
     departures = end * float(system.arrival_rates.sum())
-    steps = windows_until(cw.Growing(FIRST, POWER), departures)
-    checks = windows_until(cw.Constant(CHECK), departures)
+    steps = windows_until(cw.schedules.Growing(FIRST, POWER), departures)
+    checks = windows_until(cw.schedules.Constant(CHECK), departures)
     return {
         "1a": cw.algorithm_1a(system, departures=FIRST, power=POWER, steps=steps),
         "1b": cw.algorithm_1b(system, departures=FIRST, power=POWER, steps=steps),
@@ -308,7 +308,7 @@ def walk(departures: int, step: float) -> tuple[list[float], list[float], list[i
     end = departures / float(start.arrival_rates.sum())
     system = random_walk(start, sd=step, every=EVERY, end=end, rng=30)
     seen: list[cw.Statistics] = []
-    plant = Overheard(cw.DriftingPlant(system, rng=31), seen.append)
+    plant = Overheard(cw.SimulatedPlant(system, rng=31), seen.append)
     algorithm = adaptive(system, departures=CHECK, steps=departures // CHECK)
     epochs = [
         (epoch.time, [row.value for row in epoch.estimates.values()], len(epoch.alarms))
@@ -331,7 +331,7 @@ def measure_cost(report: Report, scale: Scale, executor: Executor) -> None:  # n
     for windows in (100, scale.timed):  # the first is to warm up
         algorithm = adaptive(system, departures=CHECK, steps=windows)
         both = Both(Mind(algorithm.memory), Mind(Everything()))
-        plant = Overheard(cw.DriftingPlant(system, rng=40), both.hear)
+        plant = Overheard(cw.SimulatedPlant(system, rng=40), both.hear)
         began = perf_counter()
         for _ in cw.learn(plant, algorithm, diagnose=False):
             pass

@@ -28,7 +28,7 @@ def main() -> None:
     conclude(system, learned, busy, result.headline)
 
 
-def learn(system: cw.System) -> cw.Epoch:
+def learn(system: cw.System) -> cw.results.Epoch:
     """Let the loop run for a hundred windows; return the last."""
     print("Watch 100 jobs leave, estimate p, solve for the best policy, adopt it, and again, 100 times:")
     for epoch in cw.learn(
@@ -42,7 +42,7 @@ def learn(system: cw.System) -> cw.Epoch:
     return epoch
 
 
-def worth(system: cw.System, learned: cw.Epoch) -> tuple[float, float]:
+def worth(system: cw.System, learned: cw.results.Epoch) -> tuple[float, float]:
     """Judge what was learned where cores are scarce; return what EQUI and it cost above the optimum."""
     found = system.with_curves({name: row.curve for name, row in learned.estimates.items() if row.curve})
     best = cw.solve(system).mean_jobs
@@ -59,7 +59,7 @@ def worth(system: cw.System, learned: cw.Epoch) -> tuple[float, float]:
     return gaps[0], gaps[1]
 
 
-def conclude(system: cw.System, learned: cw.Epoch, busy: tuple[float, float], headline: str) -> None:
+def conclude(system: cw.System, learned: cw.results.Epoch, busy: tuple[float, float], headline: str) -> None:
     """Say in plain words what was learned, what it was worth, and where the report is."""
     print("\nIn plain words")
     print("--------------")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.policies.base import BoundPolicy
 
 CURVE = cw.Amdahl(0.5)
 
@@ -42,7 +43,7 @@ SYSTEM = system_of()
     ids=["solve", "lower_bound", "compare", "evaluate", "fisher_information"],
 )
 def test_what_is_not_a_system_is_refused(call: Callable[[Any], object], system: Any) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         call(system)
     assert f"expected a System, got {system!r}" in str(error.value)
 
@@ -61,7 +62,7 @@ def test_what_is_not_a_system_is_refused(call: Callable[[Any], object], system: 
     ids=lambda policy: type(policy).__name__,
 )
 def test_a_policy_binds_to_systems_only(policy: cw.Policy) -> None:
-    with pytest.raises(cw.InvalidSystem, match="expected a System, got 'x'"):
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System, got 'x'"):
         policy.on("x")  # type: ignore[arg-type]
 
 
@@ -77,20 +78,22 @@ def test_a_policy_binds_to_systems_only(policy: cw.Policy) -> None:
     ids=["evaluate", "fisher_information", "WholeCores", "compare"],
 )
 def test_what_is_not_a_policy_is_refused(call: Callable[[Any, Any], object], policy: Any) -> None:
-    with pytest.raises(cw.InvalidPolicy) as error:
+    with pytest.raises(cw.errors.InvalidPolicy) as error:
         call(SYSTEM, policy)
     assert f"expected a policy such as Equi(), got {policy!r}" in str(error.value)
 
 
-@pytest.mark.parametrize("start", ["x", 5, np.zeros(3), SYSTEM, cw.Solution], ids=lambda x: repr(x)[:20])
+@pytest.mark.parametrize(
+    "start", ["x", 5, np.zeros(3), SYSTEM, cw.results.Solution], ids=lambda x: repr(x)[:20]
+)
 def test_a_start_is_a_solution(start: Any) -> None:
-    with pytest.raises(cw.InvalidInput, match=r"start must be an earlier Solution for \d class.* got"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"start must be an earlier Solution for \d class.* got"):
         cw.solve(SYSTEM, capacity=3, start=start)
 
 
-@pytest.mark.parametrize("solver", ["policy iteration", cw.PolicyIteration, 5, cw.Equi()], ids=repr)
+@pytest.mark.parametrize("solver", ["policy iteration", cw.solvers.PolicyIteration, 5, cw.Equi()], ids=repr)
 def test_a_solver_is_an_object(solver: Any) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         cw.solve(SYSTEM, capacity=3, solver=solver)
     assert f"solver must be an object such as PolicyIteration(), got {solver!r}" in str(error.value)
 
@@ -128,7 +131,7 @@ def test_a_solver_is_an_object(solver: Any) -> None:
     ids=["solve", "evaluate", "fisher_information"],
 )
 def test_a_bad_capacity_is_named(call: Callable[[Any], object], capacity: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         call(capacity)
     assert message in str(error.value)
 
@@ -162,7 +165,7 @@ def test_a_huge_box_says_how_many_states(capacity: Any, states: str) -> None:
         lambda: cw.solve(SYSTEM, capacity=capacity),
         lambda: cw.evaluate(SYSTEM, cw.Equi(), capacity=capacity),
     ):
-        with pytest.raises(cw.BoxTooLarge) as error:
+        with pytest.raises(cw.errors.BoxTooLarge) as error:
             call()
         assert states in str(error.value)
         assert "Give a smaller capacity" in str(error.value)
@@ -181,7 +184,7 @@ def test_a_huge_box_says_how_many_states(capacity: Any, states: str) -> None:
     ],
 )
 def test_a_bad_tolerance_is_named(tolerance: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         cw.solve(SYSTEM, capacity=3, tolerance=tolerance)
     assert str(error.value) == f"tolerance {message}"
 
@@ -189,12 +192,12 @@ def test_a_bad_tolerance_is_named(tolerance: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("call", "field"),
     [
-        (lambda n: cw.ModifiedPolicyIteration(sweeps=n), "sweeps"),
-        (lambda n: cw.ModifiedPolicyIteration(rounds=n), "rounds"),
-        (lambda n: cw.PolicyIteration(improvements=n), "improvements"),
-        (lambda n: cw.PolicyIteration(sweeps=n), "sweeps"),
-        (lambda n: cw.PolicyIteration(rounds=n), "rounds"),
-        (lambda n: cw.RelativeValueIteration(rounds=n), "rounds"),
+        (lambda n: cw.solvers.ModifiedPolicyIteration(sweeps=n), "sweeps"),
+        (lambda n: cw.solvers.ModifiedPolicyIteration(rounds=n), "rounds"),
+        (lambda n: cw.solvers.PolicyIteration(improvements=n), "improvements"),
+        (lambda n: cw.solvers.PolicyIteration(sweeps=n), "sweeps"),
+        (lambda n: cw.solvers.PolicyIteration(rounds=n), "rounds"),
+        (lambda n: cw.solvers.RelativeValueIteration(rounds=n), "rounds"),
     ],
 )
 def test_solvers_count_in_whole_numbers(call: Callable[[Any], object], field: str) -> None:
@@ -204,7 +207,7 @@ def test_solvers_count_in_whole_numbers(call: Callable[[Any], object], field: st
         (2.0, "a whole number"),
         (True, "a whole number"),
     ):
-        with pytest.raises(cw.InvalidInput) as error:
+        with pytest.raises(cw.errors.InvalidInput) as error:
             call(value)
         assert str(error.value) == f"{field} must be {message}, got {value!r}"
 
@@ -212,7 +215,7 @@ def test_solvers_count_in_whole_numbers(call: Callable[[Any], object], field: st
 @pytest.mark.parametrize("departures", [0, -1, math.nan, "100", True])
 def test_information_of_no_departures_is_refused(departures: Any) -> None:
     told = cw.fisher_information(SYSTEM, cw.Equi(), capacity=8)["b"]
-    with pytest.raises(cw.InvalidInput, match="departures must be"):
+    with pytest.raises(cw.errors.InvalidInput, match="departures must be"):
         told.covariance(departures)
 
 
@@ -226,20 +229,20 @@ def test_information_of_no_departures_is_refused(departures: Any) -> None:
 )
 def test_an_unstable_system_says_its_load(call: Callable[[Any], object]) -> None:
     with pytest.raises(
-        cw.UnstableSystem, match=r"the load is 1\.25, and it must be below 1: work for 5 cores"
+        cw.errors.UnstableSystem, match=r"the load is 1\.25, and it must be below 1: work for 5 cores"
     ):
         call(system_of(load=1.25))
 
 
 def test_whole_cores_need_a_whole_number() -> None:
-    with pytest.raises(cw.InvalidSystem, match=r"whole cores need a whole number of cores, got 2\.5"):
+    with pytest.raises(cw.errors.InvalidSystem, match=r"whole cores need a whole number of cores, got 2\.5"):
         cw.solve(system_of(cores=2.5), whole_cores=True)
     assert cw.solve(system_of(cores=2.5), capacity=4).policy.cores.shape == (2, 5, 5)
 
 
 def test_policy_iteration_refuses_a_large_box_of_three_classes() -> None:
-    with pytest.raises(cw.BoxTooLarge) as error:
-        cw.solve(system_of(3), capacity=29, solver=cw.PolicyIteration())
+    with pytest.raises(cw.errors.BoxTooLarge) as error:
+        cw.solve(system_of(3), capacity=29, solver=cw.solvers.PolicyIteration())
     assert "policy iteration would factorise a matrix over 27,000 states of 3 classes" in str(error.value)
     assert "use ModifiedPolicyIteration() or a smaller capacity" in str(error.value)
 
@@ -247,9 +250,9 @@ def test_policy_iteration_refuses_a_large_box_of_three_classes() -> None:
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
-        (cw.ModifiedPolicyIteration(rounds=1), "modified policy iteration ended after 1 rounds"),
-        (cw.RelativeValueIteration(rounds=3), "relative value iteration ended after 3 rounds"),
-        (cw.PolicyIteration(improvements=1, rounds=1), "policy iteration ended after 1 rounds"),
+        (cw.solvers.ModifiedPolicyIteration(rounds=1), "modified policy iteration ended after 1 rounds"),
+        (cw.solvers.RelativeValueIteration(rounds=3), "relative value iteration ended after 3 rounds"),
+        (cw.solvers.PolicyIteration(improvements=1, rounds=1), "policy iteration ended after 1 rounds"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -258,7 +261,7 @@ def test_a_solver_that_does_not_converge_raises(solver: Any, message: str) -> No
     hard = cw.System(
         8.0, [cw.JobClass("a", 3.6, 1.0, cw.Amdahl(0.3)), cw.JobClass("b", 28.8, 8.0, cw.Amdahl(0.9))]
     )
-    with pytest.raises(cw.NotConverged) as error:
+    with pytest.raises(cw.errors.NotConverged) as error:
         cw.solve(hard, capacity=20, solver=solver)
     assert message in str(error.value)
     assert float(str(error.value).split("bounds ")[1].split(" apart")[0]) > 1e-9
@@ -269,7 +272,7 @@ def test_a_solver_that_does_not_converge_raises(solver: Any, message: str) -> No
 
 def test_an_own_policy_is_evaluated() -> None:
     rule = cw.Equi().on(SYSTEM).rule
-    own = cw.BoundPolicy(SYSTEM, "own", lambda counts: 1.0 * rule(counts))
+    own = BoundPolicy(SYSTEM, "own", lambda counts: 1.0 * rule(counts))
     expected = cw.evaluate(SYSTEM, cw.Equi(), capacity=5).mean_jobs
     assert cw.evaluate(SYSTEM, own, capacity=5).mean_jobs == expected
 
@@ -287,15 +290,21 @@ def test_an_own_policy_is_evaluated() -> None:
 )
 def test_an_own_policy_that_is_no_split_is_refused(rule: Any) -> None:
     with pytest.raises(cw.CorewiseError):
-        cw.evaluate(SYSTEM, cw.BoundPolicy(SYSTEM, "own", rule), capacity=5)
+        cw.evaluate(SYSTEM, BoundPolicy(SYSTEM, "own", rule), capacity=5)
 
 
 # --- the tree -------------------------------------------------------------------------------------
 
 
 def test_the_errors_form_one_tree() -> None:
-    narrow = (cw.InvalidCurve, cw.InvalidSystem, cw.InvalidPolicy, cw.InvalidFile)
-    assert all(issubclass(error, cw.InvalidInput) for error in narrow)
-    wide = (cw.InvalidInput, cw.UnstableSystem, cw.UnstablePolicy, cw.BoxTooLarge, cw.NotConverged)
+    narrow = (cw.errors.InvalidCurve, cw.errors.InvalidSystem, cw.errors.InvalidPolicy, cw.errors.InvalidFile)
+    assert all(issubclass(error, cw.errors.InvalidInput) for error in narrow)
+    wide = (
+        cw.errors.InvalidInput,
+        cw.errors.UnstableSystem,
+        cw.errors.UnstablePolicy,
+        cw.errors.BoxTooLarge,
+        cw.errors.NotConverged,
+    )
     assert all(issubclass(error, cw.CorewiseError) for error in wide)
-    assert [error for error in wide if issubclass(error, ValueError)] == [cw.InvalidInput]
+    assert [error for error in wide if issubclass(error, ValueError)] == [cw.errors.InvalidInput]

@@ -87,7 +87,7 @@ def test_one_class_is_a_birth_death_chain(as_system: Build, curve: naive.Curve) 
         cw.Greedy(),
         cw.Whittle(),
     ]
-    results: list[cw.Solution | cw.Performance] = [cw.solve(system)]
+    results: list[cw.results.Solution | cw.results.Performance] = [cw.solve(system)]
     results += [cw.evaluate(system, rule) for rule in rules]
     for result in results:
         assert result.mean_jobs == pytest.approx(jobs, abs=2e-9)

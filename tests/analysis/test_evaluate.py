@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.policies.base import BoundPolicy
 from tests.helpers import naive
 
 Build = Callable[[naive.Model], cw.System]
@@ -258,9 +259,9 @@ def test_the_twin_itself() -> None:
 
 def test_idle_cores_are_not_counted_as_used() -> None:
     """A policy of one's own that leaves half of the cores idle uses half of them while a job is present."""
-    system = cw.packaged("paper:2")
+    system = cw.load_system("paper:2")
     rule = cw.Equi().on(system).rule
-    half = cw.BoundPolicy(system, "half", lambda counts: 0.5 * rule(counts))
+    half = BoundPolicy(system, "half", lambda counts: 0.5 * rule(counts))
     result = cw.evaluate(system, half)
     small = cw.System(system.cores / 2, system.classes)
     same = cw.evaluate(small, cw.Equi())

@@ -144,7 +144,7 @@ def test_priority_to_a_class_that_cannot_use_the_cores_and_starves_the_other(
     assert 0.6 - first > empty(cores, cores * first)
     curves = (naive.amdahl(0.0), naive.amdahl(p))
     system = as_system(loaded(0.6, float(cores), (1.0, 2.0), curves, first / 0.6))
-    with pytest.raises(cw.UnstablePolicy):
+    with pytest.raises(cw.errors.UnstablePolicy):
         cw.evaluate(system, cw.Priority(("class0", "class1")))
 
 
@@ -186,7 +186,7 @@ def test_greedy_with_sizes_eight_to_one_where_it_is_not(
     model = loaded(0.8, cores, (8.0, 1.0), (naive.amdahl(p), naive.amdahl(p)), first)
     assert left_over(model) < 0
     system = as_system(model)
-    with pytest.raises(cw.UnstablePolicy):
+    with pytest.raises(cw.errors.UnstablePolicy):
         cw.evaluate(system, cw.Greedy())
 
 

@@ -161,7 +161,7 @@ def test_at_least_the_closed_form_for_amdahl(as_system: Build, seed: int) -> Non
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_within_seven_per_cent_in_the_examples(number: int) -> None:
     """NUMERICS: 3-7 % below the optimum of Examples 1-4 (less, where a better bound is found)."""
-    system = cw.packaged(f"paper:{number}")
+    system = cw.load_system(f"paper:{number}")
     ratio = cw.lower_bound(system) / cw.solve(system).mean_cost
     assert 0.93 <= ratio <= 1.0
 
@@ -434,7 +434,7 @@ def test_few_wide_jobs_on_many_cores(as_system: Build) -> None:
 
 
 def test_bounds_by_name() -> None:
-    bounds = cw.lower_bounds(cw.packaged("paper:1"))
+    bounds = cw.lower_bounds(cw.load_system("paper:1"))
     assert list(bounds) == ["fixed widths", "perfect speed-up", "class by class", "core-time"]
     assert bounds.best == max(bounds.values()) == bounds[bounds.name]
     first, *rows = str(bounds).splitlines()
@@ -446,9 +446,9 @@ def test_bounds_by_name() -> None:
 
 
 def test_unstable_and_unfit_systems_are_refused() -> None:
-    with pytest.raises(cw.UnstableSystem, match="load is 1"):
-        cw.lower_bound(cw.packaged("paper:1").at_load(1.0))
-    with pytest.raises(cw.InvalidSystem, match="expected a System"):
+    with pytest.raises(cw.errors.UnstableSystem, match="load is 1"):
+        cw.lower_bound(cw.load_system("paper:1").at_load(1.0))
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System"):
         cw.lower_bounds("paper:1")  # type: ignore[arg-type]
 
 

@@ -51,7 +51,7 @@ def test_the_same_states_are_out_of_reach_at_a_higher_load() -> None:
 
 
 def test_no_policy_keeps_up_with_a_load_of_one() -> None:
-    with pytest.raises(cw.UnstableSystem, match="the load is 1,"):
+    with pytest.raises(cw.errors.UnstableSystem, match="the load is 1,"):
         Reach.of(alike(2, load=1.0))
 
 

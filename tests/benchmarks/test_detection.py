@@ -123,11 +123,13 @@ def test_information_of_one_class() -> None:
 
 
 def test_cusum_gives_up_and_says_so() -> None:
-    with pytest.raises(cw.NotConverged, match="has not found the change of class 'two' in 10 departures"):
+    with pytest.raises(
+        cw.errors.NotConverged, match="has not found the change of class 'two' in 10 departures"
+    ):
         cusum_delays(SLOWER, height=50.0, repetitions=1, most=10, rng=1)
-    with pytest.raises(cw.NotConverged, match="no false alarm"):
+    with pytest.raises(cw.errors.NotConverged, match="no false alarm"):
         cusum_height(SLOWER, between=1e5, departures=50, rng=1)
-    with pytest.raises(cw.InvalidInput, match="height must be"):
+    with pytest.raises(cw.errors.InvalidInput, match="height must be"):
         cusum_run_length(SLOWER, height=0.0, departures=10, rng=1)
     assert cusum_run_length(SLOWER, height=50.0, departures=100, rng=1).mean == math.inf
 
@@ -172,7 +174,7 @@ def test_a_change_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.promised == 10.0
     both = found + found
     assert (both.departures, len(both.alarms), both.promised) == (200_000, 2 * len(places), 20.0)
-    with pytest.raises(cw.InvalidInput, match="set to 10000 and 1 do not add"):
+    with pytest.raises(cw.errors.InvalidInput, match="set to 10000 and 1 do not add"):
         found + FalseAlarms(1.0, 1, ())
 
 
@@ -194,7 +196,7 @@ def test_delays_of_the_detector() -> None:
 
 def test_a_detector_that_finds_nothing_says_so() -> None:
     hardly = Jump(SYSTEM, cw.Equi(), "two", cw.Amdahl(0.85001))
-    with pytest.raises(cw.NotConverged, match="not found in 3 windows of 50"):
+    with pytest.raises(cw.errors.NotConverged, match="not found in 3 windows of 50"):
         detection_delays(hardly, between_alarms=1e9, repetitions=1, every=50, before=3, most=3, rng=1)
 
 
@@ -216,5 +218,5 @@ def test_delay_curve_and_its_figure() -> None:
     shown = " ".join(text.get_text() for text in legend.get_texts())
     assert "slope 130" in shown
     assert "= 100" in shown
-    with pytest.raises(cw.InvalidInput, match="at least two"):
+    with pytest.raises(cw.errors.InvalidInput, match="at least two"):
         delay_curve(SLOWER, between=[1e5], repetitions=5, rng=1)

@@ -87,7 +87,7 @@ def write(text: str, name: str = "system.toml") -> str:
 
 def test_solve_json() -> None:
     result = as_json("solve", "paper:2")
-    solution = cw.solve(cw.packaged("paper:2"))
+    solution = cw.solve(cw.load_system("paper:2"))
     assert result["mean_jobs"] == pytest.approx(solution.mean_jobs, rel=1e-9)
     assert result["mean_response_time"] == pytest.approx(solution.mean_jobs / 2.0, rel=1e-9)
     low, high = result["bounds"]
@@ -111,7 +111,7 @@ def test_whole_cores_cost_a_little_more() -> None:
 
 def test_evaluate_json() -> None:
     result = as_json("evaluate", "paper:2", "--policy", "equi")
-    exact = cw.evaluate(cw.packaged("paper:2"), cw.Equi())
+    exact = cw.evaluate(cw.load_system("paper:2"), cw.Equi())
     assert result["mean_jobs"] == pytest.approx(exact.mean_jobs, rel=1e-12)
     assert result["mean_response_time"] == pytest.approx(exact.mean_response_time, rel=1e-12)
     assert not result["blocking"]
@@ -445,7 +445,7 @@ def test_control_c_from_outside_is_quiet_too() -> None:
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-@pytest.mark.parametrize("error", [cw.NotConverged("no certificate"), MemoryError()])
+@pytest.mark.parametrize("error", [cw.errors.NotConverged("no certificate"), MemoryError()])
 def test_failures_of_the_solver_are_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def give_up(*args: object, **kwargs: object) -> NoReturn:
         raise error

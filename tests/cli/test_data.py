@@ -96,7 +96,7 @@ def rows_by_name(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("form", [[], ["--per-job"]], ids=["class totals", "per job"])
 @pytest.mark.parametrize("file", ["log.csv", "log.csv.gz"])
 def test_a_log_gives_the_estimate_of_the_run_that_wrote_it(form: list[str], file: str) -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     succeed(*RUN, "--departures", "20000", "--seed", "7", "--events", file, *form)
     rows = rows_by_name(as_json("estimate", "paper:1", file))
     run = cw.simulate(system, cw.Equi(), departures=20_000, rng=7, record=True)
@@ -130,7 +130,7 @@ def test_estimate_finds_the_maximum_known_in_closed_form(log: str) -> None:
 
 def test_simulate_says_what_the_library_says() -> None:
     result = as_json(*RUN, "--departures", "1e3", "--seed", "7")
-    run = cw.simulate(cw.packaged("paper:1"), cw.Equi(), departures=1000, rng=7)
+    run = cw.simulate(cw.load_system("paper:1"), cw.Equi(), departures=1000, rng=7)
     assert result["mean_jobs"] == run.mean_jobs
     assert result["interval"] == list(run.interval)
     assert result["mean_response_time"] == pytest.approx(run.mean_jobs * run.time / 1000, rel=1e-12)
@@ -164,8 +164,8 @@ def test_a_window_of_time() -> None:
 
 def test_a_run_starts_with_the_jobs_given() -> None:
     succeed(*RUN, "--departures", "10", "--start", "3,2", "--seed", "1", "--events", "log.csv")
-    path = load_events("log.csv", cw.packaged("paper:1")).path
-    assert path.event[:6].tolist() == [cw.Event.START, *[cw.Event.PRESENT] * 5]
+    path = load_events("log.csv", cw.load_system("paper:1")).path
+    assert path.event[:6].tolist() == [cw.results.Event.START, *[cw.results.Event.PRESENT] * 5]
     assert path.counts[5].tolist() == [3, 2]
     assert path.departures == 10
 
@@ -174,7 +174,7 @@ def test_percentiles_of_one_run_are_those_of_its_path() -> None:
     result = as_json(
         *RUN, "--departures", "500", "--seed", "3", "--percentiles", "50,99.5", "--events", "log.csv"
     )
-    times = load_events("log.csv", cw.packaged("paper:1")).path.response_times
+    times = load_events("log.csv", cw.load_system("paper:1")).path.response_times
     for name, row in rows_by_name(result).items():
         assert [entry["percent"] for entry in row["percentiles"]] == [50.0, 99.5]
         values = [entry["value"] for entry in row["percentiles"]]
@@ -187,7 +187,7 @@ def test_replications_say_what_the_library_says() -> None:
         *RUN, "--departures", "200", "--seed", "5", "--replications", "6", "--percentiles", "50,90"
     )
     found = cw.replicate(
-        cw.packaged("paper:1"), cw.Equi(), n=6, departures=200, rng=5, percentiles=(50.0, 90.0)
+        cw.load_system("paper:1"), cw.Equi(), n=6, departures=200, rng=5, percentiles=(50.0, 90.0)
     )
     assert result["mean_jobs"] == found.mean_jobs
     assert result["interval"] == list(found.interval)
@@ -223,7 +223,7 @@ def test_what_a_short_run_cannot_say_is_null() -> None:
 
 def test_curves_that_change_do_so_in_a_run() -> None:
     start = ("simulate", "paper:drift", "--policy", "equi", "--seed", "1")
-    first = cw.packaged("paper:drift").changes[0]
+    first = cw.load_system("paper:drift").changes[0]
     assert f"curve of {first.name} changed" in succeed(*start, "--time", str(1.01 * first.time))
     assert "changed" not in succeed(*start, "--time", "1000")
 
@@ -248,7 +248,7 @@ def logged(*options: str, departures: str = "3000") -> str:
 
 
 def test_estimate_says_what_the_library_says() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     result = as_json("estimate", "paper:1", logged(), "--level", "0.9")
     log = load_events("log.csv", system)
     found = cw.estimate(cw.Statistics.of(log.path), system, level=0.9)
@@ -346,7 +346,7 @@ def test_a_log_that_does_not_follow_the_model_is_said_not_to() -> None:
     true = succeed("estimate", "paper:1", log)
     assert "no sign against it" in true
     assert "warning" not in true
-    wrong = cw.packaged("paper:1")
+    wrong = cw.load_system("paper:1")
     cw.save_system(
         cw.System(
             wrong.cores,
@@ -384,7 +384,7 @@ def test_without_information_no_number_is_made_up(log: str, why: str) -> None:
 def test_what_was_estimated_can_be_solved() -> None:
     log = logged()
     assert "corewise solve fitted.toml" in succeed("estimate", "paper:1", log, "--save", "fitted.toml")
-    fitted, true = cw.load_system("fitted.toml"), cw.packaged("paper:1")
+    fitted, true = cw.load_system("fitted.toml"), cw.load_system("paper:1")
     rows = rows_by_name(as_json("estimate", "paper:1", log))
     for job_class in fitted.classes:
         assert job_class.speedup == cw.Amdahl(rows[job_class.name]["parameters"]["p"])
@@ -402,7 +402,7 @@ def test_what_was_kept_for_want_of_information_is_said() -> None:
     assert re.search(r"two +no information: kept its amdahl curve, p = 0\.8", text)
     assert re.search(r"two +no job arrived: kept its arrival rate, 2\.6", text)
     assert "one  no information" not in text
-    assert cw.load_system("fitted.toml")["two"] == cw.packaged("paper:1")["two"]
+    assert cw.load_system("fitted.toml")["two"] == cw.load_system("paper:1")["two"]
     rateless = write(re.sub("arrival_rate = .*\n", "", GOOD.replace("cores = 4", "cores = 30")))
     text = succeed("estimate", rateless, "log.csv", "--save", "fitted.toml")
     assert re.search(r"two +no job arrived: add its arrival rate", text)

@@ -46,7 +46,7 @@ def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-def plain(epochs: list[cw.Epoch]) -> list[dict[str, Any]]:
+def plain(epochs: list[cw.results.Epoch]) -> list[dict[str, Any]]:
     """Return epochs as JSON has them: null for what is not a finite number."""
 
     def finite(value: Any) -> Any:
@@ -98,7 +98,7 @@ def fails_from(call: int, error: type[BaseException], real: Callable[..., Any]) 
 
 
 def test_learn_says_what_the_library_says() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     algorithm = cw.algorithm_1b(system, departures=50, steps=6)
     result = as_json(*RUN)
     assert result["epochs"] == plain(list(cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)))
@@ -117,7 +117,7 @@ def test_learn_says_what_the_library_says() -> None:
 
 def test_what_learning_is_worth_is_exact() -> None:
     result = as_json(*RUN)
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     equi, best = cw.evaluate(system, cw.Equi()), cw.solve(system)
     assert result["baselines"]["equi"]["mean_jobs"] == pytest.approx(equi.mean_jobs, rel=1e-9)
     assert result["baselines"]["equi"]["gap"] == pytest.approx(equi.mean_jobs / best.mean_jobs - 1, rel=1e-6)
@@ -164,7 +164,7 @@ def test_a_run_can_be_repeated_by_the_seed_it_reports() -> None:
     ],
 )
 def test_the_policy_is_made_for_the_estimates(policy: str, rule: cw.Policy) -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     result = as_json(*RUN, "--policy", policy)
     algorithm = cw.algorithm_1b(system, departures=50, steps=6, policy=rule)
     assert result["epochs"] == plain(list(cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)))
@@ -193,7 +193,7 @@ def test_curves_that_change_do_so_and_the_truth_is_what_they_are_in_the_end() ->
     run = ("learn", "system.toml", "--algorithm", "1a", *SHORT, "--seed", "7")
     result = as_json(*run)
     algorithm = cw.algorithm_1a(system, departures=50, steps=6)
-    assert result["epochs"] == plain(list(cw.learn(cw.DriftingPlant(system, rng=7), algorithm)))
+    assert result["epochs"] == plain(list(cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)))
     assert result["epochs"][0]["time"] < 60.0 < result["epochs"][-1]["time"]
     assert result["truth"]["two"] == {"p": 0.2}
     late = cw.System(system.cores, system.at(60.0).classes)
@@ -232,14 +232,14 @@ ADAPTIVE = ("learn", "system.toml", *WATCH, "--between-alarms", "1e5", "--no-gap
 """The seed and --steps follow; a false alarm in 60 windows has a probability of 0.06."""
 
 
-def adapted(seed: int, steps: int = 60) -> list[cw.Epoch]:
+def adapted(seed: int, steps: int = 60) -> list[cw.results.Epoch]:
     system = cw.load_system(write(JUMP))
     algorithm = cw.adaptive(system, departures=100, steps=steps, between_alarms=1e5)
-    return list(cw.learn(cw.DriftingPlant(system, rng=seed), algorithm, diagnose=False))
+    return list(cw.learn(cw.SimulatedPlant(system, rng=seed), algorithm, diagnose=False))
 
 
 @cache
-def named_later() -> tuple[int, cw.Epoch, cw.Epoch]:
+def named_later() -> tuple[int, cw.results.Epoch, cw.results.Epoch]:
     """Return a seed, the epoch that finds a change of speed, and the later one that names it."""
     for seed in range(1, 9):
         kinds = {alarm.kind: epoch for epoch in adapted(seed) for alarm in epoch.alarms}
@@ -409,7 +409,7 @@ def test_changes_of_rates_and_of_several_parameters(capsys: pytest.CaptureFixtur
 def test_the_true_time_is_told_if_it_is_near(
     kind: str, times: list[float], told: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     other = [cw.Change(40.0, "two", cw.Amdahl(0.5))]
     own = [cw.Change(time, "one", cw.Amdahl(0.5)) for time in times]
     truth = cw.System(system.cores, system.classes, sorted([*other, *own], key=lambda change: change.time))
@@ -433,7 +433,7 @@ REPLAY = ("learn", "paper:1", "--algorithm", "1b", "--departures", "50", "--even
 
 def test_a_replayed_log_gives_the_estimates_of_the_run_that_wrote_it() -> None:
     logged()
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     run = cw.simulate(system, cw.Equi(), departures=300, rng=3, record=True)
     assert run.path is not None
     result = as_json(*REPLAY)
@@ -636,7 +636,7 @@ def test_a_run_that_could_not_be_saved_for_a_while_is_saved_in_the_end(
         if len(tried) == 2:
             raise MemoryError
         if len(tried) < 5:
-            raise cw.InvalidFile("not yet")
+            raise cw.errors.InvalidFile("not yet")
         real(saved, file, note)
 
     monkeypatch.setattr(Checkpoint, "write", write_later)
@@ -657,7 +657,7 @@ def test_an_interrupted_run_that_cannot_be_saved_says_so(monkeypatch: pytest.Mon
 
 def test_a_run_that_cannot_be_drawn_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object) -> NoReturn:
-        raise cw.InvalidFile("run.png: cannot be written: no space left")
+        raise cw.errors.InvalidFile("run.png: cannot be written: no space left")
 
     whole = as_json(*RUN)
     monkeypatch.setattr("corewise.plots.style.save_figure", refuse)
@@ -672,7 +672,7 @@ def test_a_run_that_cannot_be_drawn_is_told_all_the_same(monkeypatch: pytest.Mon
 def test_an_error_in_a_run_leaves_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = as_json(*RUN)
     with monkeypatch.context() as patch:
-        patch.setattr(SimulatedPlant, "run", fails_from(4, cw.BoxTooLarge, SimulatedPlant.run))
+        patch.setattr(SimulatedPlant, "run", fails_from(4, cw.errors.BoxTooLarge, SimulatedPlant.run))
         assert "no more" in one_line(*RUN, *SAVED)
     assert without_seconds(as_json(*RESUMED)) == without_seconds(whole)
 
@@ -697,7 +697,7 @@ def test_a_resumed_run_may_repeat_its_options_but_not_change_them() -> None:
 
 
 def test_a_run_saved_from_python_goes_on_with_the_options_given() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     loop = cw.learn(cw.SimulatedPlant(system, rng=7), cw.algorithm_1b(system, departures=50, steps=2))
     list(loop)
     loop.save("run.npz")
@@ -929,7 +929,7 @@ def test_what_is_out_of_reach_is_not_computed_and_said_so(
 def test_the_optimum_under_the_truth_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     solved: list[cw.System] = []
 
-    def counted(system: cw.System) -> cw.Solution:
+    def counted(system: cw.System) -> cw.results.Solution:
         solved.append(system)
         return cw.solve(system)
 

@@ -17,7 +17,7 @@ from corewise.analysis.chain import Chain
 from corewise.analysis.performance import stationary_chain
 from corewise.control.improve.basis import Basis
 from corewise.control.improve.equations import Equations
-from corewise.control.improve.improved import Round, _choice
+from corewise.control.improve.improved import Round, _choice, improve
 from corewise.kit.threads import one_thread
 from corewise.model.space import StateSpace
 from corewise.policies.base import BoundPolicy
@@ -257,7 +257,7 @@ def test_beyond_what_was_seen_no_job_holds_two_cores() -> None:
 
 def test_a_misled_policy_stays_stable() -> None:
     system, loose = inelastic_last(1e9)
-    with pytest.raises(cw.UnstablePolicy):
+    with pytest.raises(cw.errors.UnstablePolicy):
         cw.evaluate(system, loose)
     system, kept = inelastic_last(8.0)
     assert math.isfinite(cw.evaluate(system, kept).mean_jobs)
@@ -355,7 +355,7 @@ def test_corners(system: cw.System) -> None:
 def test_means_with_the_control_variate_are_right(classes: int) -> None:
     """Within four half-widths of a 95 % interval by 16 batches: t beyond 8.5 with 15 degrees, below 1e-6."""
     system = system_of(classes, load=0.7, seed=3, weights=True)
-    for row in cw.improve(system, rng=1).rounds:
+    for row in improve(system, rng=1).rounds:
         exact = cw.evaluate(system, row.policy).mean_cost
         half = 0.5 * (row.interval[1] - row.interval[0])
         assert abs(row.mean_cost - exact) < 4.0 * half
@@ -377,7 +377,7 @@ def test_no_worse_than_whittle_with_many_classes(classes: int) -> None:
             )
         ],
     ).at_load(0.6)
-    found = cw.improve(system, rng=2, events=20_000)
+    found = improve(system, rng=2, events=20_000)
     whittle, ours = found.rounds[0], found.rounds[found.chosen]
     error = math.hypot(*((row.interval[1] - row.interval[0]) / 4.0 for row in (whittle, ours)))
     assert ours.mean_cost < whittle.mean_cost + 4.0 * error
@@ -403,8 +403,8 @@ def test_states_of_many_copies_have_the_right_law() -> None:
 # --- as a policy -------------------------------------------------------------------------------------------
 
 
-def quick(system: cw.System, seed: int = 0) -> cw.Improvement:
-    return cw.improve(system, rng=seed, events=4000)
+def quick(system: cw.System, seed: int = 0) -> cw.results.Improvement:
+    return improve(system, rng=seed, events=4000)
 
 
 def blas_threads() -> list[int]:
@@ -505,18 +505,18 @@ def test_it_says_what_it_found() -> None:
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(cw.InvalidInput, match=message):
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.Improved(**arguments)
 
 
 def test_systems_that_cannot_be_improved_are_refused() -> None:
-    with pytest.raises(cw.UnstableSystem, match=r"load is 1\.2"):
+    with pytest.raises(cw.errors.UnstableSystem, match=r"load is 1\.2"):
         cw.Improved().on(cw.System(1, [cw.JobClass("a", 1.2, 1.0, cw.Amdahl(0.5))]))
-    with pytest.raises(cw.InvalidSystem, match="arrival_rate is not known"):
+    with pytest.raises(cw.errors.InvalidSystem, match="arrival_rate is not known"):
         cw.Improved().on(cw.System(1, [cw.JobClass("a", None, 1.0, cw.Amdahl(0.5))]))
-    with pytest.raises(cw.InvalidSystem, match="expected a System, got 3"):
-        cw.improve(3)  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidPolicy, match="for 2 classes"):
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System, got 3"):
+        improve(3)  # type: ignore[arg-type]
+    with pytest.raises(cw.errors.InvalidPolicy, match="for 2 classes"):
         FittedRule(system_of(2), some_values(3), np.zeros(3))
-    with pytest.raises(cw.InvalidInput, match="own of a value function must be finite"):
+    with pytest.raises(cw.errors.InvalidInput, match="own of a value function must be finite"):
         linear_values(1.0, np.nan)

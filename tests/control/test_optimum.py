@@ -19,7 +19,9 @@ from corewise.policies.base import BoundPolicy
 from tests.helpers import naive
 
 Build = Callable[[naive.Model], cw.System]
-Solver: TypeAlias = cw.ModifiedPolicyIteration | cw.PolicyIteration | cw.RelativeValueIteration
+Solver: TypeAlias = (
+    cw.solvers.ModifiedPolicyIteration | cw.solvers.PolicyIteration | cw.solvers.RelativeValueIteration
+)
 
 CLOSE = 3e-9  # a certificate of 1e-9, and the twin's own error
 
@@ -43,7 +45,11 @@ ENDS = naive.two(
     4, (0.9, 0.8, 0.7), (1.0, 1.0, 1.5), (naive.amdahl(0.0), naive.amdahl(1.0), naive.amdahl(0.5))
 )
 CASES = {"mixed families": MIXED, "linear pieces": PIECES, "p of 0 and 1": ENDS}
-SOLVERS: list[Solver] = [cw.ModifiedPolicyIteration(), cw.PolicyIteration(), cw.RelativeValueIteration()]
+SOLVERS: list[Solver] = [
+    cw.solvers.ModifiedPolicyIteration(),
+    cw.solvers.PolicyIteration(),
+    cw.solvers.RelativeValueIteration(),
+]
 
 
 @cache

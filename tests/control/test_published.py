@@ -93,7 +93,7 @@ def test_unequal_sizes_lie_in_order(as_system: Build, sizes: tuple[float, float]
 def test_examples_of_the_paper(as_system: Build, number: int) -> None:
     """The packaged example is the paper's Table 1; its optimum is the prototype's and the naive twin's."""
     model, prototype = example(number)
-    packaged = cw.packaged(f"paper:{number}")
+    packaged = cw.load_system(f"paper:{number}")
     twin, _ = naive.optimum(model, 25)
     assert twin.mean_jobs == pytest.approx(prototype, abs=1e-11)
     for system in (packaged, as_system(model)):

@@ -27,12 +27,12 @@ def test_bounds_that_do_not_close_are_a_stall(spans: list[float]) -> None:
     watch = _Stall("stuck", patience=60)
     for span in spans[:60]:
         watch(seen(span))
-    with pytest.raises(cw.NotConverged, match=r"stuck ended after 61 rounds with bounds 1 apart"):
+    with pytest.raises(cw.errors.NotConverged, match=r"stuck ended after 61 rounds with bounds 1 apart"):
         watch(seen(spans[60]))
 
 
 def test_what_no_iteration_can_mend_ends_at_once() -> None:
-    with pytest.raises(cw.NotConverged, match="slope_above"):
+    with pytest.raises(cw.errors.NotConverged, match="slope_above"):
         _Stall("any")(seen(1.0, gap=0.5))
-    with pytest.raises(cw.NotConverged):
+    with pytest.raises(cw.errors.NotConverged):
         _Stall("any")(seen(float("nan")))

@@ -265,7 +265,7 @@ def gaps(system: cw.System) -> dict[str, float]:
 def test_what_is_said_of_algorithm_2_is_true(example: str) -> None:
     (table,) = [table for table in tables(TEXT) if "Growth without ν" in table[0]]
     (row,) = [row for row in table if row["Example"] == example]
-    system = cw.packaged(f"paper:{example}")
+    system = cw.load_system(f"paper:{example}")
     sizes = printed_sizes(system, capacity=50, steps=60)
     true = {"Load": system.load, "Growth without ν": sizes[-1] / sizes[-2], **gaps(system)}
     true |= {f"{name} at load 0.5": gap for name, gap in gaps(system.at_load(0.5)).items()}
@@ -277,7 +277,7 @@ def test_what_is_said_of_algorithm_2_is_true(example: str) -> None:
 def test_what_is_said_of_fisher_information_is_true(example: str) -> None:
     (table,) = [table for table in tables(TEXT) if "1 − p₁" in table[0]]
     (row,) = [row for row in table if row["Example"] == example]
-    system = cw.packaged(f"paper:{example}")
+    system = cw.load_system(f"paper:{example}")
     told = cw.fisher_information(system, cw.solve(system).policy)
     for name, index in (("one", "₁"), ("two", "₂")):
         assert is_rounded(row[f"1 − p{index}"], 1.0 - system[name].speedup.parameters["p"])

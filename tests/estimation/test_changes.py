@@ -91,7 +91,7 @@ def test_threshold_and_run_length_are_inverse(parameters: int) -> None:
 
 
 def test_too_few_checks_are_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match="too few to tell a change"):
+    with pytest.raises(cw.errors.InvalidInput, match="too few to tell a change"):
         threshold(1.0)
 
 
@@ -514,16 +514,16 @@ def test_alarms_in_words_and_plain_values() -> None:
 
 def test_bad_input_is_refused() -> None:
     detector, window = ChangeDetector(PAIR, 1e7), drawn(PAIR, np.random.default_rng(17))
-    with pytest.raises(cw.InvalidInput, match="expected Statistics"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected Statistics"):
         detector.observe(PAIR)  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match="of classes two, one; the system has one, two"):
+    with pytest.raises(cw.errors.InvalidInput, match="of classes two, one; the system has one, two"):
         detector.observe(replace(window, names=("two", "one")))
-    with pytest.raises(cw.InvalidInput, match="without departures"):
+    with pytest.raises(cw.errors.InvalidInput, match="without departures"):
         detector.observe(cw.Statistics.empty(("one", "two")))
-    with pytest.raises(cw.InvalidInput, match="nothing has been seen"):
+    with pytest.raises(cw.errors.InvalidInput, match="nothing has been seen"):
         detector.statistics()
     for nonsense in (0.0, -1.0, math.nan):
-        with pytest.raises(cw.InvalidInput, match="between_alarms must be"):
+        with pytest.raises(cw.errors.InvalidInput, match="between_alarms must be"):
             ChangeDetector(PAIR, nonsense)
 
 

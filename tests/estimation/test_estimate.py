@@ -354,21 +354,21 @@ def test_levels_nest() -> None:
 )
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
     statistics, system = one_class(drawn_table(cw.Amdahl(0.5), 1.0, 8)), system_of(cw.Amdahl(0.5))
-    with pytest.raises(cw.InvalidInput, match=message):
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.estimate(statistics, system, **arguments)
 
 
 def test_statistics_of_other_classes_are_refused() -> None:
     system = system_of(cw.Amdahl(0.5))
-    with pytest.raises(cw.InvalidInput, match="the statistics are of classes x, y; the system has a"):
+    with pytest.raises(cw.errors.InvalidInput, match="the statistics are of classes x, y; the system has a"):
         cw.estimate(cw.Statistics.empty("xy"), system)
-    with pytest.raises(cw.InvalidInput, match="expected Statistics"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected Statistics"):
         cw.estimate({}, system)  # type: ignore[arg-type]
 
 
 def test_two_parameters_have_no_single_value() -> None:
     found = cw.estimate(one_class(drawn_table(cw.Usl(0.1, 0.01), 1.0, 6)), system_of(cw.Usl(0.5, 0.1)))["a"]
-    with pytest.raises(cw.InvalidInput, match="it has sigma, kappa"):
+    with pytest.raises(cw.errors.InvalidInput, match="it has sigma, kappa"):
         _ = found.value
 
 

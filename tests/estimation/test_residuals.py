@@ -126,5 +126,5 @@ def test_classes_without_information_are_left_out() -> None:
 
 
 def test_a_path_of_other_classes_is_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match="the path is of classes a; the system has one, two"):
+    with pytest.raises(cw.errors.InvalidInput, match="the path is of classes a; the system has one, two"):
         cw.goodness_of_fit(logged(np.ones(3), np.ones(3)), SYSTEM)

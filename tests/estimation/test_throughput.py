@@ -284,15 +284,15 @@ def test_families_can_be_chosen() -> None:
     y = cw.Amdahl(0.9).rate(WIDTHS)
     assert fit_curve(WIDTHS, y, families=["power"]).family == "power"
     assert fit_curve(WIDTHS, y, families="usl").family == "usl"
-    with pytest.raises(cw.InvalidInput, match="unknown family 'amdal'; did you mean 'amdahl'"):
+    with pytest.raises(cw.errors.InvalidInput, match="unknown family 'amdal'; did you mean 'amdahl'"):
         fit_curve(WIDTHS, y, families=["amdal"])
     nothing: Any
     for nothing in ([], 5):
         with pytest.raises(
-            cw.InvalidInput, match="families must be some of amdahl, power, gustafson, usl, got"
+            cw.errors.InvalidInput, match="families must be some of amdahl, power, gustafson, usl, got"
         ):
             fit_curve(WIDTHS, y, families=nothing)
-    with pytest.raises(cw.InvalidInput, match="no information: usl left out"):
+    with pytest.raises(cw.errors.InvalidInput, match="no information: usl left out"):
         fit_curve([1, 4], [1.0, 2.0], families=["usl"])
 
 
@@ -371,7 +371,7 @@ def test_what_no_curve_matches_is_noted() -> None:
     ],
 )
 def test_bad_measurements_are_named(cores: Any, throughput: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         fit_curve(cores, throughput)
     assert message in str(error.value)
 
@@ -678,5 +678,5 @@ def test_a_clipped_majorant_says_so() -> None:
 
 
 def test_only_a_fit_is_drawn() -> None:
-    with pytest.raises(cw.InvalidInput, match="expected what fit_curve returns, got 5"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected what fit_curve returns, got 5"):
         measured_curves(5)  # type: ignore[arg-type]

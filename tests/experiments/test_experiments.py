@@ -166,11 +166,11 @@ def test_numbers_of_table_2_are_those_of_its_runs(brief_table: Result) -> None:
     assert [int(row["k"]) for row in checks[:3]] == [10, 20, 30]
     assert {row["algorithm"] for row in checks} == {"adaptive", "oracle"}
     (stream,) = np.random.default_rng([5, 5, 3]).spawn(1)
-    epochs = list(cw.learn(cw.DriftingPlant(system, rng=stream), oracle(system, departures=100, steps=120)))
+    epochs = list(cw.learn(cw.SimulatedPlant(system, rng=stream), oracle(system, departures=100, steps=120)))
     told = [row for row in checks if row["algorithm"] == "oracle"]
     for row, epoch in zip(told, epochs[9::10], strict=True):
         assert float(row["p:two"]) == epoch.estimates["two"].value
-    algorithm = cw.algorithm_1a(system, departures=100, steps=windows_until(cw.Growing(100), 12e3))
+    algorithm = cw.algorithm_1a(system, departures=100, steps=windows_until(cw.schedules.Growing(100), 12e3))
     study = learning_study(system, algorithm, n=2, rng=np.random.default_rng([5, 5, 0]), worth=6e3)
     errors = tracking_errors(study, system).mean(axis=0)
     assert list(numbers["mean_squared_error"]["1a"].values()) == errors.tolist()
@@ -314,7 +314,7 @@ def test_bad_input_is_refused_before_any_work(
     call: Callable[[Path], object], words: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(cw.InvalidInput, match=re.escape(words)):
+    with pytest.raises(cw.errors.InvalidInput, match=re.escape(words)):
         call(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

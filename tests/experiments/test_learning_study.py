@@ -52,9 +52,8 @@ def test_a_study_is_its_runs_in_order(system: cw.System) -> None:
     """Run i has the i-th stream that the generator spawns, whatever the number of runs."""
     algorithm = cw.algorithm_1b(system, departures=40, steps=4)
     study = learning_study(system, algorithm, n=3, rng=5, diagnose=[2])
-    kind = cw.DriftingPlant if system.changes else cw.SimulatedPlant
     for i, stream in enumerate(np.random.default_rng(5).spawn(3)):
-        epochs = [*cw.learn(kind(system, rng=stream), algorithm)]
+        epochs = [*cw.learn(cw.SimulatedPlant(system, rng=stream), algorithm)]
         assert study.times[i].tolist() == [epoch.time for epoch in epochs]
         for j, name in enumerate(system.names):
             assert study.estimates[i, j].tolist() == [epoch.estimates[name].value for epoch in epochs]
@@ -161,7 +160,7 @@ def test_the_bound_of_the_papers_examples(example: str, known: tuple[float, floa
     system = cw.load_system(example)
     algorithm = cw.algorithm_1a(system, departures=100, steps=30)
     shares = system.arrival_rates / system.arrival_rates.sum()
-    windows = np.array([cw.Growing(100).window(k) for k in range(1, 31)])
+    windows = np.array([cw.schedules.Growing(100).window(k) for k in range(1, 31)])
     bounds = cramer_rao(system, algorithm)
     for i in range(2):
         assert bounds[i, 1:] * np.sqrt(shares[i] * windows[1:]) == pytest.approx(known[i], abs=6e-4)
@@ -214,14 +213,14 @@ def test_where_nothing_can_be_told_there_is_no_bound() -> None:
     ],
 )
 def test_bad_studies(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(cw.InvalidInput, match=told):
+    with pytest.raises(cw.errors.InvalidInput, match=told):
         learning_study(**{"system": EXAMPLE, "algorithm": SHORT, "n": 1, "rng": 1, **arguments})
 
 
 def test_bad_bounds() -> None:
     usl = EXAMPLE.with_curves({"one": cw.Usl(0.1, 0.1)})
     for system, algorithm in ((usl, SHORT), (EXAMPLE, "1a")):
-        with pytest.raises(cw.InvalidInput, match=r"one parameter, not usl|got '1a'"):
+        with pytest.raises(cw.errors.InvalidInput, match=r"one parameter, not usl|got '1a'"):
             cramer_rao(system, algorithm)  # type: ignore[arg-type]
 
 
@@ -232,7 +231,7 @@ def test_a_first_policy_that_cannot_keep_up_is_refused_at_once() -> None:
     )
     algorithm = cw.algorithm_1a(system, departures=10, steps=2, first=cw.Priority(["one", "two"]))
     told: list[float] = []
-    with pytest.raises(cw.UnstablePolicy):
+    with pytest.raises(cw.errors.UnstablePolicy):
         learning_study(system, algorithm, n=2, rng=1, progress=told.append)
     assert told == []
 
@@ -274,7 +273,7 @@ def test_examples_of_algorithm_1a(example: str, first: int) -> None:
     system = cw.load_system(example)
     study = learning_study(system, cw.algorithm_1a(system, departures=first, steps=400), n=4, rng=41)
     assert_learned(study)
-    assert study.departures[-1] == sum(cw.Growing(first).window(k) for k in range(1, 401))
+    assert study.departures[-1] == sum(cw.schedules.Growing(first).window(k) for k in range(1, 401))
     assert follows_the_bound(study)
     assert not follows_the_bound(study, 1.2)
     assert not follows_the_bound(study, 1.0 / 1.2)
@@ -300,7 +299,7 @@ class Log:
 
     def __init__(self, path: cw.SamplePath, *, forgetful: bool) -> None:
         self.path, self.forgetful, self.row = path, forgetful, 0
-        self.leaves = np.flatnonzero(path.event == cw.Event.DEPARTURE)
+        self.leaves = np.flatnonzero(path.event == cw.results.Event.DEPARTURE)
         self.spans = np.diff(path.time)
 
     def run(self, policy: cw.Policy, departures: int) -> cw.Statistics:
@@ -308,14 +307,14 @@ class Log:
         end = int(self.leaves[done - 1])
         classes = []
         for i in range(len(path.names)):
-            own = (path.event == cw.Event.DEPARTURE) & (path.job_class == i)
+            own = (path.event == cw.results.Event.DEPARTURE) & (path.job_class == i)
             last = self.row + int(np.flatnonzero(own[self.row + 1 : end + 1]).max(initial=-1)) + 1
             # An interval begins with its row, and ends with the next.
             begins = np.arange(self.row, last if self.forgetful else end)
             begins = begins[path.counts[begins, i] > 0]
             jobs = path.counts[begins, i]
             left, spent = own[begins + 1].astype(float), jobs * self.spans[begins]
-            classes.append(cw.ClassStatistics.gathered(0, path.cores[begins, i] / jobs, left, spent))
+            classes.append(cw.results.ClassStatistics.gathered(0, path.cores[begins, i] / jobs, left, spent))
         seen = cw.Statistics(path.names, float(path.time[end] - path.time[self.row]), tuple(classes))
         self.row = end
         return seen
@@ -361,14 +360,14 @@ def place(edges: Floats, at: float) -> float:
 
 def expected_places(power: float) -> list[float]:
     """Where the changes fall if departures come as regularly as arrivals do on average, two at a time."""
-    sizes = [cw.Growing(200, power).window(k) for k in range(1, DRIFT_STEPS + 60)]
+    sizes = [cw.schedules.Growing(200, power).window(k) for k in range(1, DRIFT_STEPS + 60)]
     edges = np.concatenate([[0.0], np.cumsum(sizes) / 2.0])
     return [place(edges, change) for change in CHANGES]
 
 
 def spreads() -> list[float]:
     """The standard deviation of a place: that of a Poisson count over the size of the window."""
-    sizes = [cw.Growing(200).window(int(k)) for k in PRINTED]
+    sizes = [cw.schedules.Growing(200).window(int(k)) for k in PRINTED]
     return [math.sqrt(2.0 * change) / size for change, size in zip(CHANGES, sizes, strict=True)]
 
 
@@ -398,7 +397,7 @@ def test_table_2() -> None:
     algorithm = cw.algorithm_1a(DRIFT, departures=200, steps=DRIFT_STEPS, policy=cw.Equi())
     times = []
     for stream in np.random.default_rng(44).spawn(8):
-        epochs = cw.learn(cw.DriftingPlant(DRIFT, rng=stream), algorithm, diagnose=False)
+        epochs = cw.learn(cw.SimulatedPlant(DRIFT, rng=stream), algorithm, diagnose=False)
         times.append([epoch.time for epoch in epochs])
     assert min(run[-1] for run in times) > CHANGES[-1]
     places = np.array([[place(np.array([0.0, *run]), t) for t in CHANGES] for run in times])
@@ -452,5 +451,5 @@ def test_all_data_are_worth_more_where_nothing_changes() -> None:
 def test_a_generator_that_cannot_spawn_is_refused() -> None:
     legacy = np.random.Generator(np.random.RandomState(3)._bit_generator)
     algorithm = cw.algorithm_1b(cw.load_system("paper:3"), departures=50, steps=2)
-    with pytest.raises(cw.InvalidInput, match="rng cannot spawn"):
+    with pytest.raises(cw.errors.InvalidInput, match="rng cannot spawn"):
         learning_study(cw.load_system("paper:3"), algorithm, n=2, rng=legacy)

@@ -76,7 +76,7 @@ def test_the_limit_at_high_load_where_the_iteration_gives_up(as_system: Build) -
     system = as_system(model)
     found = literal_limit(system, capacity=(20, 24))
     np.testing.assert_allclose(found.values.ravel(), cheapest_emptying(model, (20, 24)), rtol=1e-8)
-    with pytest.raises(cw.NotConverged, match="after 500 iterations"):
+    with pytest.raises(cw.errors.NotConverged, match="after 500 iterations"):
         literal_policy(system, capacity=(20, 24), steps=500)
 
 
@@ -191,19 +191,19 @@ def test_without_the_constant_it_grows_as_the_trace_foretells_and_not_in_slow_ti
 def test_it_says_when_rounding_would_decide(as_system: Build) -> None:
     """Sixty servers at a load of 0.9 are empty with probability exp(-54): V is of the order of 1e23."""
     system = as_system(naive.two(60, (27.0, 27.0), (1.0, 1.0), (naive.amdahl(0.0), naive.amdahl(0.0))))
-    with pytest.raises(cw.NotConverged, match="the system is empty with probability"):
+    with pytest.raises(cw.errors.NotConverged, match="the system is empty with probability"):
         literal_limit(system, capacity=70)
 
 
 def test_bad_input_is_refused(as_system: Build) -> None:
     system = as_system(SMALL)
-    with pytest.raises(cw.InvalidInput, match="capacity must be at least 1, got 0"):
+    with pytest.raises(cw.errors.InvalidInput, match="capacity must be at least 1, got 0"):
         literal_policy(system, capacity=0)
-    with pytest.raises(cw.InvalidInput, match="tolerance must be positive, got -1"):
+    with pytest.raises(cw.errors.InvalidInput, match="tolerance must be positive, got -1"):
         literal_limit(system, capacity=5, tolerance=-1)
-    with pytest.raises(cw.InvalidInput, match="steps must be at least 1, got 0"):
+    with pytest.raises(cw.errors.InvalidInput, match="steps must be at least 1, got 0"):
         literal_policy(system, capacity=5, steps=0)
-    with pytest.raises(cw.InvalidInput, match="steps must be at least 1, got 0"):
+    with pytest.raises(cw.errors.InvalidInput, match="steps must be at least 1, got 0"):
         printed_sizes(system, capacity=5, steps=0)
-    with pytest.raises(cw.InvalidSystem, match="expected a System"):
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System"):
         literal_policy("paper:1", capacity=5)  # type: ignore[arg-type]

@@ -48,11 +48,11 @@ SYSTEM = cw.System(
 
 def windows(count: int, system: cw.System = SYSTEM, departures: int = 40) -> list[cw.Statistics]:
     """What is seen of a changing system under EQUI, window by window."""
-    plant = cw.DriftingPlant(system, rng=3)
+    plant = cw.SimulatedPlant(system, rng=3)
     return [plant.run(cw.Equi(), departures) for _ in range(count)]
 
 
-def same(one: cw.ClassStatistics, other: cw.ClassStatistics) -> bool:
+def same(one: cw.results.ClassStatistics, other: cw.results.ClassStatistics) -> bool:
     pairs = ((one.widths, other.widths), (one.departures, other.departures), (one.job_time, other.job_time))
     return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-12) for a, b in pairs)
 
@@ -76,7 +76,7 @@ def test_the_oracle_forgets_the_class_that_changed_at_the_first_check_after_it()
         for name, first in begin.items():
             kept = [one[name] for one in seen[first : k + 1]]
             if kept:
-                assert same(recalled[name], cw.ClassStatistics.total(kept))
+                assert same(recalled[name], cw.results.ClassStatistics.total(kept))
             else:
                 assert recalled[name].widths.size == 0
         assert recalled.time == pytest.approx(end)
@@ -97,12 +97,12 @@ def test_without_changes_the_oracle_remembers_everything() -> None:
 def test_the_oracle_can_go_on_later(tmp_path: Path) -> None:
     """Saved before the first change and resumed, it is told of all of them."""
     algorithm = oracle(SYSTEM, departures=40, steps=10)
-    whole = [epoch.as_mapping() for epoch in cw.learn(cw.DriftingPlant(SYSTEM, rng=5), algorithm)]
-    begun = cw.learn(cw.DriftingPlant(SYSTEM, rng=5), algorithm)
+    whole = [epoch.as_mapping() for epoch in cw.learn(cw.SimulatedPlant(SYSTEM, rng=5), algorithm)]
+    begun = cw.learn(cw.SimulatedPlant(SYSTEM, rng=5), algorithm)
     for _ in range(4):
         next(begun)
     begun.save(tmp_path / "run")
-    rest = cw.learn(cw.DriftingPlant(SYSTEM, rng=9), algorithm, resume=tmp_path / "run")
+    rest = cw.learn(cw.SimulatedPlant(SYSTEM, rng=9), algorithm, resume=tmp_path / "run")
     assert [epoch.as_mapping() for epoch in rest] == whole[4:]
     memory = algorithm.memory
     assert memory.of_parts(memory.parts).parts == ()
@@ -110,7 +110,7 @@ def test_the_oracle_can_go_on_later(tmp_path: Path) -> None:
 
 def test_the_oracle_learns_what_is_true_now() -> None:
     """Right after a change the last estimate stays; then it is made from what came after alone."""
-    epochs = list(cw.learn(cw.DriftingPlant(SYSTEM, rng=5), oracle(SYSTEM, departures=40, steps=10)))
+    epochs = list(cw.learn(cw.SimulatedPlant(SYSTEM, rng=5), oracle(SYSTEM, departures=40, steps=10)))
     (at,) = [k for k, epoch in enumerate(epochs) if epoch.time >= 100.0][:1]
     assert not epochs[at].estimates["two"].informative
     assert epochs[at].estimates["one"].informative
@@ -120,11 +120,11 @@ def test_the_oracle_learns_what_is_true_now() -> None:
 
 
 def test_what_is_no_window_is_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match="a memory is of Statistics"):
+    with pytest.raises(cw.errors.InvalidInput, match="a memory is of Statistics"):
         Told(()).remember("a window")  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match="nothing has been remembered yet"):
+    with pytest.raises(cw.errors.InvalidInput, match="nothing has been remembered yet"):
         Told(()).recall()
-    with pytest.raises(cw.InvalidSystem, match="expected a System"):
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System"):
         oracle("paper:drift", steps=3)  # type: ignore[arg-type]
 
 
@@ -150,7 +150,7 @@ def test_true_values_are_those_in_force() -> None:
     expected = [[[0.3] * 3, [0.8, 0.8, 0.5]], [[0.6, 0.6, 0.7], [0.5] * 3]]
     assert true_values(SYSTEM, at).tolist() == expected
     usl = cw.System(6, [cw.JobClass("a", 1.0, 1.5, cw.Usl(0.1, 0.01))])
-    with pytest.raises(cw.InvalidInput, match="class 'a': usl has not one parameter"):
+    with pytest.raises(cw.errors.InvalidInput, match="class 'a': usl has not one parameter"):
         true_values(usl, at)
 
 
@@ -193,7 +193,7 @@ def test_fixed_windows_are_those_of_brute_force() -> None:
 
 
 def test_one_check_is_too_few_for_windows() -> None:
-    with pytest.raises(cw.InvalidInput, match="at least two checks are needed, got 1"):
+    with pytest.raises(cw.errors.InvalidInput, match="at least two checks are needed, got 1"):
         fixed_windows(windows(1), SYSTEM)
 
 
@@ -239,11 +239,11 @@ def test_a_walk_is_reflected_where_it_would_leave() -> None:
 
 def test_what_cannot_walk_is_refused() -> None:
     power = cw.System(6, [cw.JobClass("a", 1.0, 1.0, cw.PowerLaw(0.5))])
-    with pytest.raises(cw.InvalidInput, match="curves of Amdahl's law"):
+    with pytest.raises(cw.errors.InvalidInput, match="curves of Amdahl's law"):
         random_walk(power, sd=0.1, every=1.0, end=5.0)
     for name in ("sd", "every", "end"):
         chosen = {"sd": 0.1, "every": 1.0, "end": 5.0} | {name: 0.0}
-        with pytest.raises(cw.InvalidInput, match=f"{name} must be positive"):
+        with pytest.raises(cw.errors.InvalidInput, match=f"{name} must be positive"):
             random_walk(SYSTEM, sd=chosen["sd"], every=chosen["every"], end=chosen["end"])
 
 
@@ -268,7 +268,7 @@ def test_worth_is_the_sum_over_policies_and_truths() -> None:
     area = sum(length * cw.evaluate(truths[which], policy).mean_jobs for policy, which, length in spans)
     assert worth.mean_jobs == pytest.approx(area / 200.0, rel=1e-12)
     assert worth.mean_jobs == pytest.approx(area / 200.0, rel=1e-12)  # to look does not change it
-    with pytest.raises(cw.InvalidInput, match="no policy has been in force yet"):
+    with pytest.raises(cw.errors.InvalidInput, match="no policy has been in force yet"):
         _ = Worth(SYSTEM).mean_jobs
 
 
@@ -300,13 +300,13 @@ def test_the_worth_of_a_run_is_the_naive_sum_over_its_windows(inertia: float, en
     for stream, found in zip(np.random.default_rng(7).spawn(2), study.worths, strict=True):
         policy: cw.Policy = cw.Equi()
         area, since = 0.0, 0.0
-        for epoch in cw.learn(cw.DriftingPlant(SYSTEM, rng=stream), algorithm, diagnose=False):
+        for epoch in cw.learn(cw.SimulatedPlant(SYSTEM, rng=stream), algorithm, diagnose=False):
             area += naive_area(policy, since, min(epoch.time, end))
             since, policy = min(epoch.time, end), epoch.policy
         area += naive_area(policy, since, end)
         assert found == pytest.approx(area / end, rel=1e-10)
     assert np.isnan(learning_study(SYSTEM, algorithm, n=1, rng=7).worths).all()
-    with pytest.raises(cw.InvalidInput, match="worth must be positive"):
+    with pytest.raises(cw.errors.InvalidInput, match="worth must be positive"):
         learning_study(SYSTEM, algorithm, n=1, rng=7, worth=0.0)
 
 
@@ -326,13 +326,13 @@ def best_of(truth: cw.System) -> cw.Policy:
 # --- which changes were found ---------------------------------------------------------------------
 
 
-def alarm(name: str, raised: int, departures: float, kind: str = "curve") -> cw.Alarm:
+def alarm(name: str, raised: int, departures: float, kind: str = "curve") -> cw.results.Alarm:
     sides = {"p": 0.5}
     at = (departures, departures)
-    return cw.Alarm(name, kind, raised, departures, at, departures, at, sides, sides, 20.0, 15.0, 1e8)
+    return cw.results.Alarm(name, kind, raised, departures, at, departures, at, sides, sides, 20.0, 15.0, 1e8)
 
 
-def found_by(*alarms: cw.Alarm) -> Detections:
+def found_by(*alarms: cw.results.Alarm) -> Detections:
     """One run of 20 windows, each of 20 departures in 10 units of time: changes after 200, 320, 322."""
     shape = (1, 2, 20)
     study = LearningStudy(
@@ -385,8 +385,8 @@ def test_a_study_keeps_the_alarms_of_its_runs() -> None:
 
 
 def test_windows_until_enough_have_left() -> None:
-    assert windows_until(cw.Constant(200), 6e6) == 30_000
-    assert windows_until(cw.Constant(200), 200.5) == 2
+    assert windows_until(cw.schedules.Constant(200), 6e6) == 30_000
+    assert windows_until(cw.schedules.Constant(200), 200.5) == 2
     sizes = [math.ceil(10 * k**0.75 - 1e-9) for k in range(1, 9)]
-    assert windows_until(cw.Growing(10), sum(sizes)) == 8
-    assert windows_until(cw.Growing(10), sum(sizes) + 1) == 9
+    assert windows_until(cw.schedules.Growing(10), sum(sizes)) == 8
+    assert windows_until(cw.schedules.Growing(10), sum(sizes) + 1) == 9

@@ -44,5 +44,5 @@ def test_every_gap_is_drawn_in_per_cent() -> None:
     ],
 )
 def test_bad_input(gaps: dict[str, dict[str, float]], words: str) -> None:
-    with pytest.raises(cw.InvalidInput, match=re.escape(words)):
+    with pytest.raises(cw.errors.InvalidInput, match=re.escape(words)):
         worth_figure(gaps)

@@ -33,13 +33,15 @@ def test_what_is_written_comes_back(tmp_path: File) -> None:
 
 def test_another_format_is_named(tmp_path: File) -> None:
     write_archive(tmp_path / "file", "corewise test 2", {}, {})
-    with pytest.raises(cw.InvalidFile, match="has the format 'corewise test 2', not 'corewise test 1'"):
+    with pytest.raises(
+        cw.errors.InvalidFile, match="has the format 'corewise test 2', not 'corewise test 1'"
+    ):
         read_archive(tmp_path / "file", KIND, WHAT)
 
 
 @pytest.mark.parametrize("value", [object(), np.arange(3), {1, 2}, {(1, 2): 3}], ids=type)
 def test_what_is_not_plain_is_not_written(value: Any, tmp_path: File) -> None:
-    with pytest.raises(cw.InvalidInput, match="file: what is to be saved must be plain values"):
+    with pytest.raises(cw.errors.InvalidInput, match="file: what is to be saved must be plain values"):
         write_archive(tmp_path / "file", KIND, {"x": [value]}, {})
     assert [*tmp_path.iterdir()] == []
 
@@ -95,7 +97,7 @@ def test_files_that_are_not_what_they_should_be(case: str, tmp_path: File) -> No
     with zipfile.ZipFile(tmp_path / "file", "w") as file:
         for name, content in DAMAGED[case].items():
             file.writestr(name, content)
-    with pytest.raises(cw.InvalidFile, match=r"file is not a (usable|saved) test"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"file is not a (usable|saved) test"):
         read_archive(tmp_path / "file", KIND, WHAT)
     with zipfile.ZipFile(tmp_path / "good", "w") as file:
         file.writestr("about.npy", GOOD)

@@ -46,8 +46,10 @@ Make = Callable[[int], tuple[cw.Plant, cw.Algorithm]]
 
 
 def simulated(algorithm: Callable[..., cw.Algorithm], system: cw.System = EXAMPLE, **how: Any) -> Make:
-    kind = cw.DriftingPlant if system.changes else cw.SimulatedPlant
-    return lambda seed: (kind(system, rng=seed), algorithm(system, **{"departures": 40, "steps": 6, **how}))
+    return lambda seed: (
+        cw.SimulatedPlant(system, rng=seed),
+        algorithm(system, **{"departures": 40, "steps": 6, **how}),
+    )
 
 
 def drawn_by(source: type[np.random.BitGenerator]) -> Make:
@@ -76,13 +78,13 @@ def with_a_past(seed: int) -> tuple[cw.Plant, cw.Algorithm]:
     """A memory of so many widths that it is condensed, and all that is added to it."""
     rng = np.random.default_rng(1)
     seen = [
-        cw.ClassStatistics.gathered(
+        cw.results.ClassStatistics.gathered(
             9, rng.uniform(0.5, 20.0, 9000), rng.poisson(0.1, 9000).astype(np.float64), np.ones(9000)
         )
         for _ in EXAMPLE.names
     ]
-    memory = cw.Everything(cw.Statistics(tuple(EXAMPLE.names), 9000.0, tuple(seen)))
-    algorithm = cw.Algorithm("mine", EXAMPLE, cw.Constant(40), memory, 6, cw.Whittle())
+    memory = cw.memories.Everything(cw.Statistics(tuple(EXAMPLE.names), 9000.0, tuple(seen)))
+    algorithm = cw.Algorithm("mine", EXAMPLE, cw.schedules.Constant(40), memory, 6, cw.Whittle())
     return cw.SimulatedPlant(EXAMPLE, rng=seed), algorithm
 
 
@@ -123,7 +125,7 @@ def exactly(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def rows(learning: cw.Learning) -> list[str]:
+def rows(learning: cw.results.Learning) -> list[str]:
     return [exactly(epoch.as_mapping()) for epoch in learning]
 
 
@@ -222,7 +224,7 @@ def test_a_run_of_other_false_alarms(tmp_path: File) -> None:
     next(learning)
     learning.save(tmp_path / "run")
     cw.learn(*watched(cw.Whittle())(3), resume=tmp_path / "run")
-    with pytest.raises(cw.InvalidFile, match=r"is another one: .*5000\.0 there, and 6000\.0 here"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"is another one: .*5000\.0 there, and 6000\.0 here"):
         cw.learn(*watched(cw.Whittle(), 6e3)(3), resume=tmp_path / "run")
 
 
@@ -317,7 +319,7 @@ def test_an_interrupt_before_anything_was_learned(tmp_path: File) -> None:
     learning = cw.learn(Fragile(7, 1), cw.algorithm_1a(EXAMPLE, departures=40, steps=6))
     with pytest.raises(Stop):
         next(learning)
-    with pytest.raises(cw.InvalidInput, match="nothing to save before the first epoch is over"):
+    with pytest.raises(cw.errors.InvalidInput, match="nothing to save before the first epoch is over"):
         learning.save(tmp_path / "run")
     assert [*tmp_path.iterdir()] == []
 
@@ -360,14 +362,14 @@ def misled(system: cw.System) -> Make:
             "plant is 'SimulatedPlant' there, and 'ReplayPlant' here",
         ),
         (
-            lambda _: (cw.DriftingPlant(DRIFT, rng=1), cw.algorithm_1a(EXAMPLE, departures=40, steps=6)),
-            "plant is 'SimulatedPlant' there, and 'DriftingPlant' here",
+            lambda _: (cw.SimulatedPlant(DRIFT, rng=1), cw.algorithm_1a(EXAMPLE, departures=40, steps=6)),
+            "system change is None there, and [{'time': 50.0",
         ),
         (drawn_by(np.random.SFC64), "algorithm is '1a' there, and '1b' here"),
     ],
 )
 def test_a_run_of_something_else(saved: File, make: Make, told: str) -> None:
-    with pytest.raises(cw.InvalidFile) as error:
+    with pytest.raises(cw.errors.InvalidFile) as error:
         cw.learn(*make(7), resume=saved)
     assert str(error.value).startswith(f"{saved}: the saved run is another one: {told}")
 
@@ -377,7 +379,7 @@ def test_a_window_that_differs_only_in_future(tmp_path: File) -> None:
     learning = cw.learn(*LOOPS["1a"](7))
     next(learning)
     learning.save(tmp_path / "run")
-    with pytest.raises(cw.InvalidFile, match="windows 2 is 68 there, and 65 here"):
+    with pytest.raises(cw.errors.InvalidFile, match="windows 2 is 68 there, and 65 here"):
         cw.learn(*simulated(cw.algorithm_1a, power=0.7)(7), resume=tmp_path / "run")
 
 
@@ -385,10 +387,16 @@ def test_another_rule_or_memory_of_the_same_name(saved: File) -> None:
     """An own algorithm may be called 1a as well, and a policy may be called optimal."""
     plant = cw.SimulatedPlant(EXAMPLE, rng=7)
     for how, told in (
-        ((cw.Growing(40), cw.Everything(), 6), "memory is 'Latest' there, and 'Everything' here"),
-        ((cw.Growing(40), cw.Latest(), 6, cw.solve(EXAMPLE).policy), "policy is None there, and 'optimal'"),
+        (
+            (cw.schedules.Growing(40), cw.memories.Everything(), 6),
+            "memory is 'Latest' there, and 'Everything' here",
+        ),
+        (
+            (cw.schedules.Growing(40), cw.memories.Latest(), 6, cw.solve(EXAMPLE).policy),
+            "policy is None there, and 'optimal'",
+        ),
     ):
-        with pytest.raises(cw.InvalidFile, match=told):
+        with pytest.raises(cw.errors.InvalidFile, match=told):
             cw.learn(plant, cw.Algorithm("1a", EXAMPLE, *how), resume=saved)
 
 
@@ -396,7 +404,7 @@ def test_another_generator(tmp_path: File) -> None:
     learning = cw.learn(*drawn_by(np.random.SFC64)(7))
     next(learning)
     learning.save(tmp_path / "run")
-    with pytest.raises(cw.InvalidFile, match="the saved plant drew from SFC64, this one from Philox"):
+    with pytest.raises(cw.errors.InvalidFile, match="the saved plant drew from SFC64, this one from Philox"):
         cw.learn(*drawn_by(np.random.Philox)(7), resume=tmp_path / "run")
 
 
@@ -414,7 +422,7 @@ def test_another_log(tmp_path: File) -> None:
     again = cw.ReplayPlant(cw.SamplePath(**columns))
     assert next(cw.learn(again, algorithm, resume=tmp_path / "run")).k == 2
     for other in (cw.SamplePath(**{**columns, "time": time}), recorded(True)):
-        with pytest.raises(cw.InvalidFile, match=r"the saved run is of another log: .* rows from"):
+        with pytest.raises(cw.errors.InvalidFile, match=r"the saved run is of another log: .* rows from"):
             cw.learn(cw.ReplayPlant(other), algorithm, resume=tmp_path / "run")
 
 
@@ -428,7 +436,7 @@ def test_a_refused_plant_is_left_as_it_was(tmp_path: File) -> None:
     write_archive(tmp_path / "bad", about.pop("format"), about, arrays)
     whole = rows(cw.learn(*drawn_by(np.random.SFC64)(3)))
     plant, algorithm = drawn_by(np.random.SFC64)(3)
-    with pytest.raises(cw.InvalidFile):
+    with pytest.raises(cw.errors.InvalidFile):
         cw.learn(plant, algorithm, resume=tmp_path / "bad")
     assert rows(cw.learn(plant, algorithm)) == whole
 
@@ -447,7 +455,7 @@ def test_files_that_are_no_saved_runs(tmp_path: File, saved: File) -> None:
         "empty": "empty is not a saved run",
         "nothing": "nothing: cannot be read: no such file",
     }.items():
-        with pytest.raises(cw.InvalidFile, match=told):
+        with pytest.raises(cw.errors.InvalidFile, match=told):
             cw.learn(*LOOPS["1a"](7), resume=tmp_path / name)
 
 
@@ -474,7 +482,7 @@ def test_files_that_are_no_saved_runs(tmp_path: File, saved: File) -> None:
 def test_a_file_that_does_not_add_up(tmp_path: File, saved: File, harm: dict[str, Any]) -> None:
     about, arrays = read_archive(saved, "corewise learning 1", "saved run")
     write_archive(tmp_path / "bad", about.pop("format"), {**about, **harm}, arrays)
-    with pytest.raises(cw.InvalidFile):
+    with pytest.raises(cw.errors.InvalidFile):
         cw.learn(*LOOPS["1a"](7), resume=tmp_path / "bad")
 
 
@@ -483,12 +491,12 @@ def test_a_file_that_lacks_something(tmp_path: File, saved: File, missing: str) 
     about, arrays = read_archive(saved, "corewise learning 1", "saved run")
     del about[missing]
     write_archive(tmp_path / "bad", about.pop("format"), about, arrays)
-    with pytest.raises(cw.InvalidFile, match=f"'{missing}'"):
+    with pytest.raises(cw.errors.InvalidFile, match=f"'{missing}'"):
         cw.learn(*LOOPS["1a"](7), resume=tmp_path / "bad")
     about, arrays = read_archive(saved, "corewise learning 1", "saved run")
     fewer = {name: array for name, array in arrays.items() if name != "0.1.widths"}
     write_archive(tmp_path / "bad", about.pop("format"), about, fewer)
-    with pytest.raises(cw.InvalidFile, match=r"0\.1\.widths"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"0\.1\.widths"):
         cw.learn(*LOOPS["1a"](7), resume=tmp_path / "bad")
 
 
@@ -509,7 +517,7 @@ def test_damaged_files(tmp_path: File, saved: File) -> None:
         (tmp_path / "bad").write_bytes(harmed)
         try:
             found = cw.learn(plant, algorithm, resume=tmp_path / "bad").learner.standing
-        except cw.InvalidFile:
+        except cw.errors.InvalidFile:
             refused += 1
         else:
             assert (found.k, found.departures, found.time) == (intact.k, intact.departures, intact.time)
@@ -535,10 +543,10 @@ def test_curves_that_no_file_can_hold(tmp_path: File, saved: File) -> None:
     learning = cw.learn(*make(7))
     next(learning)
     before = saved.read_bytes()
-    with pytest.raises(cw.InvalidCurve, match=r"class 'one': a file can hold .*, not Logarithmic"):
+    with pytest.raises(cw.errors.InvalidCurve, match=r"class 'one': a file can hold .*, not Logarithmic"):
         learning.save(saved)
     assert saved.read_bytes() == before
-    with pytest.raises(cw.InvalidCurve, match="not Logarithmic"):
+    with pytest.raises(cw.errors.InvalidCurve, match="not Logarithmic"):
         cw.learn(*make(7), resume=saved)
 
 
@@ -555,12 +563,12 @@ def test_plants_that_cannot_be_saved(tmp_path: File, saved: File) -> None:
     algorithm = cw.algorithm_1a(EXAMPLE, departures=40, steps=6)
     learning = cw.learn(Simple(), algorithm)
     next(learning)
-    with pytest.raises(cw.InvalidInput, match=r"Simple cannot be saved: it needs snapshot"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"Simple cannot be saved: it needs snapshot"):
         learning.save(tmp_path / "simple")
     assert not (tmp_path / "simple").exists()
-    with pytest.raises(cw.InvalidInput, match=r"Simple cannot go on from a saved run"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"Simple cannot go on from a saved run"):
         cw.learn(Simple(), algorithm, resume=saved)
-    with pytest.raises(cw.InvalidInput, match=r"expected an algorithm such as .*, got '1a'"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"expected an algorithm such as .*, got '1a'"):
         cw.learn(cw.SimulatedPlant(EXAMPLE), "1a", resume=saved)  # type: ignore[arg-type]
 
 
@@ -575,7 +583,7 @@ def test_what_a_plant_says_must_be_plain(saved: File) -> None:
     learning = cw.learn(Careless(EXAMPLE, rng=1), cw.algorithm_1a(EXAMPLE, departures=40, steps=6))
     next(learning)
     before = saved.read_bytes()
-    with pytest.raises(cw.InvalidInput, match=r"must be plain values: .*ndarray"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"must be plain values: .*ndarray"):
         learning.save(saved)
     assert saved.read_bytes() == before
 
@@ -593,9 +601,9 @@ def test_a_note_can_be_left(saved: File) -> None:
 def test_files_that_cannot_be_written(tmp_path: File, where: str, told: str) -> None:
     learning = cw.learn(*LOOPS["1a"](7))
     next(learning)
-    with pytest.raises(cw.InvalidFile, match=f"cannot be written: {told}"):
+    with pytest.raises(cw.errors.InvalidFile, match=f"cannot be written: {told}"):
         learning.save(tmp_path / where)
-    with pytest.raises(cw.InvalidFile, match="expected the path of a file, got 3"):
+    with pytest.raises(cw.errors.InvalidFile, match="expected the path of a file, got 3"):
         learning.save(3)  # type: ignore[arg-type]
     assert [*tmp_path.iterdir()] == []
     assert next(learning).k == 2

@@ -70,7 +70,7 @@ def test_the_mapping_survives_json(system: cw.System) -> None:
 
 @pytest.mark.parametrize("mapping", [3, [], None, {"cores": 3, "class": 4}, {"cores": 3, "class": [4]}])
 def test_a_mapping_of_another_shape_is_refused(mapping: dict[str, object]) -> None:
-    with pytest.raises(cw.InvalidSystem):
+    with pytest.raises(cw.errors.InvalidSystem):
         system_from_mapping(mapping)
 
 
@@ -92,9 +92,9 @@ def test_a_curve_of_ones_own_cannot_be_written(tmp_path: Path) -> None:
         pass
 
     system = cw.System(4, [cw.JobClass("own", 1.0, 1.0, Mine(0.3))])
-    with pytest.raises(cw.InvalidCurve, match=r"'own'.*amdahl, power.*Mine"):
+    with pytest.raises(cw.errors.InvalidCurve, match=r"'own'.*amdahl, power.*Mine"):
         cw.save_system(system, tmp_path / "system.toml")
-    with pytest.raises(cw.InvalidSystem, match="'paper:1'"):
+    with pytest.raises(cw.errors.InvalidSystem, match="'paper:1'"):
         cw.save_system("paper:1", tmp_path / "system.toml")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
@@ -115,7 +115,7 @@ def test_a_curve_of_ones_own_cannot_be_written(tmp_path: Path) -> None:
 def test_packaged_systems_are_those_of_the_paper(
     name: str, cores: float, rate: float, size_rate: float, alpha: float, p1: float, p2: float
 ) -> None:
-    system = cw.packaged(name)
+    system = cw.load_system(name)
     assert system == cw.load_system(name)
     assert system.cores == cores
     assert system.names == ["one", "two"]
@@ -126,7 +126,7 @@ def test_packaged_systems_are_those_of_the_paper(
 
 
 def test_the_drifting_system_goes_through_the_regimes_of_table_2() -> None:
-    system = cw.packaged("paper:drift")
+    system = cw.load_system("paper:drift")
     regimes = {0.0: tuple(system[name].speedup.parameters["p"] for name in ("one", "two"))}
     for change in system.changes:
         latest = list(regimes.values())[-1]
@@ -142,7 +142,7 @@ def test_the_drifting_system_goes_through_the_regimes_of_table_2() -> None:
 
 
 def test_an_unknown_packaged_name_lists_the_known_ones() -> None:
-    with pytest.raises(cw.InvalidFile, match=r"'paper:9'.*paper:1.*paper:drift"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"'paper:9'.*paper:1.*paper:drift"):
         cw.load_system("paper:9")
     assert set(PACKAGED) == {"paper:1", "paper:2", "paper:3", "paper:4", "paper:drift"}
 
@@ -206,7 +206,7 @@ def test_a_bad_value_is_named_with_its_file_and_class(
     text = GOOD.replace(old, new)
     assert text != GOOD
     path.write_text(text)
-    with pytest.raises(cw.InvalidFile, match=message) as caught:
+    with pytest.raises(cw.errors.InvalidFile, match=message) as caught:
         cw.load_system(path)
     assert str(caught.value).startswith(f"{path}: ")
 
@@ -233,7 +233,7 @@ def test_a_bad_value_is_named_with_its_file_and_class(
 def test_a_bad_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "system.toml"
     path.write_text(text)
-    with pytest.raises(cw.InvalidFile, match=message) as caught:
+    with pytest.raises(cw.errors.InvalidFile, match=message) as caught:
         cw.load_system(path)
     assert str(caught.value).startswith(f"{path}: ")
 
@@ -249,25 +249,25 @@ def test_a_bad_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
 def test_what_is_not_text_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "system.toml"
     path.write_bytes(content)
-    with pytest.raises(cw.InvalidFile, match=message):
+    with pytest.raises(cw.errors.InvalidFile, match=message):
         cw.load_system(path)
 
 
 def test_files_that_cannot_be_opened_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(cw.InvalidFile, match=r"missing\.toml: .*no such file.*paper:1"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"missing\.toml: .*no such file.*paper:1"):
         cw.load_system(tmp_path / "missing.toml")
-    with pytest.raises(cw.InvalidFile, match="directory"):
+    with pytest.raises(cw.errors.InvalidFile, match="directory"):
         cw.load_system(tmp_path)
-    with pytest.raises(cw.InvalidFile, match="null"):
+    with pytest.raises(cw.errors.InvalidFile, match="null"):
         cw.load_system("a\0b")
-    with pytest.raises(cw.InvalidFile, match="None"):
+    with pytest.raises(cw.errors.InvalidFile, match="None"):
         cw.load_system(None)  # type: ignore[arg-type]
 
     def refuse(*args: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(cw.InvalidFile, match=r"secret\.toml: .*permission denied"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"secret\.toml: .*permission denied"):
         cw.load_system(tmp_path / "secret.toml")
 
 
@@ -275,7 +275,7 @@ def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr("corewise.kit.files._MOST_BYTES", 2**20)
     path = tmp_path / "large.toml"
     path.write_bytes(b"#" * (2**20 + 1))
-    with pytest.raises(cw.InvalidFile, match="more than 1 MiB"):
+    with pytest.raises(cw.errors.InvalidFile, match="more than 1 MiB"):
         read_bytes(path)
 
 
@@ -290,7 +290,7 @@ def test_writing_leaves_the_old_file_when_it_fails(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(cw.InvalidFile, match=r"system\.toml: .*no space left"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"system\.toml: .*no space left"):
         write_bytes(path, b"new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
@@ -312,6 +312,6 @@ def test_where_nothing_can_be_written_is_said(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(cw.InvalidFile, match="cannot be written"):
-        cw.save_system(cw.packaged("paper:1"), path)
+    with pytest.raises(cw.errors.InvalidFile, match="cannot be written"):
+        cw.save_system(cw.load_system("paper:1"), path)
     assert not list(tmp_path.iterdir())

@@ -63,7 +63,7 @@ def test_every_family_can_be_identified(curve: cw.SpeedUp) -> None:
     """But for the law that is flat from one core on, sigma = 1 with kappa above zero."""
     if isinstance(curve, cw.Usl) and curve.peak == 1.0:
         assert (curve.sigma, curve.kappa > 0.0) == (1.0, True)
-        with pytest.raises(cw.InvalidCurve, match="cannot be identified"):
+        with pytest.raises(cw.errors.InvalidCurve, match="cannot be identified"):
             _check_gradient(curve, 8.0)
         return
     for cores in CORES:
@@ -152,7 +152,7 @@ def test_usl_without_coherency_cost_is_amdahl(sigma: float) -> None:
 @pytest.mark.parametrize("family", [cw.Amdahl, cw.PowerLaw, cw.Gustafson])
 @pytest.mark.parametrize("p", [-1e-9, 1.0000001, math.nan, math.inf, True, "0.5", None])
 def test_parameters_out_of_range_are_refused(family: Callable[[Any], cw.SpeedUp], p: object) -> None:
-    with pytest.raises(cw.InvalidCurve) as error:
+    with pytest.raises(cw.errors.InvalidCurve) as error:
         family(p)
     assert f"{family.family} p must" in str(error.value)  # type: ignore[attr-defined]
     assert repr(p) in str(error.value)
@@ -162,7 +162,7 @@ def test_parameters_out_of_range_are_refused(family: Callable[[Any], cw.SpeedUp]
     ("sigma", "kappa", "named"), [(-0.1, 0, "sigma"), (1.1, 0, "sigma"), (0, -1, "kappa")]
 )
 def test_usl_names_the_parameter(sigma: float, kappa: float, named: str) -> None:
-    with pytest.raises(cw.InvalidCurve, match=rf"usl {named} must lie in \[0, .*got -?[\d.]+"):
+    with pytest.raises(cw.errors.InvalidCurve, match=rf"usl {named} must lie in \[0, .*got -?[\d.]+"):
         cw.Usl(sigma, kappa)
 
 
@@ -172,7 +172,7 @@ def test_parameters_and_other_ones() -> None:
     assert curve.with_parameters(kappa=0.5) == cw.Usl(0.1, 0.5)
     assert cw.Tabulated([(2, 1.5)]).parameters == {}
     assert isinstance(cw.Amdahl(1).p, float)
-    with pytest.raises(cw.InvalidCurve, match="usl kappa must lie in"):
+    with pytest.raises(cw.errors.InvalidCurve, match="usl kappa must lie in"):
         curve.with_parameters(kappa=-0.5)
 
 
@@ -252,7 +252,7 @@ def test_tabulated_takes_the_higher_of_two_values_at_one_width(order: int) -> No
     ],
 )
 def test_bad_points_are_named(points: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidCurve, match=message):
+    with pytest.raises(cw.errors.InvalidCurve, match=message):
         cw.Tabulated(points)
 
 
@@ -279,7 +279,7 @@ def test_derivatives_of_an_own_curve_come_by_themselves() -> None:
     assert np.allclose(curve.gradient(z)[:, 0], [0.0, 0.0, math.log(2), math.log(7.5)], rtol=1e-8)
     for p in (0.0, 1.0):  # at an end of the range the difference stays within it
         assert np.allclose(Logarithmic(p).gradient(z)[:, 0], curve.gradient(z)[:, 0], rtol=1e-8)
-    with pytest.raises(cw.InvalidCurve, match=r"logarithmic p must lie in \[0, 1\], got 1.5"):
+    with pytest.raises(cw.errors.InvalidCurve, match=r"logarithmic p must lie in \[0, 1\], got 1.5"):
         Logarithmic(1.5)
 
 
@@ -288,7 +288,7 @@ def test_an_own_curve_is_solved_and_agrees_with_its_points() -> None:
     own = Logarithmic(0.6)
     z = np.linspace(1.0, 6.0, 201)
 
-    def solved(curve: cw.SpeedUp) -> cw.Solution:
+    def solved(curve: cw.SpeedUp) -> cw.results.Solution:
         other = cw.JobClass("other", 1.0, 2.0, cw.Amdahl(0.9))
         return cw.solve(cw.System(6.0, [cw.JobClass("own", 1.5, 1.0, curve), other]), capacity=12)
 
@@ -353,7 +353,7 @@ RULES: list[tuple[str, Callable[[Floats, float], Any], str]] = [
 )
 def test_a_curve_that_breaks_a_rule_is_refused(formula: Callable[[Floats, float], Any], message: str) -> None:
     """The message names the class, the family and where the rule is broken."""
-    with pytest.raises(cw.InvalidCurve, match=f"^class 'batch': broken: {message}"):
+    with pytest.raises(cw.errors.InvalidCurve, match=f"^class 'batch': broken: {message}"):
         system(Broken(formula))
 
 
@@ -361,10 +361,10 @@ def test_the_rules_are_looked_at_over_the_cores_of_the_system() -> None:
     """The same formula is a curve on two cores and none on four."""
     late = Broken(lambda z, p: 1 + p * np.minimum(np.log(z), np.where(z < 2.5, 9.0, 0.0)))
     check_curve(late, 2.0)
-    with pytest.raises(cw.InvalidCurve, match="broken: not nondecreasing"):
+    with pytest.raises(cw.errors.InvalidCurve, match="broken: not nondecreasing"):
         check_curve(late, 4.0)
     change = cw.Change(5.0, "batch", late)
-    with pytest.raises(cw.InvalidCurve, match="class 'batch': broken: not nondecreasing"):
+    with pytest.raises(cw.errors.InvalidCurve, match="class 'batch': broken: not nondecreasing"):
         cw.System(4.0, system(cw.Amdahl(0.5)).classes, [change])
 
 
@@ -386,7 +386,9 @@ class Pair(cw.SpeedUp):
 
 
 def test_parameters_that_cannot_be_told_apart_are_refused() -> None:
-    with pytest.raises(cw.InvalidCurve, match="class 'batch': Pair: its parameters cannot be identified"):
+    with pytest.raises(
+        cw.errors.InvalidCurve, match="class 'batch': Pair: its parameters cannot be identified"
+    ):
         system(Pair(0.2, 0.3))
 
 
@@ -434,5 +436,5 @@ class Infinite(Flat):
     ids=["misnamed", "shape", "infinite"],
 )
 def test_a_bad_gradient_is_refused(curve: cw.SpeedUp, message: str) -> None:
-    with pytest.raises(cw.InvalidCurve, match=f"^class 'batch': {message}"):
+    with pytest.raises(cw.errors.InvalidCurve, match=f"^class 'batch': {message}"):
         system(curve)

@@ -50,21 +50,21 @@ def two(**values: Any) -> cw.System:
     ],
 )
 def test_a_bad_number_is_named_with_its_class(field: str, value: object, message: str) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         two(**{field: value})
     assert f"class 'second': {field} {message}" in str(error.value)
 
 
 @pytest.mark.parametrize(("value", "message"), BAD_NUMBERS, ids=IDS)
 def test_a_bad_number_of_cores_is_named(value: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         cw.System(value, two().classes)
     assert f"cores {message}" in str(error.value)
 
 
 @pytest.mark.parametrize("field", ["arrival_rate", "size_rate", "weight"])
 def test_an_integer_too_long_to_print_is_refused_all_the_same(field: str) -> None:
-    with pytest.raises(cw.InvalidSystem, match=f"class 'second': {field} must be finite"):
+    with pytest.raises(cw.errors.InvalidSystem, match=f"class 'second': {field} must be finite"):
         two(**{field: HUGE})
 
 
@@ -78,27 +78,27 @@ def test_any_real_number_will_do() -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", None, 5, b"one", ["one"]])
 def test_a_class_needs_a_name(name: Any) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         two(name=name)
     assert str(error.value) == f"a class needs a name that is not empty, got {name!r}"
 
 
 @pytest.mark.parametrize("name", ["a,b", "a:b", "a\nb", "a\rb", "a\tb", " a", "a "])
 def test_a_name_keeps_clear_of_the_marks_of_the_command_line(name: str) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         two(name=name)
     assert repr(name) in str(error.value)
     assert "comma" in str(error.value)
 
 
 def test_names_differ() -> None:
-    with pytest.raises(cw.InvalidSystem, match="class name 'first' is used twice"):
+    with pytest.raises(cw.errors.InvalidSystem, match="class name 'first' is used twice"):
         two(name="first")
 
 
 @pytest.mark.parametrize("speedup", [0.5, None, "amdahl", cw.Amdahl, {"p": 0.5}])
 def test_a_class_needs_a_curve(speedup: object) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         two(speedup=speedup)
     assert str(error.value) == f"class 'second': speedup must be a SpeedUp curve, got {speedup!r}"
 
@@ -119,7 +119,7 @@ def test_a_class_needs_a_curve(speedup: object) -> None:
     ids=["none", "empty", "text", "None", "number", "bare", "curve", "names", "second"],
 )
 def test_bad_classes_are_refused(classes: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         cw.System(4, classes)
     assert message in str(error.value)
 
@@ -149,7 +149,7 @@ def test_vectors_are_in_the_order_of_the_classes() -> None:
 @pytest.mark.parametrize(("rate", "load"), [(7.0, "1"), (7.5, "1.0625"), (19.0, "2.5")])
 def test_an_unstable_system_says_its_load(rate: float, load: str) -> None:
     system = two(arrival_rate=rate)
-    with pytest.raises(cw.UnstableSystem) as error:
+    with pytest.raises(cw.errors.UnstableSystem) as error:
         system.require_stable()
     assert f"the load is {load}, and it must be below 1" in str(error.value)
     assert f"work for {0.5 + rate / 2:g} cores arrives, and there are 4" in str(error.value)
@@ -166,7 +166,7 @@ def test_rates_out_of_scale_are_refused(arrival: float, size: float) -> None:
     """Their sums and products would overflow; with 40 cores 1e99 is too fast as well."""
     job_class = cw.JobClass("second", arrival, size, CURVE)
     system = cw.System(40, [two().classes[0], job_class])
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         cw.evaluate(system, cw.Equi(), capacity=2)
     assert f"class 'second': arrival_rate {arrival:g} and size_rate {size:g} are out of scale" in str(
         error.value
@@ -175,7 +175,7 @@ def test_rates_out_of_scale_are_refused(arrival: float, size: float) -> None:
 
 def test_a_load_of_very_large_rates_is_a_number() -> None:
     classes = [cw.JobClass(name, 1e99, 1.0, CURVE) for name in ("first", "second")]
-    with pytest.raises(cw.UnstableSystem, match=r"the load is 5e\+98"):
+    with pytest.raises(cw.errors.UnstableSystem, match=r"the load is 5e\+98"):
         cw.System(4, classes).require_stable()
 
 
@@ -193,7 +193,7 @@ def test_a_system_is_a_value() -> None:
     [("secund", "did you mean 'second'?"), ("x", "known: first, second"), (5, "known: first")],
 )
 def test_an_unknown_class_is_answered_with_the_nearest(name: Any, hint: str) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         two()[name]
     assert str(error.value).startswith(f"unknown class {name!r}; {hint}")
 
@@ -206,15 +206,17 @@ def test_with_curves_replaces_those_named_and_nothing_else() -> None:
     assert other.changes == system.changes
     assert system["second"].speedup == cw.PowerLaw(0.7)
     assert system.with_curves({}) == system
-    with pytest.raises(cw.InvalidSystem, match="unknown class 'secnd'; did you mean 'second'"):
+    with pytest.raises(cw.errors.InvalidSystem, match="unknown class 'secnd'; did you mean 'second'"):
         system.with_curves({"secnd": CURVE})
-    with pytest.raises(cw.InvalidSystem, match=r"class 'second': speedup must be a SpeedUp curve, got 0\.3"):
+    with pytest.raises(
+        cw.errors.InvalidSystem, match=r"class 'second': speedup must be a SpeedUp curve, got 0\.3"
+    ):
         system.with_curves({"second": 0.3})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("curves", [["second"], 5, None])
 def test_with_curves_needs_a_mapping(curves: Any) -> None:
-    with pytest.raises(cw.InvalidSystem):
+    with pytest.raises(cw.errors.InvalidSystem):
         two().with_curves(curves)
 
 
@@ -225,18 +227,18 @@ def test_changes_are_kept_in_order_of_time() -> None:
     changes = [cw.Change(time, name, CURVE) for time, name in ((1, "first"), (1, "second"), (2.5, "first"))]
     assert cw.System(4, two().classes, changes).changes == tuple(changes)
     assert cw.System(4, two().classes, iter(changes)).changes == tuple(changes)
-    with pytest.raises(cw.InvalidSystem, match=r"changes must be in order of time, got 1 after 2\.5"):
+    with pytest.raises(cw.errors.InvalidSystem, match=r"changes must be in order of time, got 1 after 2\.5"):
         cw.System(4, two().classes, changes[::-1])
 
 
 def test_a_change_of_an_unknown_class_suggests_the_nearest() -> None:
-    with pytest.raises(cw.InvalidSystem, match="unknown class 'frist'; did you mean 'first'"):
+    with pytest.raises(cw.errors.InvalidSystem, match="unknown class 'frist'; did you mean 'first'"):
         cw.System(4, two().classes, [cw.Change(1.0, "frist", CURVE)])
 
 
 @pytest.mark.parametrize(("time", "message"), BAD_NUMBERS, ids=IDS)
 def test_the_time_of_a_change_is_a_positive_number(time: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         cw.Change(time, "first", CURVE)
     assert f"change of class 'first': time {message}" in str(error.value)
 
@@ -252,13 +254,15 @@ def test_the_time_of_a_change_is_a_positive_number(time: Any, message: str) -> N
     ids=["number", "text", "bare", "curve"],
 )
 def test_bad_changes_are_refused(changes: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidSystem) as error:
+    with pytest.raises(cw.errors.InvalidSystem) as error:
         cw.System(4, two().classes, changes)
     assert message in str(error.value)
 
 
 def test_a_change_needs_a_curve() -> None:
-    with pytest.raises(cw.InvalidSystem, match="change of class 'first': speedup must be a SpeedUp curve"):
+    with pytest.raises(
+        cw.errors.InvalidSystem, match="change of class 'first': speedup must be a SpeedUp curve"
+    ):
         cw.Change(1.0, "first", 0.5)  # type: ignore[arg-type]
 
 
@@ -268,7 +272,7 @@ def test_an_unknown_arrival_rate_is_refused_where_it_is_needed() -> None:
     assert math.isnan(system.arrival_rates[1])
     assert "λ = not known" in str(system)
     for use in (cw.solve, cw.lower_bound, lambda s: cw.simulate(s, cw.Equi(), departures=1)):
-        with pytest.raises(cw.InvalidSystem, match="class 'second': its arrival_rate is not known"):
+        with pytest.raises(cw.errors.InvalidSystem, match="class 'second': its arrival_rate is not known"):
             use(system)
-    with pytest.raises(cw.InvalidSystem, match="not known"):
+    with pytest.raises(cw.errors.InvalidSystem, match="not known"):
         cw.evaluate(system, cw.Equi(), capacity=5)

@@ -273,7 +273,7 @@ def test_classes_of_any_name_and_number(names: tuple[str, ...], per_job: bool, l
 def test_a_class_name_that_no_file_can_hold_is_refused(log: Path) -> None:
     for name in ("a\0b", "a\ud800"):
         path = SamplePath((name,), 1.0, [0.0], [0], [-1], [-1], [[0.0]])  # type: ignore[arg-type]
-        with pytest.raises(cw.InvalidInput, match="cannot be written"):
+        with pytest.raises(cw.errors.InvalidInput, match="cannot be written"):
             save_events(path, log)
     assert not log.exists()
 
@@ -299,14 +299,14 @@ def test_what_is_written_is_the_format_of_the_design(log: Path) -> None:
 def test_what_cannot_be_written_leaves_the_file_as_it_was(log: Path) -> None:
     path = read(log, TOTALS).path
     nameless = path_of("0 arrival one - 5 0; 1 departure one - 0 0")
-    with pytest.raises(cw.InvalidInput, match="need the number of every job"):
+    with pytest.raises(cw.errors.InvalidInput, match="need the number of every job"):
         save_events(nameless, log, per_job=True)
-    with pytest.raises(cw.InvalidInput, match="expected a SamplePath"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected a SamplePath"):
         save_events("log.csv", log)  # type: ignore[arg-type]
     assert log.read_text() == TOTALS
-    with pytest.raises(cw.InvalidFile, match="cannot be written"):
+    with pytest.raises(cw.errors.InvalidFile, match="cannot be written"):
         save_events(path, log.parent / "nowhere" / "log.csv")
-    with pytest.raises(cw.InvalidFile, match="expected the path"):
+    with pytest.raises(cw.errors.InvalidFile, match="expected the path"):
         save_events(path, 3)  # type: ignore[arg-type]
     assert list(log.parent.iterdir()) == [log]
 
@@ -347,7 +347,7 @@ HEADER = "time,event,class,job,cores:one,cores:two"
 def test_a_file_that_is_not_a_log_is_refused_also_leniently(
     content: bytes, message: str, lenient: bool, log: Path
 ) -> None:
-    with pytest.raises(cw.InvalidFile, match=rf"log\.csv[,:] {message}") as caught:
+    with pytest.raises(cw.errors.InvalidFile, match=rf"log\.csv[,:] {message}") as caught:
         read(log, content, lenient=lenient)
     assert isinstance(caught.value, ValueError)
     assert len(str(caught.value)) < 400
@@ -361,11 +361,11 @@ def test_what_cannot_be_opened_is_refused(lenient: bool, tmp_path: Path) -> None
     damaged[20:60] = b"\xff" * 40
     (tmp_path / "damaged.gz").write_bytes(damaged)
     for name in ("", "missing.csv", "missing.gz", "plain.gz", "short.gz", "damaged.gz", "with\0nul"):
-        with pytest.raises(cw.InvalidFile, match=r"cannot be read: ."):
+        with pytest.raises(cw.errors.InvalidFile, match=r"cannot be read: ."):
             load_events(tmp_path / name, SYSTEM, lenient=lenient)
-    with pytest.raises(cw.InvalidFile, match="expected the path"):
+    with pytest.raises(cw.errors.InvalidFile, match="expected the path"):
         load_events(3, SYSTEM, lenient=lenient)  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidSystem, match="expected a System"):
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System"):
         load_events(tmp_path / "plain.gz", "paper:1", lenient=lenient)  # type: ignore[arg-type]
 
 
@@ -373,7 +373,9 @@ def test_an_unknown_column_is_refused_or_ignored(log: Path) -> None:
     text = "\n".join(
         f"{line},{'note' if k == 0 else 'some words'}" for k, line in enumerate(TOTALS.splitlines())
     )
-    with pytest.raises(cw.InvalidFile, match=r"line 1: unknown column 'note'; the columns are time,event,"):
+    with pytest.raises(
+        cw.errors.InvalidFile, match=r"line 1: unknown column 'note'; the columns are time,event,"
+    ):
         read(log, text)
     assert_equal(read(log, text, lenient=True).path, read(log, TOTALS).path)
 
@@ -456,7 +458,7 @@ BAD = [
 @pytest.mark.parametrize(("text", "number", "line", "message"), BAD)
 def test_a_bad_row_is_named_with_its_line(text: str, number: int, line: str, message: str, log: Path) -> None:
     for spoiled, shift in ((with_line(text, number, line), 0), ("\n\n" + with_line(text, number, line), 2)):
-        with pytest.raises(cw.InvalidFile) as caught:
+        with pytest.raises(cw.errors.InvalidFile) as caught:
             read(log, spoiled)
         assert str(caught.value).startswith(f"{log}, line {number + shift}: ")
         assert message in str(caught.value)
@@ -502,13 +504,13 @@ def test_a_log_gives_the_path_that_its_columns_make(text: str, spoilt_rows: int,
 
 
 def test_times_too_far_apart_are_refused(log: Path) -> None:
-    with pytest.raises(cw.InvalidInput, match=r"times from -1e\+308 to 1e\+308 are too far apart"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"times from -1e\+308 to 1e\+308 are too far apart"):
         read(log, "time,event,class,job,cores\n-1e308,start,,,\n1e308,end,,,\n")
 
 
 def test_a_row_that_is_not_utf_8_is_named_or_skipped(log: Path) -> None:
     content = TOTALS.encode().replace(b"2.0,resize,,,", b"2.0,resize,,\xff,")
-    with pytest.raises(cw.InvalidFile, match="line 6: not UTF-8 text, byte 0xff"):
+    with pytest.raises(cw.errors.InvalidFile, match="line 6: not UTF-8 text, byte 0xff"):
         read(log, content)
     found = read(log, content, lenient=True)
     assert found.reasons == ("line 6: not UTF-8 text, byte 0xff",)
@@ -526,7 +528,7 @@ def test_only_the_first_reasons_are_told(log: Path) -> None:
 def test_a_log_of_bad_rows_alone_is_refused_also_leniently(log: Path) -> None:
     for rows in ("oops\nno\n", "0,departure,one,,0,0\n", "oops\n0,departure,one,,0,0\n"):
         with pytest.raises(
-            cw.InvalidFile, match=rf"none of {rows.count(chr(10))} rows can be used; line 2: "
+            cw.errors.InvalidFile, match=rf"none of {rows.count(chr(10))} rows can be used; line 2: "
         ):
             read(log, f"{HEADER}\n{rows}", lenient=True)
 
@@ -571,7 +573,7 @@ def test_damage_is_refused_or_read_in_the_same_way(
     def outcome(lenient: bool) -> tuple[str, SamplePath | None]:
         try:
             found = load_events(file, SYSTEM, lenient=lenient)
-        except cw.InvalidFile as error:
+        except cw.errors.InvalidFile as error:
             return str(error), None
         return str(found), found.path
 
@@ -611,7 +613,7 @@ def test_a_log_does_not_depend_on_the_blocks_it_is_read_in(
         found = load_events(file, SYSTEM, lenient=True)
         try:
             strict = str(load_events(file, SYSTEM))
-        except cw.InvalidFile as error:
+        except cw.errors.InvalidFile as error:
             strict = str(error)
             line = int(strict.removeprefix(f"{file}, line ").split(":")[0])
             assert text.splitlines()[line - 1] == "not,a,row"
@@ -631,7 +633,7 @@ def test_a_file_without_lines_is_not_read_to_its_end(
 ) -> None:
     monkeypatch.setattr(reader, "_BLOCK_BYTES", 1000)
     assert read(log, TOTALS + "\n" * 3000, lenient=lenient).rows == 6
-    with pytest.raises(cw.InvalidFile, match="line 8: longer than"):
+    with pytest.raises(cw.errors.InvalidFile, match="line 8: longer than"):
         read(log, TOTALS + "x" * 3000, lenient=lenient)
 
 
@@ -660,9 +662,9 @@ def test_spoilt_records_are_refused_at_the_line_of_their_row(
     if possible(rows, per_job):
         assert_equal(load_events(file, SYSTEM).path, SamplePath(*columns_of(rows)))
         return
-    with pytest.raises(cw.InvalidFile) as from_file:
+    with pytest.raises(cw.errors.InvalidFile) as from_file:
         load_events(file, SYSTEM)
-    with pytest.raises(cw.InvalidInput) as from_rows:
+    with pytest.raises(cw.errors.InvalidInput) as from_rows:
         SamplePath(*columns_of(rows))
     if "is not finite" not in str(from_file.value):
         row = int(str(from_rows.value).removeprefix("row ").split()[0])
@@ -677,5 +679,5 @@ def test_a_binary_tail_is_named_with_its_line(
     """Whatever the blocks: here most lines have been taken in before."""
     for size in (30, 64, 1000):
         monkeypatch.setattr(reader, "_BLOCK_BYTES", size)
-        with pytest.raises(cw.InvalidFile, match="line 9: a binary file"):
+        with pytest.raises(cw.errors.InvalidFile, match="line 9: a binary file"):
             read(log, TOTALS + "\n4.0,\0\0\0\n", lenient=lenient)

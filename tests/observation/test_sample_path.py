@@ -310,7 +310,7 @@ def test_strict_and_lenient_agree_with_the_naive_checker(per_job: bool, seed: in
     assert np.flatnonzero(faults).tolist() == ([row] if row >= 0 else [])
     if row >= 0:
         assert possible(rows[:row], per_job) or per_job
-        with pytest.raises(cw.InvalidInput, match=rf"^row {row} \("):
+        with pytest.raises(cw.errors.InvalidInput, match=rf"^row {row} \("):
             SamplePath(*columns)
     kept = naive_lenient(rows, per_job)
     row, faults = find_faults(columns, lenient=True)
@@ -387,7 +387,7 @@ FAULTS = [
 @pytest.mark.parametrize(("fault", "text", "row"), FAULTS)
 def test_every_fault_is_named_with_its_row(fault: Fault, text: str, row: int) -> None:
     rows = rows_of(text)
-    with pytest.raises(cw.InvalidInput) as caught:
+    with pytest.raises(cw.errors.InvalidInput) as caught:
         path_of(text)
     event, time = Event(rows[row][1]).name.lower(), rows[row][0]
     message = str(caught.value)
@@ -415,15 +415,15 @@ def test_kernels_know_the_events_and_faults_by_the_same_numbers() -> None:
 
 
 def test_messages_show_the_values() -> None:
-    with pytest.raises(cw.InvalidInput, match=r"pool of 10, got 5 for 'one', 5\.1 for 'two'$"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"pool of 10, got 5 for 'one', 5\.1 for 'two'$"):
         path_of("0 arrival one 0 5 0; 1 arrival two 1 5 5.1")
     with pytest.raises(
-        cw.InvalidInput, match=r"arrival of job 1 of class 'two' at time 1\.0.*5\.1 for this job$"
+        cw.errors.InvalidInput, match=r"arrival of job 1 of class 'two' at time 1\.0.*5\.1 for this job$"
     ):
         path_of("0 arrival one 0 5; 1 arrival two 1 5.1")
-    with pytest.raises(cw.InvalidInput, match=r"not negative, got no cores$"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"not negative, got no cores$"):
         path_of("0 arrival one 0 -")
-    with pytest.raises(cw.InvalidInput, match=r"not negative, got -3 for this job$"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"not negative, got -3 for this job$"):
         path_of("0 arrival one 0 -3")
     wide = Columns(
         tuple("abcdefghi"),
@@ -434,7 +434,7 @@ def test_messages_show_the_values() -> None:
         np.array([-1]),
         np.ones((1, 9)),
     )
-    with pytest.raises(cw.InvalidInput, match=r"1 for 'f', …$"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"1 for 'f', …$"):
         SamplePath(*wide)
 
 
@@ -446,7 +446,7 @@ def test_rows_of_one_instant_may_hold_too_much_in_passing() -> None:
         "0 arrival one 0 10; 1 arrival one 1 5; 1 resize - 0 5; 2 departure one 0 -; 2 resize - 1 10"
     )
     assert path.departures == 1
-    with pytest.raises(cw.InvalidInput, match=r"^row 2 \(resize"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"^row 2 \(resize"):
         path_of("0 arrival one 0 10; 1 arrival one 1 5; 1 resize - 0 6; 2 end - - -")
 
 
@@ -559,7 +559,7 @@ def test_lists_will_do() -> None:
 def test_columns_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
     columns = columns_of(rows_of(GOOD))._asdict()
     SamplePath(**columns)
-    with pytest.raises(cw.InvalidInput, match=message):
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         SamplePath(**{**columns, **change})
 
 
@@ -587,7 +587,7 @@ def test_response_times_are_those_of_jobs_seen_to_come_and_go(per_job: bool, see
     rows = random_rows(np.random.default_rng(seed), per_job, size)
     path = SamplePath(*columns_of(rows))
     if any(row[3] == NOBODY for row in rows if row[1] == Event.DEPARTURE):
-        with pytest.raises(cw.InvalidInput, match="response times need the number of every job"):
+        with pytest.raises(cw.errors.InvalidInput, match="response times need the number of every job"):
             _ = path.response_times
         return
     arrived: dict[int, float] = {}
@@ -637,7 +637,7 @@ def test_splitting_keeps_what_every_job_holds(seed: int, size: int) -> None:
     path = SamplePath(*columns_of(random_rows(np.random.default_rng(seed), False, size)))
     moves = (path.event != Event.RESIZE) & (path.job_class != NOBODY)
     if (path.job[moves] == NOBODY).any():
-        with pytest.raises(cw.InvalidInput, match="rows of each job need the number of every job"):
+        with pytest.raises(cw.errors.InvalidInput, match="rows of each job need the number of every job"):
             path.split()
         return
     split = path.split()

@@ -22,7 +22,7 @@ from corewise.observation.tally import Tally
 
 Table = dict[str, dict[float, list[float]]]
 
-START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END = cw.Event
+START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END = cw.results.Event
 NOBODY = -1
 
 
@@ -85,7 +85,7 @@ POLICIES: list[cw.Policy] = [cw.Equi(), cw.Whittle(), cw.Priority(["two", "three
 WINDOWS: list[dict[str, Any]] = [{"departures": 250}, {"time": 60.0}]
 
 
-def record(policy: cw.Policy, window: dict[str, Any], seed: int = 1) -> tuple[cw.Run, cw.SamplePath]:
+def record(policy: cw.Policy, window: dict[str, Any], seed: int = 1) -> tuple[cw.results.Run, cw.SamplePath]:
     run = cw.simulate(SYSTEM, policy, rng=seed, start=(4, 0, 1), record=True, **window)
     assert run.path is not None
     return run, run.path
@@ -304,7 +304,7 @@ def sums(widths: Floats, departures: Floats, job_time: Floats) -> list[float]:
     return [math.fsum(column.tolist()) for column in columns]
 
 
-def columns_of(seen: cw.ClassStatistics) -> tuple[Floats, Floats, Floats]:
+def columns_of(seen: cw.results.ClassStatistics) -> tuple[Floats, Floats, Floats]:
     return seen.widths, seen.departures, seen.job_time
 
 
@@ -319,7 +319,7 @@ def test_condensing_keeps_sums_and_first_moments(spread: str) -> None:
         "whole range of numbers": 10.0 ** rng.uniform(-150.0, 150.0, 60_000),
     }[spread]
     entries = raw(rng, widths)
-    seen = cw.ClassStatistics.gathered(*entries)
+    seen = cw.results.ClassStatistics.gathered(*entries)
     assert 2 <= seen.widths.size <= MOST_WIDTHS
     assert sums(*columns_of(seen)) == pytest.approx(sums(*entries[1:]), rel=1e-11)
     assert seen.arrivals == 5
@@ -339,7 +339,7 @@ def test_few_widths_are_not_condensed() -> None:
     entries = raw(rng, widths)
     for order in (slice(None), slice(None, None, -1)):
         at, left, spent = (column[order] for column in entries[1:])
-        seen = cw.ClassStatistics.gathered(5, at, left, spent)
+        seen = cw.results.ClassStatistics.gathered(5, at, left, spent)
         assert [c.tolist() for c in columns_of(seen)] == [c.tolist() for c in entries[1:]]
 
 
@@ -361,7 +361,7 @@ def test_condensing_costs_the_likelihood_little(curve: cw.SpeedUp) -> None:
     half_way = 2.0 ** ((rng.integers(0, 700, 9000) + 0.5) / 128.0) * (1.0 + 1e-9 * rng.uniform(size=9000))
     for widths in (rng.uniform(1.0, 60.0, 9000), half_way):
         _, at, left, spent = raw(rng, widths)
-        seen = cw.ClassStatistics.gathered(0, at, left, spent)
+        seen = cw.results.ClassStatistics.gathered(0, at, left, spent)
         assert seen.widths.size < 900
         node = np.exp2(np.floor(128.0 * np.log2(at)) / 128.0)
         for amounts, kept, function in ((left, seen.departures, np.log), (spent, seen.job_time, np.asarray)):
@@ -374,7 +374,7 @@ def test_condensing_costs_the_likelihood_little(curve: cw.SpeedUp) -> None:
 def test_condensing_up_to_one_core_loses_nothing() -> None:
     """There s(z) = z, so W s is linear in z, and D log s does not depend on the parameters."""
     rng = np.random.default_rng(6)
-    seen = cw.ClassStatistics.gathered(*raw(rng, rng.uniform(0.0, 1.0, 9000)))
+    seen = cw.results.ClassStatistics.gathered(*raw(rng, rng.uniform(0.0, 1.0, 9000)))
     assert seen.widths.max() == 1.0
     table = cw.Statistics(("a",), 1.0, (seen,))
     system = cw.System(4.0, [cw.JobClass("a", None, 1.0, cw.Amdahl(0.5))])
@@ -386,7 +386,7 @@ def test_condensed_tables_add_in_any_order() -> None:
     rng = np.random.default_rng(7)
     parts = []
     for _ in range(9):
-        seen = cw.ClassStatistics.gathered(*raw(rng, rng.uniform(0.1, 30.0, 1500)))
+        seen = cw.results.ClassStatistics.gathered(*raw(rng, rng.uniform(0.1, 30.0, 1500)))
         parts.append(cw.Statistics(("a",), 1.0, (seen,)))
     orders = [parts, parts[::-1], [parts[i] for i in rng.permutation(9)]]
     tables = [cw.Statistics.total(parts)["a"]]
@@ -545,7 +545,7 @@ def test_windows_that_are_condensed_add_up_too() -> None:
     ],
 )
 def test_bad_updates(duration: Any, jobs: Any, cores: Any, event: dict[str, Any], told: str) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         cw.Statistics.empty(["a", "b"]).update(duration, jobs, cores, **event)
     assert told in str(error.value)
 
@@ -553,21 +553,21 @@ def test_bad_updates(duration: Any, jobs: Any, cores: Any, event: dict[str, Any]
 def test_statistics_of_other_classes_do_not_add() -> None:
     one, other, fewer = (cw.Statistics.empty(names) for names in (["a", "b"], ["b", "a"], ["a"]))
     for wrong in (other, fewer):
-        with pytest.raises(cw.InvalidInput, match="do not add"):
+        with pytest.raises(cw.errors.InvalidInput, match="do not add"):
             one + wrong
-        with pytest.raises(cw.InvalidInput, match="do not add"):
+        with pytest.raises(cw.errors.InvalidInput, match="do not add"):
             cw.Statistics.total([one, one, wrong])
     with pytest.raises(TypeError):
         one + 1  # type: ignore[operator]
 
 
 def test_a_total_needs_something() -> None:
-    with pytest.raises(cw.InvalidInput):
+    with pytest.raises(cw.errors.InvalidInput):
         cw.Statistics.total([])
 
 
 def test_an_unknown_class_is_named() -> None:
-    with pytest.raises(cw.InvalidInput, match=r"unknown class 'onw'.*'one'"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"unknown class 'onw'.*'one'"):
         cw.Statistics.empty(["one", "two"])["onw"]
 
 
@@ -578,6 +578,8 @@ def test_a_stretch_ends_within_its_path_and_after_its_beginning(end: int) -> Non
     assert run.path is not None
     tally = Tally(run.path)
     cw.Statistics.of_rows(tally, 5)
-    with pytest.raises(cw.InvalidInput, match=f"the end of a stretch of rows must lie in .*, got {end}"):
+    with pytest.raises(
+        cw.errors.InvalidInput, match=f"the end of a stretch of rows must lie in .*, got {end}"
+    ):
         cw.Statistics.of_rows(tally, end)
     cw.Statistics.of_rows(tally, 5)  # of no rows

@@ -141,7 +141,7 @@ def test_curves_are_right_at_any_time() -> None:
 
 
 def test_a_long_path_shows_a_stretch_and_says_which() -> None:
-    path = recorded(cw.packaged("paper:1"))
+    path = recorded(cw.load_system("paper:1"))
     moves = path.time[(path.event == Event.ARRIVAL) | (path.event == Event.DEPARTURE)]
     first = path_figure(path)
     x, _ = line(first.axes[1])
@@ -167,19 +167,19 @@ def test_moments_with_many_rows_count_once() -> None:
 
 
 def test_paths_that_cannot_be_drawn_are_refused() -> None:
-    path = recorded(cw.packaged("paper:1"), departures=100)
-    with pytest.raises(cw.InvalidInput, match=r"since must lie in \[0, .*got 1000\.5"):
+    path = recorded(cw.load_system("paper:1"), departures=100)
+    with pytest.raises(cw.errors.InvalidInput, match=r"since must lie in \[0, .*got 1000\.5"):
         path_figure(path, since=1000.5)
-    with pytest.raises(cw.InvalidInput, match="until must lie in"):
+    with pytest.raises(cw.errors.InvalidInput, match="until must lie in"):
         path_figure(path, until=-1.0)
-    with pytest.raises(cw.InvalidInput, match="since 3 until 2"):
+    with pytest.raises(cw.errors.InvalidInput, match="since 3 until 2"):
         path_figure(path, since=3.0, until=2.0)
-    with pytest.raises(cw.InvalidInput, match=r"expected a SamplePath.*None"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"expected a SamplePath.*None"):
         path_figure(None)  # type: ignore[arg-type]
     moment = cw.SamplePath(
         ("a",), 1.0, np.array([2.0]), np.array([2], np.int8), np.array([0]), np.array([1]), np.array([[1.0]])
     )
-    with pytest.raises(cw.InvalidInput, match="lasts no time: it starts and ends at 2"):
+    with pytest.raises(cw.errors.InvalidInput, match="lasts no time: it starts and ends at 2"):
         path_figure(moment)
     many = cw.SamplePath(
         tuple(f"c{i}" for i in range(25)),
@@ -190,7 +190,7 @@ def test_paths_that_cannot_be_drawn_are_refused() -> None:
         np.array([NOBODY, NOBODY]),
         np.zeros((2, 25)),
     )
-    with pytest.raises(cw.InvalidInput, match="at most 24 classes, got 25"):
+    with pytest.raises(cw.errors.InvalidInput, match="at most 24 classes, got 25"):
         path_figure(many)
 
 
@@ -199,14 +199,14 @@ def test_paths_that_cannot_be_drawn_are_refused() -> None:
 
 def estimated(
     system: cw.System, departures: int = 2000, seed: int = 3, family: str | None = None
-) -> tuple[cw.Statistics, cw.Estimates]:
+) -> tuple[cw.Statistics, cw.results.Estimates]:
     statistics = cw.simulate(system, cw.Equi(), departures=departures, rng=seed).statistics
     return statistics, cw.estimate(statistics, system, family=family)
 
 
 def table(arrivals: int, rows: list[tuple[float, float, float]]) -> cw.Statistics:
     widths, departures, job_time = np.array(rows).T.copy()
-    seen = cw.ClassStatistics(arrivals, widths, departures, job_time)
+    seen = cw.results.ClassStatistics(arrivals, widths, departures, job_time)
     return cw.Statistics(("only",), 100.0, (seen,))
 
 
@@ -229,7 +229,7 @@ def scattered(axes: Axes) -> Floats:
 
 
 def test_the_curve_and_its_band_are_those_of_the_profile_interval() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     statistics, estimates = estimated(system)
     figure = estimate_figure(statistics, system, estimates, truth=system)
     assert len(figure.axes) == 2
@@ -310,7 +310,7 @@ def test_many_widths_become_few_points_that_leave_nothing_out() -> None:
     rng = np.random.default_rng(2)
     widths = np.sort(rng.uniform(1.01, 30.0, 3000))
     left, spent = rng.poisson(2.0, 3000).astype(float), rng.uniform(0.5, 1.0, 3000)
-    seen = cw.ClassStatistics(6000, widths, left, spent)
+    seen = cw.results.ClassStatistics(6000, widths, left, spent)
     points = observed_speeds(seen, 1.0, 0.95)
     assert 8 <= points.width.size <= 40
     assert np.all(np.diff(points.width) > 0.0)
@@ -378,33 +378,37 @@ def test_the_level_is_that_of_the_band(level: float) -> None:
 
 
 def test_estimates_of_something_else_are_refused() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     statistics, estimates = estimated(system)
     other = one_class()
-    with pytest.raises(cw.InvalidInput, match="the statistics are of classes one, two; the system has only"):
+    with pytest.raises(
+        cw.errors.InvalidInput, match="the statistics are of classes one, two; the system has only"
+    ):
         estimate_figure(statistics, other, estimates)
-    with pytest.raises(cw.InvalidInput, match="the estimates are of classes only; the system has one, two"):
+    with pytest.raises(
+        cw.errors.InvalidInput, match="the estimates are of classes only; the system has one, two"
+    ):
         estimate_figure(statistics, system, estimated(other)[1])
-    with pytest.raises(cw.InvalidInput, match="the truth is of classes only; the system has one, two"):
+    with pytest.raises(cw.errors.InvalidInput, match="the truth is of classes only; the system has one, two"):
         estimate_figure(statistics, system, estimates, truth=other)
-    with pytest.raises(cw.InvalidInput, match=r"class 'one': the estimate .* was not made from these"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"class 'one': the estimate .* was not made from these"):
         estimate_figure(estimated(system, seed=4)[0], system, estimates)
     faster = cw.System(system.cores, [replace(job, size_rate=3.0) for job in system.classes])
-    with pytest.raises(cw.InvalidInput, match=r"class 'one': the estimate .* with this system"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"class 'one': the estimate .* with this system"):
         estimate_figure(statistics, faster, estimates)
-    with pytest.raises(cw.InvalidInput, match="expected what estimate returns"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected what estimate returns"):
         estimate_figure(statistics, system, dict(estimates))  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match="expected Statistics"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected Statistics"):
         estimate_figure(None, system, estimates)  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match=r"level must lie in \[0\.5"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"level must lie in \[0\.5"):
         estimate_figure(statistics, system, estimates, level=95.0)
 
 
 # --- residuals --------------------------------------------------------------------------------
 
 
-def verdict(residuals: Floats, name: str = "only", p_value: float = 0.3) -> cw.GoodnessOfFit:
-    return cw.GoodnessOfFit(name, residuals, {"law": p_value, "order": 0.5}, p_value)
+def verdict(residuals: Floats, name: str = "only", p_value: float = 0.3) -> cw.results.GoodnessOfFit:
+    return cw.results.GoodnessOfFit(name, residuals, {"law": p_value, "order": 0.5}, p_value)
 
 
 @pytest.mark.parametrize("count", [20, 300, 1500, 20_000])
@@ -424,7 +428,7 @@ def test_the_farthest_deviation_is_the_statistic_of_kolmogorov_and_smirnov(count
 
 def test_a_log_that_does_not_fit_is_seen_and_said() -> None:
     """Against the true curves residuals stay in the band; against a wrong one those of its class do not."""
-    system = cw.packaged("paper:2")
+    system = cw.load_system("paper:2")
     path = recorded(system, departures=2000)
     right = cw.goodness_of_fit(path, system)
     wrong = cw.goodness_of_fit(path, system.with_curves({"two": cw.Amdahl(0.1)}))
@@ -445,13 +449,13 @@ def test_classes_keep_their_colours_when_some_have_no_verdict() -> None:
     assert residual_figure(verdicts).axes[0].lines[1].get_color() == class_colour(0)
     (axes,) = residual_figure(verdicts, names=["one", "two"]).axes
     assert axes.lines[1].get_color() == class_colour(1)
-    with pytest.raises(cw.InvalidInput, match="class 'two'; the names are one, three"):
+    with pytest.raises(cw.errors.InvalidInput, match="class 'two'; the names are one, three"):
         residual_figure(verdicts, names=["one", "three"])
 
 
 def test_few_residuals_and_tiny_p_values_are_said_as_they_are() -> None:
-    few = cw.GoodnessOfFit("few", np.array([0.3, 1.2]), {}, math.nan)
-    none = cw.GoodnessOfFit("none", np.empty(0), {}, math.nan)
+    few = cw.results.GoodnessOfFit("few", np.array([0.3, 1.2]), {}, math.nan)
+    none = cw.results.GoodnessOfFit("none", np.empty(0), {}, math.nan)
     sure = verdict(np.linspace(5.0, 6.0, 40), "sure", p_value=0.0)
     titles = [axes.get_title() for axes in residual_figure({v.name: v for v in (few, none, sure)}).axes]
     assert titles[0] == "few: 2 departures\ntoo few to test the model"
@@ -460,9 +464,9 @@ def test_few_residuals_and_tiny_p_values_are_said_as_they_are() -> None:
 
 
 def test_verdicts_that_are_none_are_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match="no class has a verdict"):
+    with pytest.raises(cw.errors.InvalidInput, match="no class has a verdict"):
         residual_figure({})
-    with pytest.raises(cw.InvalidInput, match="expected what goodness_of_fit returns"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected what goodness_of_fit returns"):
         residual_figure({"one": 0.3})  # type: ignore[dict-item]
 
 
@@ -510,7 +514,7 @@ def test_no_text_leaves_the_figure_or_meets_another_panel(
 @pytest.mark.parametrize("draw", [_path_of, _estimate_of, _residuals_of])
 def test_figures_are_written(draw: Callable[[cw.System], Figure], ending: str, tmp_path: Path) -> None:
     file = tmp_path / f"figure.{ending}"
-    save_figure(draw(cw.packaged("paper:1")), file)
+    save_figure(draw(cw.load_system("paper:1")), file)
     start = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF", "svg": b"<?xml"}[ending]
     assert file.read_bytes().startswith(start)
 
@@ -523,7 +527,7 @@ def test_pyplot_and_its_global_state_are_not_touched() -> None:
         "from corewise.plots.residuals import residual_figure\n"
         "settings = lambda: [matplotlib.rcParams[key] for key in ('font.size', 'savefig.dpi')]\n"
         "before = settings()\n"
-        "system = cw.packaged('paper:1')\n"
+        "system = cw.load_system('paper:1')\n"
         "run = cw.simulate(system, cw.Equi(), departures=200, rng=1, record=True)\n"
         "path_figure(run.path)\n"
         "estimate_figure(run.statistics, system, cw.estimate(run.statistics, system))\n"

@@ -270,7 +270,7 @@ def test_rounding_is_drawn_as_such() -> None:
     np.testing.assert_allclose(line(figure.axes[0])[1], [0.1, 1e-8, 1e-8, 1e-8])
     assert "rounding, below $10^{-8}$ %" in legend(figure)
     assert 1e-9 < figure.axes[0].get_ylim()[0] < 1e-8
-    with pytest.raises(cw.InvalidInput, match=r"gap of '1b' is -0\.001; nothing is better"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"gap of '1b' is -0\.001; nothing is better"):
         gap_figure({"1b": study(gaps=np.full((3, 6), -1e-3))})
 
 
@@ -291,13 +291,13 @@ def test_policies_that_cannot_keep_up_lie_at_the_upper_edge() -> None:
 
 
 def test_gaps_that_cannot_be_drawn_are_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match="no gap of '1a' is known"):
+    with pytest.raises(cw.errors.InvalidInput, match="no gap of '1a' is known"):
         gap_figure({"1b": study(), "1a": study(gaps=np.full((3, 6), np.nan))})
-    with pytest.raises(cw.InvalidInput, match="gap of 'priority' must be finite, got inf"):
+    with pytest.raises(cw.errors.InvalidInput, match="gap of 'priority' must be finite, got inf"):
         gap_figure({"1b": study()}, baseline={"priority": math.inf})
-    with pytest.raises(cw.InvalidInput, match=r"gaps of other policies by their names, got 0\.012"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"gaps of other policies by their names, got 0\.012"):
         gap_figure({"1b": study()}, baseline=0.012)  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match="at most 3 baselines, got 4"):
+    with pytest.raises(cw.errors.InvalidInput, match="at most 3 baselines, got 4"):
         gap_figure({"1b": study()}, baseline=dict.fromkeys("abcd", 0.1))
 
 
@@ -310,7 +310,7 @@ def drifting(runs: int = 2, epochs: int = 300) -> LearningStudy:
 
 def test_tracking_shows_the_steps_of_table_2() -> None:
     studies = {"latest": drifting(), "all": drifting(epochs=100)}
-    figure = tracking_figure(studies, cw.packaged("paper:drift"), run=1)
+    figure = tracking_figure(studies, cw.load_system("paper:drift"), run=1)
     assert len(figure.axes) == 2
     # Paper: Table 2, in units of 10^5.
     table = {0: (0.6, 0.85), 6: (0.5, 0.85), 12: (0.5, 0.75), 18: (0.55, 0.75), 24: (0.55, 0.9)}
@@ -340,7 +340,7 @@ def test_tracking_shows_the_steps_of_table_2() -> None:
 def test_changes_still_to_come_are_not_shown() -> None:
     made = study(times=np.tile(np.linspace(100.0, 7000.0, 6), (3, 1)))
     curve = cw.Amdahl(0.5)
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     soon = cw.System(30, system.classes, [cw.Change(2000.0, "one", curve), cw.Change(9000.0, "two", curve)])
     (axes,) = tracking_figure({"1a": made}, soon).axes
     assert axes.get_xlabel() == "time (unit of the rates)"
@@ -352,20 +352,20 @@ def test_changes_still_to_come_are_not_shown() -> None:
 
 
 def test_what_cannot_be_tracked_is_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match="studies are of classes a, b; the system has one, two"):
-        tracking_figure({"1a": study(names=("a", "b"))}, cw.packaged("paper:1"))
+    with pytest.raises(cw.errors.InvalidInput, match="studies are of classes a, b; the system has one, two"):
+        tracking_figure({"1a": study(names=("a", "b"))}, cw.load_system("paper:1"))
     curves = [cw.JobClass(name, 1.0, 1.0, cw.Usl(0.1, 0.01)) for name in ("one", "two")]
-    with pytest.raises(cw.InvalidInput, match="class 'one': usl has not one parameter"):
+    with pytest.raises(cw.errors.InvalidInput, match="class 'one': usl has not one parameter"):
         tracking_figure({"1a": study()}, cw.System(4, curves))
-    with pytest.raises(cw.InvalidInput, match="there is no run 3: the study has 3"):
-        tracking_figure({"1a": study(runs=4), "1b": study(runs=3)}, cw.packaged("paper:1"), run=3)
-    with pytest.raises(cw.InvalidInput, match="expected a System"):
+    with pytest.raises(cw.errors.InvalidInput, match="there is no run 3: the study has 3"):
+        tracking_figure({"1a": study(runs=4), "1b": study(runs=3)}, cw.load_system("paper:1"), run=3)
+    with pytest.raises(cw.errors.InvalidInput, match="expected a System"):
         tracking_figure({"1a": study()}, "paper:drift")  # type: ignore[arg-type]
 
 
-def raised_for(name: str, raised: int) -> cw.Alarm:
+def raised_for(name: str, raised: int) -> cw.results.Alarm:
     at, sides = (float(raised), float(raised)), {"p": 0.5}
-    return cw.Alarm(name, "curve", raised, at[0], at, at[0], at, sides, sides, 20.0, 15.0, 1e8)
+    return cw.results.Alarm(name, "curve", raised, at[0], at, at[0], at, sides, sides, 20.0, 15.0, 1e8)
 
 
 def test_every_change_has_a_panel_with_all_studies() -> None:
@@ -374,7 +374,7 @@ def test_every_change_has_a_panel_with_all_studies() -> None:
     found = ((), (raised_for("one", 6_100), raised_for("two", 12_100), raised_for("two", 29_000)))
     plain = drifting(epochs=epochs)
     studies = {"1a": plain, "adaptive": replace(drifting(epochs=epochs), alarms=found)}
-    system = cw.packaged("paper:drift")
+    system = cw.load_system("paper:drift")
     figure = changes_figure(studies, system, span=(3e4, 9e4), run=1)
     titles = ["one: 0.6 → 0.5 at $t$ = 600000", "two: 0.85 → 0.75 at $t$ = 1.2e+06"]
     titles += ["one: 0.5 → 0.55 at $t$ = 1.8e+06", "two: 0.75 → 0.9 at $t$ = 2.4e+06"]
@@ -414,15 +414,15 @@ def test_every_change_has_a_panel_with_all_studies() -> None:
 
 def test_changes_that_cannot_be_shown_are_refused() -> None:
     span = (1.0, 1.0)
-    with pytest.raises(cw.InvalidInput, match="from 1 to 12 changes, the system has 0"):
-        changes_figure({"1a": study()}, cw.packaged("paper:1"), span=span)
-    system = cw.packaged("paper:drift")
+    with pytest.raises(cw.errors.InvalidInput, match="from 1 to 12 changes, the system has 0"):
+        changes_figure({"1a": study()}, cw.load_system("paper:1"), span=span)
+    system = cw.load_system("paper:drift")
     many = cw.System(10, system.classes, [cw.Change(1.0, "one", cw.Amdahl(0.5))] * 13)
-    with pytest.raises(cw.InvalidInput, match="from 1 to 12 changes, the system has 13"):
+    with pytest.raises(cw.errors.InvalidInput, match="from 1 to 12 changes, the system has 13"):
         changes_figure({"1a": study()}, many, span=span)
-    with pytest.raises(cw.InvalidInput, match="span must be positive"):
+    with pytest.raises(cw.errors.InvalidInput, match="span must be positive"):
         changes_figure({"1a": study()}, system, span=(1.0, 0.0))
-    with pytest.raises(cw.InvalidInput, match="studies are of classes a, b; the system has one, two"):
+    with pytest.raises(cw.errors.InvalidInput, match="studies are of classes a, b; the system has one, two"):
         changes_figure({"1a": study(names=("a", "b"))}, system, span=span)
 
 
@@ -430,31 +430,33 @@ def test_changes_that_cannot_be_shown_are_refused() -> None:
 
 
 def _tracked(studies: dict[str, LearningStudy]) -> Figure:
-    return tracking_figure(studies, cw.packaged("paper:1"))
+    return tracking_figure(studies, cw.load_system("paper:1"))
 
 
 @pytest.mark.parametrize("draw", [error_figure, gap_figure, _tracked])
 def test_studies_that_do_not_belong_together_are_refused(draw: Callable[..., Figure]) -> None:
-    with pytest.raises(cw.InvalidInput, match=r"studies by their names, at least one, got \{\}"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"studies by their names, at least one, got \{\}"):
         draw({})
-    with pytest.raises(cw.InvalidInput, match="studies by their names"):
+    with pytest.raises(cw.errors.InvalidInput, match="studies by their names"):
         draw([study()])
-    with pytest.raises(cw.InvalidInput, match="expected what learning_study returns, got None"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected what learning_study returns, got None"):
         draw({"1a": None})
-    with pytest.raises(cw.InvalidInput, match="'1b' is of classes a, b; '1a' of one, two"):
+    with pytest.raises(cw.errors.InvalidInput, match="'1b' is of classes a, b; '1a' of one, two"):
         draw({"1a": study(), "1b": study(names=("a", "b"))})
-    with pytest.raises(cw.InvalidInput, match="at most 24 classes, got 25"):
+    with pytest.raises(cw.errors.InvalidInput, match="at most 24 classes, got 25"):
         draw({"1a": study(names=[f"c{i}" for i in range(25)])})
-    with pytest.raises(cw.InvalidInput, match="at most 6 studies, got 7"):
+    with pytest.raises(cw.errors.InvalidInput, match="at most 6 studies, got 7"):
         draw(dict.fromkeys("abcdefg", study()))
 
 
 def test_runs_that_are_not_there_are_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match="there is no run 3: the study has 3, and the first is 0"):
+    with pytest.raises(
+        cw.errors.InvalidInput, match="there is no run 3: the study has 3, and the first is 0"
+    ):
         trajectory_figure(study(), run=3)
-    with pytest.raises(cw.InvalidInput, match="run must be at least 0, got -1"):
+    with pytest.raises(cw.errors.InvalidInput, match="run must be at least 0, got -1"):
         trajectory_figure(study(), run=-1)
-    with pytest.raises(cw.InvalidInput, match="expected what learning_study returns"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected what learning_study returns"):
         trajectory_figure({"1a": study()})  # type: ignore[arg-type]
 
 
@@ -468,7 +470,7 @@ def test_classes_of_one_colour_have_different_dashes() -> None:
 
 
 def test_heat_maps_share_states_colours_and_one_bar() -> None:
-    system = cw.packaged("paper:2")
+    system = cw.load_system("paper:2")
     policies: dict[str, cw.Policy] = {"start": cw.Equi(), "end": cw.Whittle()}
     figure = policy_heatmaps(policies, system, capacity=(7, 5), title="Example 2")
     first, second, bar = figure.axes
@@ -499,7 +501,7 @@ def test_heat_maps_share_states_colours_and_one_bar() -> None:
 
 
 def test_heat_maps_stay_within_the_boxes_of_all_policies() -> None:
-    system = cw.packaged("paper:2")
+    system = cw.load_system("paper:2")
     solved = {str(box): cw.solve(system, capacity=box).policy for box in ((6, 9), (8, 4))}
     figure = policy_heatmaps({"start": cw.Equi(), **solved}, system)
     assert {tuple(axes.images[0].get_extent()) for axes in figure.axes[:3]} == {(-0.5, 6.5, -0.5, 4.5)}
@@ -509,7 +511,7 @@ def test_heat_maps_stay_within_the_boxes_of_all_policies() -> None:
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_the_bar_is_as_high_as_the_panels_beside_it(count: int, capacity: tuple[int, int]) -> None:
     policies = {f"policy {i}": cw.Equi() for i in range(count)}
-    figure = policy_heatmaps(policies, cw.packaged("paper:2"), capacity=capacity, title="A title")
+    figure = policy_heatmaps(policies, cw.load_system("paper:2"), capacity=capacity, title="A title")
     figure.draw_without_rendering()
     *panels, bar = [axes.get_window_extent() for axes in figure.axes]
     assert bar.y0 == pytest.approx(min(panel.y0 for panel in panels), abs=0.05 * bar.height)
@@ -517,15 +519,15 @@ def test_the_bar_is_as_high_as_the_panels_beside_it(count: int, capacity: tuple[
 
 
 def test_heat_maps_of_nothing_are_refused() -> None:
-    system = cw.packaged("paper:2")
-    with pytest.raises(cw.InvalidInput, match=r"at least one, got \{\}"):
+    system = cw.load_system("paper:2")
+    with pytest.raises(cw.errors.InvalidInput, match=r"at least one, got \{\}"):
         policy_heatmaps({}, system)
-    with pytest.raises(cw.InvalidInput, match="policies by their names"):
+    with pytest.raises(cw.errors.InvalidInput, match="policies by their names"):
         policy_heatmaps([cw.Equi()], system)  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidPolicy, match="expected a policy"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="expected a policy"):
         policy_heatmaps({"start": "equi"}, system)  # type: ignore[dict-item]
     one = cw.System(4, system.classes[:1])
-    with pytest.raises(cw.InvalidInput, match="two classes, the system has 1"):
+    with pytest.raises(cw.errors.InvalidInput, match="two classes, the system has 1"):
         policy_heatmaps({"start": cw.Equi()}, one)
 
 
@@ -601,13 +603,13 @@ def test_any_curves_can_be_drawn_together() -> None:
 
 
 def test_curves_that_are_none_are_refused() -> None:
-    with pytest.raises(cw.InvalidInput, match=r"lists of curves by their names, got \{\}"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"lists of curves by their names, got \{\}"):
         speedup_figure({}, cores=4)
-    with pytest.raises(cw.InvalidInput, match="'a': expected one to 12 curves"):
+    with pytest.raises(cw.errors.InvalidInput, match="'a': expected one to 12 curves"):
         speedup_figure({"a": []}, cores=4)
-    with pytest.raises(cw.InvalidInput, match=r"'a': expected a SpeedUp curve, got 0\.5"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"'a': expected a SpeedUp curve, got 0\.5"):
         speedup_figure({"a": [0.5]}, cores=4)  # type: ignore[list-item]
-    with pytest.raises(cw.InvalidInput, match="cores must be positive, got 0"):
+    with pytest.raises(cw.errors.InvalidInput, match="cores must be positive, got 0"):
         speedup_figure({"a": [cw.Amdahl(0.5)]}, cores=0)
 
 
@@ -644,7 +646,7 @@ def two(first: float, second: float) -> dict[str, dict[str, Any]]:
 
 
 def test_a_run_is_shown_with_its_intervals_and_its_gaps() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     epochs = list(learn(SimulatedPlant(system, rng=3), algorithm_1b(system, departures=50, steps=4)))
     for given in (epochs, [epoch.as_mapping() for epoch in epochs]):
         figure = learn_figure(given, system, truth=system)
@@ -673,7 +675,7 @@ def test_a_run_is_shown_with_its_intervals_and_its_gaps() -> None:
 
 
 def test_a_long_run_is_on_a_log_scale_and_without_truth_has_one_panel() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     rows = [row(k, 10 * 3**k, two(0.3, 0.7)) for k in range(1, 7)]
     figure = learn_figure(rows, system, title="A replayed log")
     (axes,) = figure.axes
@@ -716,7 +718,7 @@ def test_parameters_of_one_name_share_a_panel() -> None:
 
 
 def changing(*changes: cw.Change) -> cw.System:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     return cw.System(system.cores, system.classes, changes)
 
 
@@ -758,7 +760,7 @@ def test_on_a_log_scale_the_truth_begins_before_its_first_change(
 
 @pytest.mark.parametrize("epochs", [1, 5, 40, 99])
 def test_all_estimates_and_nine_tenths_of_the_intervals_are_inside(epochs: int) -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     rng = np.random.default_rng(epochs)
     middle, half = rng.uniform(0.45, 0.55, (2, epochs)), 0.4 * rng.random((2, epochs)) ** 8
     found = np.stack([middle, middle - half, middle + half], axis=-1)
@@ -776,7 +778,7 @@ def test_all_estimates_and_nine_tenths_of_the_intervals_are_inside(epochs: int) 
 
 
 def test_epochs_without_information_are_hollow_and_have_no_interval() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     silent = {2, 3, 5}
     rows = [row(k, 100 * k, two(0.3, 0.7), silent=["one"] if k in silent else []) for k in range(1, 9)]
     figure = learn_figure(rows, system)
@@ -798,7 +800,7 @@ def test_epochs_without_information_are_hollow_and_have_no_interval() -> None:
 
 
 def test_single_estimates_between_silent_epochs_of_a_long_run_are_seen() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     rows = [row(k, 100 * k, two(0.3, 0.7), silent=["one"] if k in (6, 8) else []) for k in range(1, 61)]
     (axes,) = learn_figure(rows, system).axes
     assert axes.lines[0].get_marker() == "o"
@@ -807,7 +809,7 @@ def test_single_estimates_between_silent_epochs_of_a_long_run_are_seen() -> None
 
 
 def test_the_gap_of_a_run_is_shown_beside_those_of_other_policies() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     rows = [row(k, 100 * k, two(0.3, 0.7), gap=0.01 / k) for k in (1, 2, 3)]
     figure = learn_figure(rows, system, baseline={"EQUI": 0.0036, "Greedy": 0.5})
     _, gaps = figure.axes
@@ -817,10 +819,12 @@ def test_the_gap_of_a_run_is_shown_beside_those_of_other_policies() -> None:
     ]
     assert gaps.get_ylim()[1] > 50.0
     assert legend(figure)[-2:] == ["EQUI: 0.36 %", "Greedy: 50 %"]
-    with pytest.raises(cw.InvalidInput, match=r"gaps of other policies by their names, got 0\.0036"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"gaps of other policies by their names, got 0\.0036"):
         learn_figure(rows, system, baseline=0.0036)  # type: ignore[arg-type]
     unjudged = [row(1, 100, two(0.3, 0.7))]
-    with pytest.raises(cw.InvalidInput, match="nothing to compare a baseline with: no epoch has a gap"):
+    with pytest.raises(
+        cw.errors.InvalidInput, match="nothing to compare a baseline with: no epoch has a gap"
+    ):
         learn_figure(unjudged, system, baseline={"EQUI": 0.0036})
 
 
@@ -871,7 +875,7 @@ def test_a_change_that_is_named_later_is_one_change() -> None:
 
 
 def test_changes_that_were_found_are_marked() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     found = [alarm("two", "speed", 250.0, 500), alarm("two", "curve", 250.0, 700)]
     rows = alarming(*found, alarm("one", "arrival rate", 9000.0, 20_000))
     assert rows[-1]["departures"] > 100 * rows[0]["departures"]
@@ -920,7 +924,7 @@ def test_changes_are_marked_where_their_class_is() -> None:
 
 
 def test_very_many_changes_are_a_fringe() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     found = [alarm(("one", "two")[k % 2], "speed", 100.0 * k - 50.0, 100 * k) for k in range(1, 301)]
     few, many = (learn_figure(alarming(*part), system) for part in (found[:30], found))
     assert len(few.axes[0].patches) == 30
@@ -939,7 +943,7 @@ def test_very_many_changes_are_a_fringe() -> None:
 
 @pytest.mark.parametrize("growth", [1.0, 1.0005], ids=["linear", "log"])
 def test_of_very_many_epochs_those_are_drawn_that_stand_out(growth: float) -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     rng = np.random.default_rng(3)
     values = rng.normal(0.5, 0.01, (2, 20_000))
     values[:, 12_345], values[:, 17_001] = 0.9, 0.1
@@ -968,21 +972,21 @@ def test_of_very_many_epochs_those_are_drawn_that_stand_out(growth: float) -> No
 
 
 def test_epochs_that_are_none_are_refused() -> None:
-    system = cw.packaged("paper:1")
+    system = cw.load_system("paper:1")
     rows = [row(1, 100, two(0.3, 0.7))]
-    with pytest.raises(cw.InvalidInput, match="no epoch is over"):
+    with pytest.raises(cw.errors.InvalidInput, match="no epoch is over"):
         learn_figure([], system)
-    with pytest.raises(cw.InvalidInput, match="expected epochs that learn yields, got 3"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected epochs that learn yields, got 3"):
         learn_figure([3], system)  # type: ignore[list-item]
     other = cw.System(4, [cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.5))])
-    with pytest.raises(cw.InvalidInput, match="epoch 1 is of classes one, two; the system has a"):
+    with pytest.raises(cw.errors.InvalidInput, match="epoch 1 is of classes one, two; the system has a"):
         learn_figure(rows, other)
-    with pytest.raises(cw.InvalidInput, match="the truth is of classes a; the system has one, two"):
+    with pytest.raises(cw.errors.InvalidInput, match="the truth is of classes a; the system has one, two"):
         learn_figure(rows, system, truth=other)
-    with pytest.raises(cw.InvalidInput, match="no curve has a parameter"):
+    with pytest.raises(cw.errors.InvalidInput, match="no curve has a parameter"):
         learn_figure([row(1, 100, {"one": {}, "two": {}})], system)
     many = cw.System(4, [cw.JobClass(f"c{i}", 0.01, 1.0, cw.Amdahl(0.5)) for i in range(25)])
-    with pytest.raises(cw.InvalidInput, match="at most 24 classes, got 25"):
+    with pytest.raises(cw.errors.InvalidInput, match="at most 24 classes, got 25"):
         learn_figure(rows, many)
 
 

@@ -18,7 +18,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def system() -> cw.System:
-    return cw.packaged("paper:2")
+    return cw.load_system("paper:2")
 
 
 def test_the_image_is_the_share_of_the_first_class(system: cw.System) -> None:
@@ -85,21 +85,21 @@ def test_no_text_leaves_the_figure() -> None:
 @pytest.mark.parametrize("classes", [1, 3])
 def test_other_numbers_of_classes_are_refused(classes: int) -> None:
     jobs = [cw.JobClass(f"c{i}", 0.1, 1.0, cw.Amdahl(0.5)) for i in range(classes)]
-    with pytest.raises(cw.InvalidInput, match=f"two classes, the system has {classes}: c0"):
+    with pytest.raises(cw.errors.InvalidInput, match=f"two classes, the system has {classes}: c0"):
         policy_heatmap(cw.Equi(), cw.System(4, jobs))
 
 
 def test_bad_calls_raise_our_own_errors(system: cw.System, tmp_path: Path) -> None:
-    with pytest.raises(cw.InvalidPolicy, match="expected a policy"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="expected a policy"):
         policy_heatmap("equi", system)  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match="'paper:2'"):
+    with pytest.raises(cw.errors.InvalidInput, match="'paper:2'"):
         policy_heatmap(cw.Equi(), "paper:2")  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match="capacity"):
+    with pytest.raises(cw.errors.InvalidInput, match="capacity"):
         policy_heatmap(cw.Equi(), system, capacity=0)
     figure = policy_heatmap(cw.Equi(), system)
-    with pytest.raises(cw.InvalidFile, match=r"policy\.pgn.*did you mean 'png'"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"policy\.pgn.*did you mean 'png'"):
         save_figure(figure, tmp_path / "policy.pgn")
-    with pytest.raises(cw.InvalidFile, match="cannot be written"):
+    with pytest.raises(cw.errors.InvalidFile, match="cannot be written"):
         save_figure(figure, tmp_path / "missing" / "policy.png")
 
 
@@ -115,7 +115,7 @@ def test_pyplot_and_its_global_state_are_not_touched() -> None:
         "from corewise.plots.policy import policy_heatmap\n"
         "settings = lambda: [matplotlib.rcParams[key] for key in ('font.size', 'savefig.dpi')]\n"
         "before = settings()\n"
-        "policy_heatmap(cw.Equi(), cw.packaged('paper:2'))\n"
+        "policy_heatmap(cw.Equi(), cw.load_system('paper:2'))\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
         "assert settings() == before\n"
     )

@@ -124,13 +124,13 @@ def test_a_class_without_a_share_gets_cores_only_when_alone() -> None:
     ],
 )
 def test_bad_shares_are_refused(shares: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidPolicy, match=message):
+    with pytest.raises(cw.errors.InvalidPolicy, match=message):
         cw.Fixed(shares)
 
 
 def test_as_many_shares_as_classes() -> None:
     with pytest.raises(
-        cw.InvalidPolicy, match=r"fixed:0.5,0.5 has 2 shares, the system has 4 classes: a, b, c, d"
+        cw.errors.InvalidPolicy, match=r"fixed:0.5,0.5 has 2 shares, the system has 4 classes: a, b, c, d"
     ):
         cw.Fixed([0.5, 0.5]).on(MIXED)
 
@@ -153,7 +153,7 @@ def test_priority_gives_all_to_the_first_class_present() -> None:
     ],
 )
 def test_priority_names_every_class_once(order: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidPolicy, match=message):
+    with pytest.raises(cw.errors.InvalidPolicy, match=message):
         cw.Priority(order).on(MIXED)
 
 
@@ -162,7 +162,7 @@ def test_priority_names_every_class_once(order: Any, message: str) -> None:
     [(["a", "a"], "names class 'a' twice"), ([1], "needs names .* got 1"), (None, "got None")],
 )
 def test_priority_is_a_list_of_different_names(order: Any, message: str) -> None:
-    with pytest.raises(cw.InvalidPolicy, match=message):
+    with pytest.raises(cw.errors.InvalidPolicy, match=message):
         cw.Priority(order)
 
 
@@ -337,9 +337,9 @@ def test_an_absent_class_gets_no_core_by_rounding() -> None:
 
 def test_whole_cores_need_a_whole_number() -> None:
     system = system_of(cw.Amdahl(0.5), cores=2.5)
-    with pytest.raises(cw.InvalidSystem, match=r"whole cores need a whole number of cores, got 2\.5"):
+    with pytest.raises(cw.errors.InvalidSystem, match=r"whole cores need a whole number of cores, got 2\.5"):
         cw.WholeCores(cw.Equi()).on(system)
-    with pytest.raises(cw.InvalidPolicy, match="expected a policy such as Equi"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="expected a policy such as Equi"):
         cw.WholeCores(5).on(MIXED)  # type: ignore[arg-type]
 
 
@@ -363,12 +363,14 @@ def test_a_bound_policy_keeps_its_system() -> None:
 
 def test_a_bound_policy_does_not_fit_another_pool() -> None:
     bound = cw.Equi().on(system_of(cw.Amdahl(0.5), cw.Amdahl(0.5), cores=12.0))
-    with pytest.raises(cw.InvalidPolicy, match="the policy is for 12 cores, the system has 8"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="the policy is for 12 cores, the system has 8"):
         bound.on(system_of(cw.Amdahl(0.5), cw.Amdahl(0.5), cores=8.0))
-    with pytest.raises(cw.InvalidPolicy, match="the policy is for classes a, b; the system has a, b, c"):
+    with pytest.raises(
+        cw.errors.InvalidPolicy, match="the policy is for classes a, b; the system has a, b, c"
+    ):
         bound.on(system_of(cw.Amdahl(0.5), cw.Amdahl(0.5), cw.Amdahl(0.5), cores=12.0))
     turned = cw.System(12.0, bound.system.classes[::-1])
-    with pytest.raises(cw.InvalidPolicy, match="the policy is for classes a, b; the system has b, a"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="the policy is for classes a, b; the system has b, a"):
         bound.on(turned)
 
 
@@ -376,7 +378,7 @@ def test_rules_are_policies_and_their_classes_are_not() -> None:
     for policy in EVERY:
         assert isinstance(policy, cw.Policy)
         assert isinstance(policy.on(MIXED), cw.Policy)
-    with pytest.raises(cw.InvalidPolicy, match="expected a policy such as Equi"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="expected a policy such as Equi"):
         bind(cw.Equi, MIXED)  # type: ignore[arg-type]
 
 
@@ -407,7 +409,7 @@ def test_rules_are_policies_and_their_classes_are_not() -> None:
 def test_bad_counts_are_refused(counts: Any) -> None:
     """With the project's own error, and no warning of NumPy's on the way."""
     for policy in (cw.Equi(), cw.Whittle()):
-        with pytest.raises(cw.InvalidInput, match="counts must"):
+        with pytest.raises(cw.errors.InvalidInput, match="counts must"):
             policy.on(MIXED).allocate(counts)
 
 

@@ -119,11 +119,11 @@ def test_outside_the_rule_is_that_of_the_system_it_was_made_for(solved: cw.Tabul
 
 
 def test_another_system_is_refused(solved: cw.Tabular) -> None:
-    with pytest.raises(cw.InvalidPolicy, match="the policy is for 6 cores, the system has 7"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="the policy is for 6 cores, the system has 7"):
         solved.on(system_of(7.0))
-    with pytest.raises(cw.InvalidPolicy, match="for classes one, two; the system has two, one"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="for classes one, two; the system has two, one"):
         cw.evaluate(system_of(names=("two", "one")), solved)
-    with pytest.raises(cw.InvalidPolicy, match="for classes one, two; the system has one, two, three"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="for classes one, two; the system has one, two, three"):
         solved.on(system_of(names=("one", "two", "three")))
 
 
@@ -158,14 +158,14 @@ def test_a_table_whose_states_do_not_sum_to_the_cores_is_refused(
 ) -> None:
     table = shares()
     table[place] = cores
-    with pytest.raises(cw.InvalidPolicy, match="the cores of some state of the table do not sum to 6"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="the cores of some state of the table do not sum to 6"):
         cw.Tabular(system_of(), table)
 
 
 def test_a_negative_share_is_refused() -> None:
     table = shares()
     table[:, 1, 1] = -1.0, 7.0
-    with pytest.raises(cw.InvalidPolicy):
+    with pytest.raises(cw.errors.InvalidPolicy):
         cw.Tabular(system_of(), table)
 
 
@@ -173,35 +173,35 @@ def test_cores_for_an_absent_class_are_refused() -> None:
     """They would be idle, and no policy idles a core while a job is present."""
     table = shares()
     table[:, 0, 1] = 3.0, 3.0
-    with pytest.raises(cw.InvalidPolicy):
+    with pytest.raises(cw.errors.InvalidPolicy):
         cw.Tabular(system_of(), table)
 
 
 def test_a_table_of_whole_cores_holds_whole_cores() -> None:
-    with pytest.raises(cw.InvalidPolicy):
+    with pytest.raises(cw.errors.InvalidPolicy):
         cw.Tabular(system_of(5.0), shares(5.0), whole_cores=True)
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 3), (3, 3, 3), (2, 3, 3, 3), ()])
 def test_a_table_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(cw.InvalidPolicy, match="a table for 2 classes cannot have shape"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="a table for 2 classes cannot have shape"):
         cw.Tabular(system_of(), np.ones(shape))
 
 
 def test_an_empty_table_is_refused() -> None:
-    with pytest.raises(cw.InvalidPolicy):
+    with pytest.raises(cw.errors.InvalidPolicy):
         cw.Tabular(system_of(), np.ones((2, 0, 3)))
 
 
 @pytest.mark.parametrize("cores", ["text", None, [[1.0], [1.0, 2.0]], {"a": 1}, 1j], ids=repr)
 def test_what_is_no_table_is_refused(cores: Any) -> None:
-    with pytest.raises(cw.InvalidPolicy):
+    with pytest.raises(cw.errors.InvalidPolicy):
         cw.Tabular(system_of(), cores)
 
 
 @pytest.mark.parametrize("system", ["paper:1", None])
 def test_a_table_needs_a_system(system: Any) -> None:
-    with pytest.raises(cw.InvalidInput):
+    with pytest.raises(cw.errors.InvalidInput):
         cw.Tabular(system, shares())
 
 
@@ -209,7 +209,7 @@ def test_a_table_needs_a_system(system: Any) -> None:
 
 
 def refused(path: Path) -> str:
-    with pytest.raises(cw.InvalidFile) as error:
+    with pytest.raises(cw.errors.InvalidFile) as error:
         cw.Tabular.load(path)
     assert str(path) in str(error.value)
     return str(error.value)
@@ -231,9 +231,9 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [None, 5, ["policy.npz"], b"policy.npz"])
 def test_what_is_no_path_is_refused(path: Any, solved: cw.Tabular) -> None:
-    with pytest.raises(cw.InvalidFile):
+    with pytest.raises(cw.errors.InvalidFile):
         cw.Tabular.load(path)
-    with pytest.raises(cw.InvalidFile):
+    with pytest.raises(cw.errors.InvalidFile):
         solved.save(path)
 
 
@@ -257,7 +257,7 @@ def test_no_flipped_byte_is_taken_for_another_policy(solved: cw.Tabular, tmp_pat
             path.write_bytes(damaged)
             try:
                 again = cw.Tabular.load(path)
-            except cw.InvalidFile:
+            except cw.errors.InvalidFile:
                 continue
             except Exception as error:
                 escaped[repr(error)] = f"byte {place} ^ {flip:#x}"
@@ -344,6 +344,8 @@ def test_a_curve_of_ones_own_cannot_be_saved(tmp_path: Path) -> None:
         """Another class than the family's."""
 
     system = cw.System(6.0, [cw.JobClass(name, 0.9, 1.0, Own(0.5)) for name in ("one", "two")])
-    with pytest.raises(cw.InvalidCurve, match=r"class 'one': a file can hold the families .*, not Own"):
+    with pytest.raises(
+        cw.errors.InvalidCurve, match=r"class 'one': a file can hold the families .*, not Own"
+    ):
         cw.Tabular(system, shares()).save(tmp_path / "policy")
     assert not list(tmp_path.iterdir())

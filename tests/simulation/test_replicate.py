@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import corewise as cw
+from corewise.policies.base import BoundPolicy
 
 SYSTEM = cw.System(
     5.0,
@@ -42,7 +43,7 @@ class Serial(Executor):
         return future
 
 
-def contents(run: cw.Run) -> list[Any]:
+def contents(run: cw.results.Run) -> list[Any]:
     """What a run says, as values that are equal only bit for bit."""
     tables = [
         [seen.arrivals, seen.widths.tobytes(), seen.departures.tobytes(), seen.job_time.tobytes()]
@@ -61,7 +62,7 @@ def contents(run: cw.Run) -> list[Any]:
     ]
 
 
-def everything(done: cw.Replications) -> list[Any]:
+def everything(done: cw.results.Replications) -> list[Any]:
     """All that replications say."""
     rows = [repr(row) for row in done.classes.values()]
     summary = [done.policy, done.mean_jobs, repr(done.interval), done.events, done.departures, rows]
@@ -118,7 +119,7 @@ def test_a_generator_gives_new_streams_every_time() -> None:
 
 
 def test_the_summary_is_that_of_the_runs() -> None:
-    done = cw.replicate(SYSTEM, cw.Equi(), n=30, departures=80, rng=2, start=cw.State((2, 2), 4.0))
+    done = cw.replicate(SYSTEM, cw.Equi(), n=30, departures=80, rng=2, start=cw.results.State((2, 2), 4.0))
     times = np.array([run.time for run in done.runs])
     assert done.departures == 30 * 80
     assert done.events == sum(run.events for run in done.runs)
@@ -152,9 +153,9 @@ def test_progress_goes_up_to_one() -> None:
 
 
 def test_what_goes_wrong_in_a_worker_comes_back() -> None:
-    policy = cw.BoundPolicy(SYSTEM, "generous", lambda counts: np.full(counts.shape, 4.0))
+    policy = BoundPolicy(SYSTEM, "generous", lambda counts: np.full(counts.shape, 4.0))
     for executor in (None, Serial()):
-        with pytest.raises(cw.InvalidPolicy):
+        with pytest.raises(cw.errors.InvalidPolicy):
             cw.replicate(SYSTEM, policy, n=5, departures=5, rng=1, executor=executor)
 
 
@@ -164,7 +165,9 @@ def test_what_goes_wrong_in_a_worker_comes_back() -> None:
 def test_a_bound_policy_cannot_be_sent_to_other_processes() -> None:
     with ProcessPoolExecutor(1) as executor:
         for policy in (cw.Equi().on(SYSTEM), cw.WholeCores(cw.Whittle().on(SYSTEM))):
-            with pytest.raises(cw.InvalidPolicy, match=r"cannot be sent to other processes.*rule itself"):
+            with pytest.raises(
+                cw.errors.InvalidPolicy, match=r"cannot be sent to other processes.*rule itself"
+            ):
                 cw.replicate(SYSTEM, policy, n=2, departures=5, rng=1, executor=executor)
     assert cw.replicate(SYSTEM, cw.Equi().on(SYSTEM), n=2, departures=5, rng=1).departures == 10
 
@@ -312,14 +315,14 @@ def test_percentiles_are_those_of_each_path() -> None:
 )
 def test_bad_replications(wrong: dict[str, Any], told: str) -> None:
     arguments = {"n": 2, "departures": 5, "rng": 1} | wrong
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         cw.replicate(SYSTEM, cw.Equi(), **arguments)
     assert told in str(error.value)
 
 
 def test_a_generator_that_cannot_spawn_is_refused() -> None:
     legacy = np.random.Generator(np.random.RandomState(3)._bit_generator)
-    with pytest.raises(cw.InvalidInput, match="rng cannot spawn"):
+    with pytest.raises(cw.errors.InvalidInput, match="rng cannot spawn"):
         cw.replicate(SYSTEM, cw.Equi(), n=2, departures=5, rng=legacy)
 
 

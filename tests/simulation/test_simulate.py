@@ -25,6 +25,7 @@ from scipy.sparse.linalg import expm_multiply
 import corewise as cw
 from corewise.kit.arrays import Floats
 from corewise.model import space
+from corewise.policies.base import BoundPolicy
 from corewise.simulation import tables
 from tests.helpers import naive, naive_jobs
 
@@ -160,7 +161,7 @@ class Exact:
 
 
 @lru_cache(maxsize=4)
-def prepared(build: Build, name: str) -> tuple[cw.BoundPolicy, Exact, Exact]:
+def prepared(build: Build, name: str) -> tuple[BoundPolicy, Exact, Exact]:
     """The policy of a case, what is exact for it, and what would be with 3 % more arrivals."""
     case = CASES[name]
     system = build(case.model)
@@ -170,13 +171,13 @@ def prepared(build: Build, name: str) -> tuple[cw.BoundPolicy, Exact, Exact]:
     return policy, exact, more
 
 
-def occupancy(run: cw.Run, counts: naive.Counts) -> Floats:
+def occupancy(run: cw.results.Run, counts: naive.Counts) -> Floats:
     """The time a run spent in each of some states."""
     spent = {tuple(n): t for n, t in zip(run.visited.T.tolist(), run.times.tolist(), strict=True)}
     return np.array([spent.get(tuple(n), 0.0) for n in counts.tolist()])
 
 
-def areas(run: cw.Run) -> Floats:
+def areas(run: cw.results.Run) -> Floats:
     """The job-time of each class."""
     return np.array([row.mean_jobs for row in run.classes.values()]) * run.time
 
@@ -267,7 +268,7 @@ def test_closed_forms(as_system: Build, name: str, engine: str) -> None:
         order, means = ["class1", "class0"], (0.7 / 0.3, 0.721 / 0.279)
     system, policy = as_system(model), cw.Priority(order)
     rows: list[list[Floats]] = [[], []]
-    state: cw.State | None = None
+    state: cw.results.State | None = None
     for rng in np.random.default_rng([len(name), len(engine)]).spawn(WINDOWS + 1):
         run = cw.simulate(system, policy, rng=rng, start=state, **window_of(engine, model))
         if state is not None:  # the first window begins empty
@@ -481,7 +482,7 @@ def test_without_speed_up_and_with_cores_to_spare_response_times_are_sizes(
     window = window_of(engine, model, 150_000)
     path = cw.simulate(as_system(model), cw.Whittle(), rng=5, record=True, **window).path
     assert path is not None
-    arrived = path.time[path.event == cw.Event.ARRIVAL]
+    arrived = path.time[path.event == cw.results.Event.ARRIVAL]
     spent = {job: left - came for job, (_, came, left) in stays(path).items() if came < path.end - 40.0}
     assert len(spent) == np.count_nonzero(arrived < path.end - 40.0) > 100_000
     times = np.array(list(spent.values()))
@@ -500,11 +501,11 @@ def stays(path: cw.SamplePath) -> dict[int, tuple[int, float, float]]:
         path.time.tolist(), path.event.tolist(), path.job_class.tolist(), path.job.tolist(), strict=True
     )
     for time, event, kind, job in rows:
-        if event in (cw.Event.PRESENT, cw.Event.ARRIVAL):
+        if event in (cw.results.Event.PRESENT, cw.results.Event.ARRIVAL):
             assert job not in open_
             assert job not in closed
             open_[job] = (kind, time)
-        elif event == cw.Event.DEPARTURE:
+        elif event == cw.results.Event.DEPARTURE:
             came = open_.pop(job)
             assert came[0] == kind
             closed[job] = (*came, time)
@@ -548,7 +549,7 @@ def test_job_time_is_the_sum_of_the_times_in_system(seed: int, engine: str) -> N
     length = int(rng.integers(1, 1000))
     time = length / float(system.arrival_rates.sum())
     window: dict[str, Any] = {"departures": length} if engine == "departures" else {"time": time}
-    begin = cw.State(tuple(start), float(rng.uniform(-5.0, 100.0))) if seed % 2 else start
+    begin = cw.results.State(tuple(start), float(rng.uniform(-5.0, 100.0))) if seed % 2 else start
     run = cw.simulate(system, policy, rng=rng, start=begin, record=True, **window)
     path = run.path
     assert path is not None
@@ -556,8 +557,8 @@ def test_job_time_is_the_sum_of_the_times_in_system(seed: int, engine: str) -> N
     for i, row in enumerate(run.classes.values()):
         spent = [left - came for kind, came, left in seen.values() if kind == i]
         assert row.mean_jobs * run.time == pytest.approx(math.fsum(spent), rel=1e-9)
-        assert row.arrivals == np.sum((path.event == cw.Event.ARRIVAL) & (path.job_class == i))
-        assert row.departures == np.sum((path.event == cw.Event.DEPARTURE) & (path.job_class == i))
+        assert row.arrivals == np.sum((path.event == cw.results.Event.ARRIVAL) & (path.job_class == i))
+        assert row.departures == np.sum((path.event == cw.results.Event.DEPARTURE) & (path.job_class == i))
         if row.departures:
             assert row.mean_response_time * row.departures == pytest.approx(math.fsum(spent), rel=1e-9)
     total = math.fsum(left - came for _, came, left in seen.values())
@@ -571,7 +572,10 @@ def test_job_time_is_the_sum_of_the_times_in_system(seed: int, engine: str) -> N
         assert spent == pytest.approx(math.fsum(spans[tuple(counts)]), rel=1e-9, abs=1e-9 * run.time)
     assert np.array_equal(path.cores, policy.on(system).allocate(path.counts))
 
-    assert (path.start, path.end) == (begin.time if isinstance(begin, cw.State) else 0.0, run.state.time)
+    assert (path.start, path.end) == (
+        begin.time if isinstance(begin, cw.results.State) else 0.0,
+        run.state.time,
+    )
     assert run.time == pytest.approx(path.duration if engine == "departures" else time, rel=1e-9)
     assert (run.events, run.departures) == (path.arrivals + path.departures, path.departures)
     assert engine == "time" or run.departures == length
@@ -593,9 +597,9 @@ def test_response_times_are_those_of_jobs_seen_to_arrive_and_to_leave(seed: int)
     expected: dict[str, list[float]] = {name: [] for name in system.names}
     for row in range(path.time.size):
         job, now = int(path.job[row]), float(path.time[row])
-        if path.event[row] == cw.Event.ARRIVAL:
+        if path.event[row] == cw.results.Event.ARRIVAL:
             arrived[job] = now
-        elif path.event[row] == cw.Event.DEPARTURE and job in arrived:
+        elif path.event[row] == cw.results.Event.DEPARTURE and job in arrived:
             expected[system.names[path.job_class[row]]].append(now - arrived[job])
     assert {name: times.tolist() for name, times in path.response_times.items()} == expected
 
@@ -603,7 +607,7 @@ def test_response_times_are_those_of_jobs_seen_to_arrive_and_to_leave(seed: int)
 # --- the box --------------------------------------------------------------------------------------
 
 
-def contents(run: cw.Run) -> list[Any]:
+def contents(run: cw.results.Run) -> list[Any]:
     """Everything a run says, as values that compare equal if and only if they are the same bit for bit."""
     table = [
         [seen.arrivals, seen.widths.tobytes(), seen.departures.tobytes(), seen.job_time.tobytes()]
@@ -673,7 +677,7 @@ def test_tables_that_outgrow_the_memory_are_refused_in_time(
     jobs = [cw.JobClass(name, 6.0 / classes, 1.0, cw.Amdahl(0.5)) for name in "abc"[:classes]]
     tracemalloc.start()
     try:
-        with pytest.raises(cw.BoxTooLarge, match="stable under equi"):
+        with pytest.raises(cw.errors.BoxTooLarge, match="stable under equi"):
             cw.simulate(cw.System(2.0, jobs), cw.Equi(), departures=10_000, rng=1)
         assert tracemalloc.get_traced_memory()[1] < 1.05 * megabytes * 2**20
     finally:
@@ -730,7 +734,7 @@ def test_windows_that_go_on_are_one_long_window(as_system: Build, window: dict[s
     model = naive.two(4.0, (1.5, 2.0), (1.0, 2.0), (AMDAHL(0.6), POWER(0.5)))
     system, more = as_system(model), as_system(times_arrivals(model, 1.25))
     means = [cw.evaluate(s, cw.Equi()).mean_jobs for s in (system, more)]
-    rng, state = np.random.default_rng(12), cw.State((1, 1))
+    rng, state = np.random.default_rng(12), cw.results.State((1, 1))
     spent = []
     for _ in range(900):
         run = cw.simulate(system, cw.Equi(), rng=rng, start=state, **window)
@@ -747,7 +751,7 @@ def test_job_numbers_go_on(as_system: Build) -> None:
     system, rng, state = (
         as_system(CASES["two-whittle"].model),
         np.random.default_rng(4),
-        cw.State((3, 2), 7.0),
+        cw.results.State((3, 2), 7.0),
     )
     used: set[int] = set()
     for step in range(12):
@@ -755,7 +759,10 @@ def test_job_numbers_go_on(as_system: Build) -> None:
         run = cw.simulate(system, cw.Whittle(), rng=rng, start=state, record=True, **window)
         path = run.path
         assert path is not None
-        rows = [path.job[path.event == kind].tolist() for kind in (cw.Event.PRESENT, cw.Event.ARRIVAL)]
+        rows = [
+            path.job[path.event == kind].tolist()
+            for kind in (cw.results.Event.PRESENT, cw.results.Event.ARRIVAL)
+        ]
         if step:
             assert rows[0] == [job for jobs in state.jobs for job in jobs]
         else:
@@ -783,7 +790,7 @@ def test_after_a_run_without_record_jobs_get_new_numbers(as_system: Build) -> No
 
 def drifting() -> cw.System:
     """The paper's drift, five thousand times as fast."""
-    drift = cw.packaged("paper:drift")
+    drift = cw.load_system("paper:drift")
     return cw.System(drift.cores, drift.classes, [replace(c, time=c.time * 2e-4) for c in drift.changes])
 
 
@@ -798,7 +805,7 @@ def surplus(
     counts, cores = path.counts[:-1], path.cores[:-1]
     for k, (low, high) in enumerate(pairwise(edges)):
         spans = np.clip(path.time[1:], low, high) - np.clip(path.time[:-1], low, high)
-        leaves = (path.event == cw.Event.DEPARTURE) & (low < path.time) & (path.time <= high)
+        leaves = (path.event == cw.results.Event.DEPARTURE) & (low < path.time) & (path.time <= high)
         for i, job_class in enumerate(regimes[k].classes):
             width = np.divide(cores[:, i], counts[:, i], out=np.zeros(len(spans)), where=counts[:, i] > 0)
             rate = counts[:, i] * job_class.size_rate * job_class.speedup.rate(width)
@@ -808,7 +815,7 @@ def surplus(
 
 def in_pieces(system: cw.System, until: float, rng: np.random.Generator) -> Iterator[cw.SamplePath]:
     """Recorded windows of random lengths, by time and by departures, one after the other."""
-    state = cw.State((0,) * len(system.names))
+    state = cw.results.State((0,) * len(system.names))
     while state.time < until:
         window: dict[str, Any] = {"departures": int(rng.integers(1, 180))}
         if rng.uniform() < 0.5:
@@ -884,7 +891,7 @@ def test_a_window_that_opens_after_a_change_sees_the_new_curve(late: float, reco
         rows: list[list[Floats]] = [[], []]
         regimes = system.at(change.time), system.at(0.0)
         for rng in np.random.default_rng([k, record]).spawn(20):
-            start = cw.State((2, 2), change.time + late)
+            start = cw.results.State((2, 2), change.time + late)
             run = cw.simulate(system, cw.Equi(), departures=150, rng=rng, start=start, record=record)
             table = run.statistics[change.name]
             for kind, regime in zip(rows, regimes, strict=True):
@@ -964,7 +971,7 @@ SYSTEM = cw.System(
         ({"time": True}, "time must be a number, got True"),
         ({"time": "9"}, "time must be a number, got '9'"),
         ({"departures": 10**30}, "departures"),
-        ({"time": 1e-3, "start": cw.State((0, 0), 1e18)}, "1e+18"),
+        ({"time": 1e-3, "start": cw.results.State((0, 0), 1e18)}, "1e+18"),
         ({"departures": 5, "rng": "x"}, "rng must be a whole number, got 'x'"),
         ({"departures": 5, "rng": -1}, "rng must be at least 0, got -1"),
         ({"departures": 5, "rng": 1.0}, "rng must be a whole number, got 1.0"),
@@ -976,15 +983,15 @@ SYSTEM = cw.System(
         ({"departures": 5, "start": "ab"}, "start must be a State or the jobs of each class, got 'ab'"),
         ({"departures": 5, "start": 7}, "start must be a State or the jobs of each class, got 7"),
         ({"departures": 5, "start": {"a": 1, "b": 1}}, "start must be a State or the jobs of each class"),
-        ({"departures": 5, "start": cw.State((1, 2, 3))}, "start has 3 classes, the system 2"),
-        ({"departures": 5, "start": cw.State((1,))}, "start has 1 classes, the system 2"),
+        ({"departures": 5, "start": cw.results.State((1, 2, 3))}, "start has 3 classes, the system 2"),
+        ({"departures": 5, "start": cw.results.State((1,))}, "start has 1 classes, the system 2"),
     ],
     ids=repr,
 )
 def test_bad_windows_seeds_and_starts(
     simulate: Callable[..., object], wrong: dict[str, Any], told: str
 ) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
+    with pytest.raises(cw.errors.InvalidInput) as error:
         simulate(SYSTEM, cw.Equi(), **wrong)
     assert told in str(error.value)
 
@@ -1003,8 +1010,8 @@ def test_bad_windows_seeds_and_starts(
     ids=repr,
 )
 def test_bad_states(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(cw.InvalidInput) as error:
-        cw.State(**wrong)
+    with pytest.raises(cw.errors.InvalidInput) as error:
+        cw.results.State(**wrong)
     assert told in str(error.value)
 
 
@@ -1022,17 +1029,17 @@ def test_bad_systems_and_policies(simulate: Callable[..., object]) -> None:
         (cw.Equi, "expected a policy"),
         ("equi", "got 'equi'"),
     ):
-        with pytest.raises(cw.InvalidPolicy) as error:
+        with pytest.raises(cw.errors.InvalidPolicy) as error:
             simulate(SYSTEM, policy, departures=5, rng=1)
         assert told in str(error.value)
-    with pytest.raises(cw.InvalidInput, match="expected a System, got 'x'"):
+    with pytest.raises(cw.errors.InvalidInput, match="expected a System, got 'x'"):
         simulate("x", cw.Equi(), departures=5, rng=1)
     unknown = cw.System(4, [replace(SYSTEM.classes[0], arrival_rate=None)])
-    with pytest.raises(cw.InvalidSystem, match="class 'a': its arrival_rate is not known"):
+    with pytest.raises(cw.errors.InvalidSystem, match="class 'a': its arrival_rate is not known"):
         simulate(unknown, cw.Equi(), departures=5, rng=1)
 
 
 def test_a_policy_that_hands_out_too_many_cores_is_refused() -> None:
-    policy = cw.BoundPolicy(SYSTEM, "generous", lambda counts: np.full(counts.shape, 3.0))
-    with pytest.raises(cw.InvalidPolicy, match="generous"):
+    policy = BoundPolicy(SYSTEM, "generous", lambda counts: np.full(counts.shape, 3.0))
+    with pytest.raises(cw.errors.InvalidPolicy, match="generous"):
         cw.simulate(SYSTEM, policy, departures=50, rng=1)

@@ -21,6 +21,7 @@ from scipy import stats
 
 import corewise as cw
 from corewise.kit.arrays import Floats
+from corewise.policies.base import BoundPolicy
 from corewise.policies.waterfill import _kernels as split_kernels
 from corewise.policies.waterfill.demand import index_shapes, linear_width, marginal_shapes
 from corewise.policies.waterfill.levels import _kernels as kernels
@@ -58,7 +59,7 @@ AMDAHL, POWER, GUSTAFSON, USL = naive.amdahl, naive.power, naive.gustafson, naiv
 class Level:
     """The level of a bound policy, moved along as a path does it."""
 
-    def __init__(self, policy: cw.BoundPolicy) -> None:
+    def __init__(self, policy: BoundPolicy) -> None:
         assert policy.levels is not None
         self.levels = policy.levels()
         self.n = np.zeros(len(policy.system.classes), dtype=np.int64)
@@ -311,7 +312,7 @@ class Windows:
         self, system: cw.System, policy: cw.Policy, window: dict[str, Any], seed: Sequence[int], make: Any
     ) -> None:
         bound, rows = policy.on(system), []
-        nobody = cw.State((0,) * len(system.classes))
+        nobody = cw.results.State((0,) * len(system.classes))
         for rng in np.random.default_rng(seed).spawn(WINDOWS):
             before = make(system, bound, nobody, rng)
             before.run_departures([3000], None)
@@ -367,7 +368,7 @@ def test_means_by_values_are_those_of_exact_analysis(as_system: Build, name: str
     """
     model = CASES[name][0]
     system, more = as_system(model), as_system(times_arrivals(model, 1.05))
-    policy = cw.BoundPolicy(system, "by values", fitted_rule(system, 7.0))
+    policy = BoundPolicy(system, "by values", fitted_rule(system, 7.0))
     seen = Windows(
         system, policy, window_of(engine, model, 12_000), [*map(ord, name + engine), 1], FittedWalk
     )
@@ -383,7 +384,9 @@ def test_means_by_values_are_those_of_exact_analysis(as_system: Build, name: str
 # --- closed forms for more classes ----------------------------------------------------------------
 
 
-def chosen_walk(system: cw.System, policy: cw.BoundPolicy, start: cw.State, rng: np.random.Generator) -> Any:
+def chosen_walk(
+    system: cw.System, policy: BoundPolicy, start: cw.results.State, rng: np.random.Generator
+) -> Any:
     """What `simulate` would use, which must be a path without tables."""
     walk = first_walk(system, policy, start, rng)
     assert isinstance(walk, LevelWalk)
@@ -582,8 +585,8 @@ def test_a_record_is_what_happened(policy: cw.Policy, engine: str) -> None:
     for i, row in enumerate(run.classes.values()):
         spent = [left - came for kind, came, left in seen.values() if kind == i]
         assert row.mean_jobs * run.time == pytest.approx(math.fsum(spent), rel=1e-9)
-        assert row.arrivals == np.sum((path.event == cw.Event.ARRIVAL) & (path.job_class == i))
-        assert row.departures == np.sum((path.event == cw.Event.DEPARTURE) & (path.job_class == i))
+        assert row.arrivals == np.sum((path.event == cw.results.Event.ARRIVAL) & (path.job_class == i))
+        assert row.departures == np.sum((path.event == cw.results.Event.DEPARTURE) & (path.job_class == i))
     assert np.array_equal(path.cores, policy.on(system).allocate(path.counts))
     assert run.events == path.arrivals + path.departures
     assert run.state.counts == tuple(path.counts[-1].tolist())
@@ -635,7 +638,7 @@ def test_a_run_over_a_change_is_its_parts(engine: str, remember: bool) -> None:
     system = cw.System(4.0, old.classes, [cw.Change(at, name, cw.Amdahl(0.95)) for name in names])
     short, long = (
         KINDS[remember](
-            system, cw.Equi().on(system), cw.State((0,) * 5), np.random.default_rng(1), record=True
+            system, cw.Equi().on(system), cw.results.State((0,) * 5), np.random.default_rng(1), record=True
         )
         for _ in range(2)
     )
@@ -710,15 +713,15 @@ def test_tables_are_used_where_they_are_small() -> None:
         (three, by_values(three), Walk),
         (small, by_values(small), FittedWalk),
     ):
-        start = cw.State((0,) * len(system.classes))
+        start = cw.results.State((0,) * len(system.classes))
         assert type(first_walk(system, policy.on(system), start, rng)) is kind
 
 
 # --- fitted values --------------------------------------------------------------------------------
 
 
-def by_values(system: cw.System, limit: float = 9.0) -> cw.BoundPolicy:
-    return cw.BoundPolicy(system, "by values", fitted_rule(system, limit))
+def by_values(system: cw.System, limit: float = 9.0) -> BoundPolicy:
+    return BoundPolicy(system, "by values", fitted_rule(system, limit))
 
 
 @pytest.mark.parametrize("limit", [2.0, 9.0])
@@ -768,7 +771,7 @@ def test_changes_replications_and_plants_by_values() -> None:
     policy = by_values(made_for)
     truth = made_for.with_curves({"c0": cw.Amdahl(0.1)})
     changing = cw.System(truth.cores, truth.classes, [cw.Change(20.0, "c0", cw.Amdahl(0.99))])
-    walk = first_walk(changing, policy, cw.State((0,) * 6), np.random.default_rng(1))
+    walk = first_walk(changing, policy, cw.results.State((0,) * 6), np.random.default_rng(1))
     assert isinstance(walk, FittedWalk)
     walk.run_time(40.0, 2, None)
     assert walk.system.classes[0].speedup == cw.Amdahl(0.99)

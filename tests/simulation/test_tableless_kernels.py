@@ -484,7 +484,7 @@ def test_what_is_remembered_does_not_matter(policy: str, monkeypatch: pytest.Mon
     paths = []
     for numbers in (1, 2**17):
         monkeypatch.setattr(level_walk, "_NUMBERS", numbers)
-        start, rng = cw.State((0, 0, 0)), np.random.default_rng(3)
+        start, rng = cw.results.State((0, 0, 0)), np.random.default_rng(3)
         walk = level_walk.LevelWalk(system, POLICIES[policy](system).on(system), start, rng, record=True)
         walk.run_departures([2000], None)
         paths.append(walk.finish()[1])

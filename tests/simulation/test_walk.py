@@ -46,10 +46,10 @@ def test_no_draw_makes_a_move_that_has_no_rate() -> None:
 
 def test_the_clock_must_tell_events_apart() -> None:
     system = cw.load_system("paper:1")
-    with pytest.raises(cw.InvalidInput, match=r"the clock cannot start at 1e\+16"):
-        cw.simulate(system, cw.Equi(), departures=5, rng=1, start=cw.State((0, 0), 1e16))
-    with pytest.raises(cw.InvalidInput, match="a window of no length"):
-        cw.simulate(system, cw.Equi(), time=1e-8, rng=1, start=cw.State((1, 1), 1e9))
+    with pytest.raises(cw.errors.InvalidInput, match=r"the clock cannot start at 1e\+16"):
+        cw.simulate(system, cw.Equi(), departures=5, rng=1, start=cw.results.State((0, 0), 1e16))
+    with pytest.raises(cw.errors.InvalidInput, match="a window of no length"):
+        cw.simulate(system, cw.Equi(), time=1e-8, rng=1, start=cw.results.State((1, 1), 1e9))
 
 
 @pytest.mark.statistical
@@ -68,7 +68,7 @@ def test_a_regime_that_is_over_before_the_batch_is(window: dict[str, Any]) -> No
         assert path is not None
         assert path.end > 12.0
         inside = (path.time >= 10.0) & (path.time < 11.0)
-        left += int(np.count_nonzero(inside & (path.event == cw.Event.DEPARTURE)))
+        left += int(np.count_nonzero(inside & (path.event == cw.results.Event.DEPARTURE)))
         edges = np.clip(path.time, 10.0, 11.0)
         busy, jobs = path.counts[:-1, 0] > 0, path.counts[:-1, 0]
         expected += float(20.0 * np.diff(edges)[busy].sum())

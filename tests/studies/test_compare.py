@@ -11,11 +11,11 @@ import corewise as cw
 
 
 @pytest.fixture(scope="module")
-def example() -> cw.Comparison:
-    return cw.compare(cw.packaged("paper:2"))
+def example() -> cw.results.Comparison:
+    return cw.compare(cw.load_system("paper:2"))
 
 
-def test_the_optimum_comes_first_and_nothing_beats_it(example: cw.Comparison) -> None:
+def test_the_optimum_comes_first_and_nothing_beats_it(example: cw.results.Comparison) -> None:
     assert example.rows[0].name == "optimal"
     assert example.rows[0].gap == 0.0
     for row in example.rows:
@@ -27,13 +27,13 @@ def test_the_optimum_comes_first_and_nothing_beats_it(example: cw.Comparison) ->
         assert row.mean_cost >= example.lower_bound
 
 
-def test_the_usual_policies_are_there(example: cw.Comparison) -> None:
+def test_the_usual_policies_are_there(example: cw.results.Comparison) -> None:
     names = [row.name for row in example.rows]
     assert names == ["optimal", "equi", "greedy", "whittle", "priority:one,two", "priority:two,one"]
 
 
-def test_rows_are_what_evaluate_and_solve_say(example: cw.Comparison) -> None:
-    system = cw.packaged("paper:2")
+def test_rows_are_what_evaluate_and_solve_say(example: cw.results.Comparison) -> None:
+    system = cw.load_system("paper:2")
     best = cw.solve(system)
     assert example.rows[0].mean_jobs == pytest.approx(best.mean_jobs, rel=1e-9)
     equi = cw.evaluate(system, cw.Equi())
@@ -93,11 +93,11 @@ def test_priority_is_shown_where_orders_are_few(classes: int, priorities: int) -
 
 
 def test_policies_can_be_chosen() -> None:
-    comparison = cw.compare(cw.packaged("paper:2"), [cw.Fixed([0.5, 0.5]), cw.Whittle()], capacity=20)
+    comparison = cw.compare(cw.load_system("paper:2"), [cw.Fixed([0.5, 0.5]), cw.Whittle()], capacity=20)
     assert [row.name for row in comparison.rows] == ["optimal", "fixed:0.5,0.5", "whittle"]
 
 
-def test_the_table_names_every_policy_and_the_bound(example: cw.Comparison) -> None:
+def test_the_table_names_every_policy_and_the_bound(example: cw.results.Comparison) -> None:
     text = str(example)
     for row in example.rows:
         assert row.name in text
@@ -106,19 +106,19 @@ def test_the_table_names_every_policy_and_the_bound(example: cw.Comparison) -> N
 
 
 def test_bad_calls_raise_our_own_errors() -> None:
-    system = cw.packaged("paper:2")
-    with pytest.raises(cw.InvalidInput, match="'paper:2'"):
+    system = cw.load_system("paper:2")
+    with pytest.raises(cw.errors.InvalidInput, match="'paper:2'"):
         cw.compare("paper:2")  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidPolicy, match="list of policies"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="list of policies"):
         cw.compare(system, cw.Equi())  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidPolicy, match="unknown policy 'equally'"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="unknown policy 'equally'"):
         cw.compare(system, ["equally"])
-    with pytest.raises(cw.InvalidPolicy, match="3 shares"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="3 shares"):
         cw.compare(system, [cw.Fixed([0.2, 0.3, 0.5])])
-    with pytest.raises(cw.UnstableSystem, match="load"):
+    with pytest.raises(cw.errors.UnstableSystem, match="load"):
         cw.compare(cw.System(1, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.5))]))
 
 
-def test_results_are_frozen(example: cw.Comparison) -> None:
+def test_results_are_frozen(example: cw.results.Comparison) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         example.lower_bound = math.inf  # type: ignore[misc]

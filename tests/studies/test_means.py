@@ -113,7 +113,9 @@ def unstable() -> cw.System:
 def test_an_unstable_policy_is_named_and_a_stable_one_is_not() -> None:
     system = unstable()
     order = cw.Priority(system.names)
-    with pytest.raises(cw.UnstablePolicy, match=r"priority:serial,wide 0,wide 1,wide 2 the number of jobs"):
+    with pytest.raises(
+        cw.errors.UnstablePolicy, match=r"priority:serial,wide 0,wide 1,wide 2 the number of jobs"
+    ):
         simulated_mean(system, order, events=50_000, rng=1)
     last = cw.Priority(system.names[::-1])
     assert np.isfinite(simulated_mean(system, last, events=50_000, rng=1).mean_jobs)
@@ -121,11 +123,11 @@ def test_an_unstable_policy_is_named_and_a_stable_one_is_not() -> None:
 
 def test_what_is_no_system_or_no_number() -> None:
     system = small(0.5)
-    with pytest.raises(cw.InvalidInput, match="events must be at least 50000, got 10"):
+    with pytest.raises(cw.errors.InvalidInput, match="events must be at least 50000, got 10"):
         simulated_mean(system, cw.Equi(), events=10)
-    with pytest.raises(cw.UnstableSystem, match=r"the load is 1\.1"):
+    with pytest.raises(cw.errors.UnstableSystem, match=r"the load is 1\.1"):
         simulated_mean(system.at_load(1.1), cw.Equi())
-    with pytest.raises(cw.InvalidSystem, match="expected a System, got 3"):
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System, got 3"):
         simulated_mean(3, cw.Equi())  # type: ignore[arg-type]
 
 
@@ -140,12 +142,12 @@ def test_the_same_seed_gives_the_same_and_says_it_in_a_line() -> None:
 
 
 @pytest.fixture(scope="module")
-def many() -> cw.Comparison:
+def many() -> cw.results.Comparison:
     system = cw.System(12, classes(5, 8)).at_load(0.7)
     return cw.compare(system, events=60_000, rng=1)
 
 
-def test_many_classes_are_compared_by_simulation(many: cw.Comparison) -> None:
+def test_many_classes_are_compared_by_simulation(many: cw.results.Comparison) -> None:
     assert not many.exact
     assert many.optimum is None
     assert [row.name for row in many.rows] == ["equi", "greedy", "whittle", "improved"]
@@ -160,7 +162,7 @@ def test_many_classes_are_compared_by_simulation(many: cw.Comparison) -> None:
         assert row.certified_gap == pytest.approx(row.cost_interval[1] / many.lower_bound - 1.0)
 
 
-def test_the_table_of_many_classes_says_what_is_certified(many: cw.Comparison) -> None:
+def test_the_table_of_many_classes_says_what_is_certified(many: cw.results.Comparison) -> None:
     text = str(many)
     assert "above optimum <=" in text
     assert f"{many.rows[2].certified_gap:.2%}" in text
@@ -201,5 +203,5 @@ def test_an_unstable_policy_among_many_classes_has_no_numbers() -> None:
 
 
 def test_a_simulation_has_no_capacity() -> None:
-    with pytest.raises(cw.InvalidInput, match="give no capacity, got 5"):
+    with pytest.raises(cw.errors.InvalidInput, match="give no capacity, got 5"):
         cw.compare(small(0.5), simulate=True, capacity=5)

@@ -100,7 +100,7 @@ def test_met_at_the_answer_and_not_at_one_core_fewer(as_system: Build, seed: int
 )
 def test_under_another_policy(policy: cw.Policy | str, rule: cw.Policy) -> None:
     """No fewer cores than under the optimum, which is proved; and the policy's own response time."""
-    system = cw.packaged("paper:3").at_load(0.2)
+    system = cw.load_system("paper:3").at_load(0.2)
     target = 1.01 * cw.solve(cw.System(7, system.classes)).mean_response_time
     best, found = cw.plan(system, target=target), cw.plan(system, target=target, policy=policy)
     assert (best.policy, best.cores) == ("optimal", 7)
@@ -163,7 +163,7 @@ def test_the_limit_of_every_family(curve: cw.SpeedUp, speed: float) -> None:
     limit = (1.0 / (2.0 * speed) + 3.0 / (0.5 * 2.0)) / 4.0
     assert least_response_time(system) == pytest.approx(limit, rel=1e-12)
     with pytest.raises(
-        cw.InvalidInput, match=f"no number of cores meets .* jobs take {limit:.6g}".replace("+", r"\+")
+        cw.errors.InvalidInput, match=f"no number of cores meets .* jobs take {limit:.6g}".replace("+", r"\+")
     ):
         cw.plan(system, target=limit * (1 - 1e-6))
     if math.isfinite(speed):
@@ -193,7 +193,7 @@ def test_a_target_at_the_limit_of_a_table_is_met() -> None:
     ],
 )
 def test_what_is_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(cw.InvalidInput, match=message):
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.plan(straight(), **options)  # type: ignore[arg-type]
 
 
@@ -202,12 +202,12 @@ def test_policies_of_one_number_of_cores_are_refused() -> None:
     bound = cw.Equi().on(cw.System(4, system.classes))
     saved = cw.solve(cw.System(4, system.classes)).policy
     for policy in (bound, saved):
-        with pytest.raises(cw.InvalidPolicy, match="made for one number of cores"):
+        with pytest.raises(cw.errors.InvalidPolicy, match="made for one number of cores"):
             cw.plan(system, target=0.3, policy=policy)
-    with pytest.raises(cw.InvalidSystem, match="expected a System"):
+    with pytest.raises(cw.errors.InvalidSystem, match="expected a System"):
         cw.plan("paper:1", target=0.3)  # type: ignore[arg-type]
     unknown = cw.System(4, [cw.JobClass("a", None, 1.0, cw.Amdahl(0.5))])
-    with pytest.raises(cw.InvalidSystem, match="arrival_rate is not known"):
+    with pytest.raises(cw.errors.InvalidSystem, match="arrival_rate is not known"):
         cw.plan(unknown, target=3.0)
 
 
@@ -301,7 +301,7 @@ def test_a_simulated_look_agrees_with_an_exact_one(monkeypatch: pytest.MonkeyPat
 
     The negative control: on one core more the means are farther apart than that.
     """
-    system = cw.packaged("paper:3").at_load(0.2)
+    system = cw.load_system("paper:3").at_load(0.2)
     monkeypatch.setattr("corewise.analysis.reach._MOST_CLASSES", 1)
     simulated = Responses(system, cw.Equi(), 3)
 
@@ -336,5 +336,5 @@ def test_the_figure() -> None:
     assert "infinitely many cores" not in labels  # it would be the axis
     assert axes.get_xlabel() == "cores"
     assert axes.get_ylim()[1] <= 0.9
-    limited = cw.plan(cw.packaged("paper:1"), target=0.2)
+    limited = cw.plan(cw.load_system("paper:1"), target=0.2)
     assert "infinitely many cores" in capacity_figure(limited).axes[0].get_legend_handles_labels()[1]

@@ -21,6 +21,7 @@ import pytest
 import corewise as cw
 from benchmarks.clusters import Cluster, dask_cluster
 from corewise.studies.sweeps import sweep as module
+from corewise.studies.sweeps.file import load_sweep
 from corewise.studies.sweeps.grid import Trial
 from corewise.studies.sweeps.sweep import sweep_means
 from corewise.studies.sweeps.trial import SweepRow, carry_out
@@ -96,7 +97,7 @@ def test_a_plan_is_the_whole_grid(tmp_path: Path) -> None:
         systems = ["paper:3"]
         """
     )
-    plan = cw.load_sweep(file)
+    plan = load_sweep(file)
     kinds = [trial.kind for trial in plan.trials]
     assert kinds.count("simulate") == 2 * 2 * 2 * 3 * 2
     assert kinds.count("evaluate") == 2 * 2
@@ -136,8 +137,8 @@ BAD = [
 def test_what_cannot_be_is_refused(table: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(f"systems = ['paper:3']\n[[simulate]]\n{table}\n")
-    with pytest.raises(cw.InvalidFile) as caught:
-        cw.load_sweep(file)
+    with pytest.raises(cw.errors.InvalidFile) as caught:
+        load_sweep(file)
     assert str(caught.value).startswith(f"{file}: simulate number ")
     assert words in str(caught.value)
 
@@ -155,8 +156,8 @@ def test_what_cannot_be_is_refused(table: str, words: str, tmp_path: Path) -> No
 def test_files_that_are_no_sweeps(text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(text)
-    with pytest.raises(cw.InvalidFile) as caught:
-        cw.load_sweep(file)
+    with pytest.raises(cw.errors.InvalidFile) as caught:
+        load_sweep(file)
     assert str(caught.value).startswith(str(file))
     assert words in str(caught.value)
 
@@ -175,8 +176,8 @@ def test_learning_that_cannot_be(
     monkeypatch.chdir(tmp_path)
     cw.solve(cw.load_system("paper:3")).policy.save("saved.npz")
     learn = {"departures": 50, "steps": 2, **table}
-    with pytest.raises(cw.InvalidInput, match=words):
-        cw.load_sweep({"systems": ["paper:3"], "learn": [learn]})
+    with pytest.raises(cw.errors.InvalidInput, match=words):
+        load_sweep({"systems": ["paper:3"], "learn": [learn]})
 
 
 def test_the_fingerprint_sees_what_changes_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,13 +188,13 @@ def test_the_fingerprint_sees_what_changes_rows(tmp_path: Path, monkeypatch: pyt
         cw.save_system(system.at_load(load), file)
         cw.solve(system.at_load(policy_load)).policy.save(policy)
         table = {"policies": [str(policy)], "departures": 500, "gap": gap}
-        return cw.load_sweep(_plan(seed=seed, systems=[str(file)], simulate=[table])).fingerprint
+        return load_sweep(_plan(seed=seed, systems=[str(file)], simulate=[table])).fingerprint
 
     prints = [fingerprint(), fingerprint(seed=4), fingerprint(load=0.4), fingerprint(policy_load=0.4)]
     prints.append(fingerprint(gap=True))
     assert len(set(prints)) == len(prints)
     assert fingerprint() == prints[0]
-    monkeypatch.setattr("corewise.studies.sweeps.file.corewise_version", lambda: "another")
+    monkeypatch.setattr("corewise.studies.sweeps.file.SAME_NUMBERS_SINCE", "another")
     assert fingerprint() not in prints
 
 
@@ -204,7 +205,7 @@ def test_random_numbers_depend_on_seed_and_key_alone() -> None:
     assert few.keys() < many.keys()
     for key, row in few.items():
         assert replace(many[key], sweep=row.sweep, seconds=row.seconds) == row
-    draws = {trial.random_generator().random() for trial in cw.load_sweep(more).trials}
+    draws = {trial.random_generator().random() for trial in load_sweep(more).trials}
     assert len(draws) == len(many)
     other = {row.key: row for row in _rows(_plan(seeds=2, seed=4))}
     assert all(other[key].mean_jobs != row.mean_jobs for key, row in few.items())
@@ -214,7 +215,7 @@ def test_random_numbers_depend_on_seed_and_key_alone() -> None:
 
 
 def test_rows_say_what_the_library_says() -> None:
-    plan = cw.load_sweep(
+    plan = load_sweep(
         {
             "systems": {"mine": _weighted()},
             "simulate": [{"policies": ["equi"], "departures": 4000}],
@@ -251,7 +252,7 @@ def _weighted() -> cw.System:
 
 def test_learning_rows_judge_the_last_policy() -> None:
     learn = {"algorithms": ["1b"], "departures": 100, "steps": 4, "power": 0.5}
-    plan = cw.load_sweep({"systems": ["paper:3"], "learn": [learn, {**learn, "test_departures": 5000}]})
+    plan = load_sweep({"systems": ["paper:3"], "learn": [learn, {**learn, "test_departures": 5000}]})
     exact, tested = _rows(plan)
     system = cw.load_system("paper:3")
     rng = plan.trials[0].random_generator()
@@ -311,7 +312,7 @@ def _written(out: Path, plan: dict[str, Any] | None = None) -> Path:
 
 
 def test_workers_of_another_version_are_found_out() -> None:
-    trial = cw.load_sweep(_plan()).trials[0]
+    trial = load_sweep(_plan()).trials[0]
     row = carry_out(trial, "print", "0.0.0-other")
     assert row.status == "failed"
     assert row.error is not None
@@ -356,7 +357,7 @@ def test_a_file_cut_off_anywhere_is_taken_up(kept: int, tmp_path: Path) -> None:
         assert runs.before == complete
         assert len(list(runs)) == 4 - complete
     assert _same(_read(out)) == _same(_read(whole))
-    assert [row["key"] for row in _read(out)] == [trial.key for trial in cw.load_sweep(_plan()).trials]
+    assert [row["key"] for row in _read(out)] == [trial.key for trial in load_sweep(_plan()).trials]
 
 
 def test_rows_are_there_as_soon_as_they_arrive(tmp_path: Path) -> None:
@@ -370,7 +371,7 @@ def test_rows_are_there_as_soon_as_they_arrive(tmp_path: Path) -> None:
 def test_another_sweep_is_refused(tmp_path: Path) -> None:
     out = _written(tmp_path / "rows.csv")
     before = out.read_bytes()
-    with pytest.raises(cw.InvalidFile, match="holds rows of another sweep"):
+    with pytest.raises(cw.errors.InvalidFile, match="holds rows of another sweep"):
         cw.sweep(_plan(seeds=3), out=out, executor=_Here())
     assert out.read_bytes() == before
 
@@ -379,7 +380,7 @@ def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path) -> None:
     for content in ("a,b\n1,2\n", "hello", "\n"):
         out = tmp_path / "rows.csv"
         out.write_text(content)
-        with pytest.raises(cw.InvalidFile, match="not a file of results"):
+        with pytest.raises(cw.errors.InvalidFile, match="not a file of results"):
             cw.sweep(_plan(), out=out, executor=_Here())
         assert out.read_text() == content
 
@@ -388,10 +389,10 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     out = _written(tmp_path / "rows.csv")
     header, first, *rest = out.read_text().splitlines(keepends=True)
     out.write_text("".join([header, first.replace(",done,", ",done"), *rest]))
-    with pytest.raises(cw.InvalidFile, match="line 2 is not a row"):
+    with pytest.raises(cw.errors.InvalidFile, match="line 2 is not a row"):
         cw.sweep(_plan(), out=out, executor=_Here())
     out.write_text("".join([header, first, first, *rest]))
-    with pytest.raises(cw.InvalidFile, match="two rows for the same run"):
+    with pytest.raises(cw.errors.InvalidFile, match="two rows for the same run"):
         cw.sweep(_plan(), out=out, executor=_Here())
 
 
@@ -399,14 +400,14 @@ def test_two_sweeps_cannot_write_to_one_file(tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
     with cw.sweep(_plan(), out=out, executor=_Here()) as runs:
         next(runs)
-        with pytest.raises(cw.InvalidFile, match="being written to by another sweep"):
+        with pytest.raises(cw.errors.InvalidFile, match="being written to by another sweep"):
             cw.sweep(_plan(), out=out, executor=_Here())
     assert len(_rows(_plan(), out=out)) == 4
 
 
 @pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.csv.gz"])
 def test_other_formats_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(cw.InvalidFile, match=r"results are written as \.csv or \.parquet"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"results are written as \.csv or \.parquet"):
         cw.sweep(_plan(), out=tmp_path / name)
 
 
@@ -503,11 +504,11 @@ def test_a_broken_executor_of_somebody_else_is_said_so(monkeypatch: pytest.Monke
 
 
 def test_options_that_exclude_each_other() -> None:
-    with pytest.raises(cw.InvalidInput, match="either an executor"):
+    with pytest.raises(cw.errors.InvalidInput, match="either an executor"):
         cw.sweep(_plan(), executor=_Here(), workers=2)
-    with pytest.raises(cw.InvalidInput, match="executor must be one of"):
+    with pytest.raises(cw.errors.InvalidInput, match="executor must be one of"):
         next(cw.sweep(_plan(), executor="processes"))  # type: ignore[arg-type]
-    with pytest.raises(cw.InvalidInput, match="workers must be at least 1"):
+    with pytest.raises(cw.errors.InvalidInput, match="workers must be at least 1"):
         next(cw.sweep(_plan(), workers=0))
 
 
@@ -641,5 +642,5 @@ def _listening() -> list[str]:
 
 def test_a_dask_cluster_has_its_own_workers() -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(cw.InvalidInput, match="has its own workers, got workers=2"):
+    with pytest.raises(cw.errors.InvalidInput, match="has its own workers, got workers=2"):
         next(cw.sweep(_plan(), dask="tcp://127.0.0.1:9", workers=2))

@@ -14,6 +14,7 @@ from corewise.analysis.box import edge_probabilities, first_box, fitted_box
 from corewise.analysis.chain import Chain
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.moved import warn_moved
 from corewise.model.space import StateSpace
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -30,6 +31,12 @@ class ClassPerformance:
     mean_response_time: float
     mean_cost: float
     edge_probability: float
+
+    @property
+    def beyond(self) -> float:
+        """Deprecated: `edge_probability`."""
+        warn_moved("ClassPerformance.beyond", "ClassPerformance.edge_probability")
+        return self.edge_probability
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,12 @@ class Performance:
     capacity: tuple[int, ...]
     blocking: bool
     classes: Mapping[str, ClassPerformance]
+
+    @property
+    def beyond(self) -> float:
+        """Deprecated: `edge_probability`."""
+        warn_moved("Performance.beyond", "Performance.edge_probability")
+        return self.edge_probability
 
     def __str__(self) -> str:
         """Return the numbers as a small table."""

@@ -22,6 +22,7 @@ from corewise.cli.reproduce import reproduce
 from corewise.cli.simulate import simulate
 from corewise.cli.solve import solve
 from corewise.cli.sweep import sweep
+from corewise.kit.version import __version__
 
 __all__ = ["app", "main"]
 
@@ -39,12 +40,7 @@ for verb in (init, solve, evaluate, compare, simulate, estimate, fit, learn, rep
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"corewise {version('corewise')}")
-        except PackageNotFoundError:
-            print("corewise (not installed)")
+        print(f"corewise {__version__}")
         raise typer.Exit
 
 

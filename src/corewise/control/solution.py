@@ -17,6 +17,7 @@ from corewise.errors import InvalidInput, NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.checks import shown
+from corewise.kit.moved import warn_moved
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
@@ -109,6 +110,12 @@ class Solution:
     def edge_probability(self) -> float:
         """The probability of being at the edge of the box."""
         return self.performance.edge_probability
+
+    @property
+    def beyond(self) -> float:
+        """Deprecated: `edge_probability`."""
+        warn_moved("Solution.beyond", "Solution.edge_probability")
+        return self.edge_probability
 
     @property
     def warm_start(self) -> Floats:

@@ -22,7 +22,7 @@ from corewise.kit import checks
 from corewise.kit.files import read_bytes, reason_of, write_bytes
 from corewise.kit.jsonable import to_json
 from corewise.kit.processes import processes
-from corewise.kit.version import corewise_version
+from corewise.kit.version import __version__
 from corewise.simulation.simulator import Progress
 
 __all__ = ["ALL", "EXPERIMENTS", "REPORT", "reproduce"]
@@ -92,9 +92,7 @@ def _carried_out(
             done += _EFFORT[name]
             result = EXPERIMENTS[name](replace(setting, progress=share))
             _write(result, target, seed)
-            write_bytes(
-                target / REPORT, html_report(_sections(target, seed), seed, corewise_version()).encode()
-            )
+            write_bytes(target / REPORT, html_report(_sections(target, seed), seed, __version__).encode())
             if share:
                 share(1.0)
             yield result
@@ -124,7 +122,7 @@ def _write(result: Result, target: Path, seed: int) -> None:
             case Table():
                 write_bytes(folder / f"{block.name}.csv", block.as_csv().encode())
     write_bytes(folder / _SECTION, html_section(result).encode())
-    about = {"experiment": result.name, "title": result.title, "seed": seed, "version": corewise_version()}
+    about = {"experiment": result.name, "title": result.title, "seed": seed, "version": __version__}
     write_bytes(folder / _RESULTS, (to_json({**about, **result.numbers}) + "\n").encode())
 
 
@@ -137,7 +135,7 @@ def _sections(target: Path, seed: int) -> list[Section]:
             continue
         try:
             about = json.loads(read_bytes(folder / _RESULTS))
-            alike = (about["seed"], about["version"]) == (seed, corewise_version())
+            alike = (about["seed"], about["version"]) == (seed, __version__)
         except (ValueError, LookupError, TypeError):
             continue  # not a file of ours
         if alike:

@@ -1,15 +1,10 @@
-"""Which corewise this is: rows made by different ones are not to be mixed."""
+"""Which corewise this is. The build, the command line and whatever corewise writes read it here."""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+__all__ = ["SAME_NUMBERS_SINCE", "__version__"]
 
-__all__ = ["corewise_version"]
+__version__ = "0.2.0"
 
-
-def corewise_version() -> str:
-    """Return the version that is installed."""
-    try:
-        return version("corewise")
-    except PackageNotFoundError:
-        return "(not installed)"
+SAME_NUMBERS_SINCE = "0.1.0"
+"""The first version that gives the same numbers for the same seed: rows made by any since may be mixed."""

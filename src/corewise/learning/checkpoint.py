@@ -33,6 +33,9 @@ _WHAT = "saved run"
 _WARM_START = "near"  # as files have had it from the first
 _COLUMNS = ("widths", "departures", "job_time")
 
+_RENAMED = {"DriftingPlant": "SimulatedPlant"}
+"""Plants that had another name when a run was saved."""
+
 Row = dict[str, Any]
 """The record of an epoch, as plain values."""
 
@@ -123,6 +126,7 @@ class Checkpoint:
                 row.setdefault("alarms", [])  # which runs of old did not have
             _require_record(standing, past)
             windows = len(identity["windows"])
+            identity["plant"] = _RENAMED.get(identity["plant"], identity["plant"])
         here = json.loads(json.dumps(_identity(algorithm, plant, windows)))
         other = _difference(identity, here)
         if other:

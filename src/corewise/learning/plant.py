@@ -20,7 +20,7 @@ from corewise.policies.tabular import Tabular
 from corewise.simulation.simulator import Window, first_walk, random_generator, start_state
 from corewise.simulation.walk import State, Walk
 
-__all__ = ["DriftingPlant", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant", "simulated"]
+__all__ = ["Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class Resumable(Protocol):
 
 
 class SimulatedPlant:
-    """Simulated plant of a system whose curves stay as they are.
+    """A simulated system; its curves change at the times of ``system.changes``, unknown to the learner.
 
     Parameters
     ----------
@@ -75,18 +75,10 @@ class SimulatedPlant:
     ) -> None:
         require_system(system)
         system.require_scale()
-        self._require_changes(system)
         self.system = system
         self.rng = random_generator(rng)
         self.state = start_state(start, system)
         self._capacity: tuple[int, ...] | None = None
-
-    def _require_changes(self, system: System) -> None:
-        if system.changes:
-            raise InvalidInput(
-                f"the curves of this system change at time {system.changes[0].time:g}: use DriftingPlant, or "
-                f"system.regime(0) for the first one alone"
-            )
 
     @property
     def truth(self) -> System:
@@ -123,17 +115,7 @@ class SimulatedPlant:
         self.rng, self.state = np.random.Generator(source), state
 
 
-class DriftingPlant(SimulatedPlant):
-    """Simulated plant whose curves change at the times of ``system.changes``, unknown to the learner."""
-
-    def _require_changes(self, system: System) -> None:
-        if not system.changes:
-            raise InvalidInput("the curves of this system never change: use SimulatedPlant")
-
-
-def simulated(system: System, rng: np.random.Generator | int | None) -> SimulatedPlant:
-    """Return a plant of a system, whether or not its curves change."""
-    return (DriftingPlant if system.changes else SimulatedPlant)(system, rng=rng)
+DriftingPlant = SimulatedPlant  # the name in pickles of the release before, when it was a class of its own
 
 
 class ReplayPlant:

@@ -123,13 +123,13 @@ class LearnOptions:
 
     def plant(self, system: System) -> SimulatedPlant | ReplayPlant:
         """Return what to learn from."""
-        from corewise.learning.plant import ReplayPlant, simulated
+        from corewise.learning.plant import ReplayPlant, SimulatedPlant
 
         if self.events is not None:
             from corewise.observation.event_logs import load_events
 
             return ReplayPlant(load_events(self.events, system).path)
-        return simulated(system, self.seed)
+        return SimulatedPlant(system, rng=self.seed)
 
 
 def _parsed(given: Texts) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from corewise.learning.algorithms import Algorithm
 from corewise.learning.judge import Judge
 from corewise.learning.loop import learn
 from corewise.learning.memories import Latest
-from corewise.learning.plant import simulated
+from corewise.learning.plant import SimulatedPlant
 from corewise.model.system import System, require_system
 from corewise.simulation.replicate import carried_out
 from corewise.simulation.simulator import Progress, random_streams
@@ -118,7 +118,7 @@ def learning_study(
     Parameters
     ----------
     system : System
-        The truth; where its curves change, a `DriftingPlant` has them change.
+        The truth; its curves change at their times.
     algorithm : Algorithm
         How to learn, with a number of steps.
     n : int
@@ -272,7 +272,7 @@ def _run(
     stream: np.random.Generator,
 ) -> _Record:
     """Return the record of one run."""
-    epochs = learn(simulated(system, stream), algorithm, diagnose=judged)
+    epochs = learn(SimulatedPlant(system, rng=stream), algorithm, diagnose=judged)
     in_force, jobs = epochs.learner.policy, Worth(system, worth or math.inf)
     rows: list[list[float]] = []
     alarms: list[Alarm] = []

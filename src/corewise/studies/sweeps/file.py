@@ -19,7 +19,7 @@ from typing import Any
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.files import read_bytes
-from corewise.kit.version import corewise_version
+from corewise.kit.version import SAME_NUMBERS_SINCE
 from corewise.learning.algorithms import ALGORITHMS
 from corewise.model.files import load_system, system_to_mapping
 from corewise.model.system import System
@@ -179,7 +179,7 @@ class _Reader:
 
     def _fingerprint(self, seed: int, trials: Mapping[str, Trial]) -> str:
         about = {
-            "version": corewise_version(),
+            "version": SAME_NUMBERS_SINCE,
             "seed": seed,
             "trials": [[key, trial.gap] for key, trial in trials.items()],
             "systems": {name: system_to_mapping(system) for name, system in sorted(self._systems.items())},

@@ -102,7 +102,8 @@ class SweepPlan:
     trials : tuple of Trial
         What is to be done, in the order of the file.
     fingerprint : str
-        Differs whenever rows could: from another trial, system, saved policy, seed or version of corewise.
+        Differs whenever rows could: from another trial, system, saved policy or seed, or from a version of
+        corewise that gives other numbers.
     """
 
     name: str

@@ -153,7 +153,7 @@ class Journal:
                 raise InvalidFile(
                     f"{self._path}: holds rows of another sweep ({row.sweep}; this one is "
                     f"{self.plan.fingerprint}): {self.plan.name}, one of its systems or saved policies, or "
-                    f"the version of corewise has changed since; name another file, or remove this one"
+                    f"what corewise computes has changed since; name another file, or remove this one"
                 )
 
     def _write(self, line: bytes) -> None:

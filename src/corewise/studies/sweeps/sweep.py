@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from corewise.errors import CorewiseError, InvalidInput
-from corewise.kit.version import corewise_version
+from corewise.kit.version import __version__
 from corewise.simulation.intervals import mean_interval
 from corewise.studies.sweeps.file import load_sweep
 from corewise.studies.sweeps.grid import SweepPlan, Trial
@@ -128,7 +128,7 @@ class _Crew:
 
     def __init__(self, pool: Pool, fingerprint: str) -> None:
         self._pool = pool
-        self._about = fingerprint, corewise_version()
+        self._about = fingerprint, __version__
         self._pending: dict[Future[SweepRow], Trial] = {}
         self._deaths: Counter[str] = Counter()
 

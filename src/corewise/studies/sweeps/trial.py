@@ -21,10 +21,10 @@ from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
-from corewise.kit.version import corewise_version
+from corewise.kit.version import __version__
 from corewise.learning.algorithms import ALGORITHMS, Algorithm
 from corewise.learning.loop import learn
-from corewise.learning.plant import simulated
+from corewise.learning.plant import SimulatedPlant
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 from corewise.policies.names import policy_named
@@ -131,10 +131,8 @@ def carry_out(trial: Trial, sweep: str, version: str) -> SweepRow:
     """Return what comes of a trial of a sweep made by a version of corewise; nothing is raised."""
     began = perf_counter()
     try:
-        if version != corewise_version():
-            raise CorewiseError(
-                f"the worker has corewise {corewise_version()}, the sweep was begun by {version}"
-            )
+        if version != __version__:
+            raise CorewiseError(f"the worker has corewise {__version__}, the sweep was begun by {version}")
         found = _KINDS[trial.kind](trial)
     except Exception as error:
         return failed_row(trial, sweep, error, perf_counter() - began)
@@ -196,7 +194,7 @@ def _simulated(trial: Trial) -> dict[str, Any]:
 
 def _learned(trial: Trial) -> dict[str, Any]:
     rng = trial.random_generator()
-    plant = simulated(trial.system, rng)
+    plant = SimulatedPlant(trial.system, rng=rng)
     *_, epoch = learn(plant, _algorithm(trial), diagnose=False)
     # Judged by random numbers of their own, so that judging never changes what was learned.
     if trial.test_departures is None:

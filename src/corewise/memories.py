@@ -1,0 +1,5 @@
+"""Memories: which of the windows a learning algorithm estimates from."""
+
+from corewise.learning.memories import Everything, Latest, Memory, SinceChange
+
+__all__ = ["Everything", "Latest", "Memory", "SinceChange"]

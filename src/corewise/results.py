@@ -1,0 +1,62 @@
+"""Results: what the functions of corewise return, to annotate with and to look up.
+
+All are frozen. At a prompt each shows as one line, in a notebook as a small table, and printed in full.
+"""
+
+from corewise.analysis.information import Information
+from corewise.analysis.lower.bounds import Bounds
+from corewise.analysis.performance import ClassPerformance, Performance
+from corewise.control.improve.improved import Improvement
+from corewise.control.solution import Solution
+from corewise.estimation.changes.alarms import Alarm
+from corewise.estimation.estimates import Candidate, Estimate, Estimates
+from corewise.estimation.quantities import Quantity
+from corewise.estimation.residuals import GoodnessOfFit
+from corewise.estimation.throughput.measured import CurveFit, FamilyFit
+from corewise.learning.epochs import Epoch
+from corewise.learning.loop import Learning
+from corewise.observation.event_logs import EventLog
+from corewise.observation.sample_path import Event
+from corewise.observation.statistics import ClassStatistics
+from corewise.simulation.replicate import ClassReplications, Percentile, Replications
+from corewise.simulation.simulator import ClassRun, Run
+from corewise.simulation.walk import State
+from corewise.studies.compare import Comparison
+from corewise.studies.means import SimulatedMean
+from corewise.studies.plan import CapacityPlan
+from corewise.studies.sweeps.sweep import Sweep, SweepMean
+from corewise.studies.sweeps.trial import SweepRow
+
+__all__ = [
+    "Alarm",
+    "Bounds",
+    "Candidate",
+    "CapacityPlan",
+    "ClassPerformance",
+    "ClassReplications",
+    "ClassRun",
+    "ClassStatistics",
+    "Comparison",
+    "CurveFit",
+    "Epoch",
+    "Estimate",
+    "Estimates",
+    "Event",
+    "EventLog",
+    "FamilyFit",
+    "GoodnessOfFit",
+    "Improvement",
+    "Information",
+    "Learning",
+    "Percentile",
+    "Performance",
+    "Quantity",
+    "Replications",
+    "Run",
+    "SimulatedMean",
+    "Solution",
+    "State",
+    "Sweep",
+    "SweepMean",
+    "SweepRow",
+]
