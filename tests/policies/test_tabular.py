@@ -38,6 +38,15 @@ def saved(policy: cw.Tabular, folder: Path) -> Path:
     return folder / "policy.npz"
 
 
+def test_a_table_answers_for_the_system_it_was_made_for(solved: cw.Tabular) -> None:
+    """Inside its box and outside, as the bound policy does."""
+    counts = naive.states((9, 9))
+    assert np.array_equal(solved.allocate(counts), solved.on(solved.system).allocate(counts))
+    assert solved.allocate([3, 2]).tolist() == solved.cores[:, 3, 2].tolist()
+    with pytest.raises(cw.errors.InvalidInput, match="counts must have 2 numbers"):
+        solved.allocate([1, 2, 3])
+
+
 # --- there and back -------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from corewise.analysis.performance import stationary_chain
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
@@ -30,8 +31,8 @@ from corewise.policies.base import Policy, bind
 __all__ = ["Information", "fisher_information"]
 
 
-@dataclass(frozen=True)
-class Information:
+@dataclass(frozen=True, repr=False)
+class Information(Shown):
     """Fisher information on one class's curve under a policy, and the Cramér-Rao bound.
 
     Attributes
@@ -45,6 +46,8 @@ class Information:
     per_departure : ndarray
         Information per departure of this class.
     """
+
+    _shown = ("name", "parameters")
 
     name: str
     parameters: tuple[str, ...]
@@ -67,6 +70,11 @@ class Information:
         """Return the smallest standard deviation an unbiased estimate can have, by parameter."""
         deviations = np.sqrt(np.diag(self.covariance(departures)))
         return dict(zip(self.parameters, deviations.tolist(), strict=True))
+
+    def _table(self) -> Table:
+        told = (np.diag(self.per_time).tolist(), np.diag(self.per_departure).tolist())
+        header = ("parameter", "per unit of time", "per departure")
+        return Table(header, zip(self.parameters, *told, strict=True))
 
 
 def fisher_information(

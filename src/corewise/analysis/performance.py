@@ -13,6 +13,7 @@ import numpy as np
 from corewise.analysis.box import edge_probabilities, first_box, fitted_box
 from corewise.analysis.chain import Chain
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.moved import warn_moved
 from corewise.model.space import StateSpace
@@ -22,9 +23,11 @@ from corewise.policies.base import BoundPolicy, Policy, bind
 __all__ = ["ClassPerformance", "Performance", "evaluate", "performance_of", "stationary_chain"]
 
 
-@dataclass(frozen=True)
-class ClassPerformance:
+@dataclass(frozen=True, repr=False)
+class ClassPerformance(Shown):
     """Exact long-run performance for one class: mean jobs, response time and cost."""
+
+    _shown = ("name", "mean_jobs", "mean_response_time", "mean_cost")
 
     name: str
     mean_jobs: float
@@ -39,8 +42,8 @@ class ClassPerformance:
         return self.edge_probability
 
 
-@dataclass(frozen=True)
-class Performance:
+@dataclass(frozen=True, repr=False)
+class Performance(Shown):
     """Exact long-run performance of a policy on a system.
 
     Attributes
@@ -61,6 +64,8 @@ class Performance:
     classes : mapping
         The same for each class, by name.
     """
+
+    _shown = ("policy", "mean_jobs", "mean_response_time", "capacity")
 
     policy: str
     mean_jobs: float
@@ -93,6 +98,10 @@ class Performance:
             chance = f"probability {self.edge_probability:.3g}"
             lines.append(f"  arrivals beyond {self.capacity} jobs are blocked ({chance})")
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        columns = "name", "mean_jobs", "mean_response_time", "mean_cost"
+        return Table.of(self.classes.values(), *columns)
 
 
 def evaluate(

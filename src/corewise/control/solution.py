@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from corewise.errors import InvalidInput, NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.checks import shown
+from corewise.kit.display import Shown, Table
 from corewise.kit.moved import warn_moved
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
@@ -32,8 +33,8 @@ _HIGH_LOAD = 0.7
 _ROUNDS = 8
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(Shown):
     """Optimal policy of a system, with its certified cost, relative values and exact performance.
 
     Attributes
@@ -54,6 +55,8 @@ class Solution:
         Whether the box was given, and arrivals beyond it are lost.
     """
 
+    _shown = ("mean_jobs", "bounds", "capacity")
+
     system: System
     policy: Tabular
     bounds: tuple[float, float]
@@ -61,8 +64,8 @@ class Solution:
     iterations: int
     solver: str
     blocking: bool
-    _chain: Chain = field(repr=False)
-    _cost: Floats = field(repr=False)
+    _chain: Chain
+    _cost: Floats
 
     @cached_property
     def distribution(self) -> Floats:
@@ -131,6 +134,9 @@ class Solution:
             f"  certified: the optimal cost lies in [{low:.12g}, {high:.12g}] "
             f"({self.solver}, {self.iterations} improvements, box {' × '.join(map(str, self.capacity))})"
         )
+
+    def _table(self) -> Table:
+        return self.performance._table()
 
 
 def solve(

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from corewise.errors import InvalidInput
 from corewise.estimation.quantities import Quantity
+from corewise.kit.display import Shown, Table
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 
 __all__ = ["Candidate", "Estimate", "Estimates"]
 
 
-@dataclass(frozen=True)
-class Candidate:
+@dataclass(frozen=True, repr=False)
+class Candidate(Shown):
     """Candidate of model selection: a family of curves that was fitted, and the evidence for it.
 
     Attributes
@@ -32,6 +33,8 @@ class Candidate:
         The share exp(−BIC/2) among the candidates: roughly the probability of the family.
     """
 
+    _shown = ("family", "parameters", "bic", "weight")
+
     family: str
     parameters: Mapping[str, float]
     log_likelihood: float
@@ -39,8 +42,8 @@ class Candidate:
     weight: float
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Shown):
     """Maximum likelihood estimate of one class's speed-up curve, with its uncertainty.
 
     Attributes
@@ -73,6 +76,8 @@ class Estimate:
     note : str
         What else a reader should know, or empty.
     """
+
+    _shown = ("name", "family", "parameters", "departures")
 
     name: str
     family: str
@@ -136,9 +141,14 @@ class Estimate:
             lines.append(f"  {self.note}")
         return "\n".join(lines)
 
+    def _table(self) -> Table:
+        header = ("parameter", "value", "standard error", "interval")
+        rows = self.parameters.items()
+        return Table(header, ((key, value, self.stderrs[key], self.intervals[key]) for key, value in rows))
 
-@dataclass(frozen=True, eq=False)
-class Estimates(Mapping[str, Estimate]):
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates(Shown, Mapping[str, Estimate]):
     """Maximum likelihood estimates of all classes, by name."""
 
     by_name: Mapping[str, Estimate]
@@ -182,3 +192,9 @@ class Estimates(Mapping[str, Estimate]):
     def __str__(self) -> str:
         """Return the estimates, one below the other."""
         return "\n".join(str(estimate) for estimate in self.values())
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"parameters": {name: estimate.parameters for name, estimate in self.items()}}
+
+    def _table(self) -> Table:
+        return Table.of(self.values(), "name", "family", "parameters", "stderrs", "departures")

@@ -24,6 +24,8 @@ from corewise.kit import checks
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
 from corewise.model.system import JobClass, System, require_system
+from corewise.observation.observed import HasPath, HasStatistics, statistics_of
+from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
 __all__ = ["AUTO", "estimate"]
@@ -56,7 +58,7 @@ class _Seen:
 
 
 def estimate(
-    statistics: Statistics,
+    statistics: Statistics | SamplePath | HasStatistics | HasPath,
     system: System,
     *,
     family: str | Mapping[str, str] | None = None,
@@ -67,8 +69,8 @@ def estimate(
 
     Parameters
     ----------
-    statistics : Statistics
-        What was seen: of a run, of a path, or streamed.
+    statistics : Statistics, SamplePath, Run, Replications or EventLog
+        What was seen: its sufficient statistics, or whatever has them.
     system : System
         What is known: the classes, their size rates, and the family of each curve. The parameters of the
         curves and the arrival rates are not used.
@@ -84,27 +86,28 @@ def estimate(
     Raises
     ------
     InvalidInput
-        If the statistics are not those of the system's classes.
+        If nothing was seen, or not the system's classes.
     NotConverged
         If the search for a maximum failed.
     """
     require_system(system)
-    require_statistics(statistics, system.names)
+    seen = statistics_of(statistics)
+    require_statistics(seen, system.names)
     confidence_level = checks.within(level, 0.5, 0.999999, "level")
     free = _names(unknown_size_rates, system)
     if isinstance(family, Mapping):
         for name in family:
             system.index(name)
     estimates = {}
-    for job_class, table in zip(system.classes, statistics.classes, strict=True):
-        seen = _Seen(
+    for job_class, table in zip(system.classes, seen.classes, strict=True):
+        data = _Seen(
             table,
-            poisson_rate(table.arrivals, statistics.time, confidence_level),
-            share_of(table.arrivals, statistics.arrivals, confidence_level),
+            poisson_rate(table.arrivals, seen.time, confidence_level),
+            share_of(table.arrivals, seen.arrivals, confidence_level),
         )
         size_rate = None if job_class.name in free else job_class.size_rate
         estimates[job_class.name] = _estimate_class(
-            job_class.name, seen, _families(family, job_class), size_rate, confidence_level
+            job_class.name, data, _families(family, job_class), size_rate, confidence_level
         )
     return Estimates(FrozenMapping(estimates))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from corewise.kit.display import Shown
+
 __all__ = ["Quantity", "poisson_rate", "share_of"]
 
 
-@dataclass(frozen=True)
-class Quantity:
+@dataclass(frozen=True, repr=False)
+class Quantity(Shown):
     """Point estimate of a number, with its standard error and confidence interval.
 
     Attributes
@@ -19,6 +21,8 @@ class Quantity:
     interval : tuple of float
         A confidence interval.
     """
+
+    _shown = ("value", "stderr", "interval")
 
     value: float
     stderr: float

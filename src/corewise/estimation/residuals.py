@@ -28,8 +28,10 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimates
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import JobClass, System
+from corewise.observation.observed import HasPath, path_of
 from corewise.observation.rows import dense
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
@@ -43,8 +45,8 @@ _EXPECTED = 10.0  # departures in a group of widths, so that χ² is near its li
 _GROUPS = 30
 
 
-@dataclass(frozen=True, eq=False)
-class GoodnessOfFit:
+@dataclass(frozen=True, eq=False, repr=False)
+class GoodnessOfFit(Shown):
     """Goodness of fit of one class: whether what was seen of it follows the model.
 
     Attributes
@@ -58,6 +60,8 @@ class GoodnessOfFit:
     p_value : float
         That of all together; NaN if there is too little to say anything.
     """
+
+    _shown = ("name", "p_value", "doubtful")
 
     name: str
     residuals: Floats
@@ -77,9 +81,12 @@ class GoodnessOfFit:
         tests = ", ".join(f"{test} {value:.3g}" for test, value in self.p_values.items())
         return f"{self.name}: {verdict} (p = {self.p_value:.3g}; {tests})"
 
+    def _table(self) -> Table:
+        return Table(("test", "p-value"), self.p_values.items())
+
 
 def goodness_of_fit(
-    path: SamplePath,
+    path: SamplePath | HasPath,
     system: System,
     estimates: Estimates | None = None,
     *,
@@ -89,8 +96,8 @@ def goodness_of_fit(
 
     Parameters
     ----------
-    path : SamplePath
-        The log.
+    path : SamplePath, EventLog or Run
+        The path, or what has one: a loaded log, or a run that was recorded.
     system : System
         The classes and their curves.
     estimates : Estimates, optional
@@ -99,13 +106,14 @@ def goodness_of_fit(
     statistics : Statistics, optional
         Those of the path, if they are there already; they are made otherwise.
     """
-    if list(path.names) != system.names:
+    seen = path_of(path)
+    if list(seen.names) != system.names:
         raise InvalidInput(
-            f"the path is of classes {', '.join(path.names)}; the system has {', '.join(system.names)}"
+            f"the path is of classes {', '.join(seen.names)}; the system has {', '.join(system.names)}"
         )
     known = system if estimates is None else estimates.applied_to(system)
     if statistics is None:
-        statistics = Statistics.of(path)
+        statistics = Statistics.of(seen)
     require_statistics(statistics, system.names)
     verdicts = {}
     for i, job_class in enumerate(known.classes):
@@ -115,7 +123,7 @@ def goodness_of_fit(
             if not estimate.informative:
                 continue
             fitted = len(estimate.parameters) + (estimate.size_rate is not None)
-        values = _residuals(path, i, job_class)
+        values = _residuals(seen, i, job_class)
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
         verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, FrozenMapping(p_values), together)

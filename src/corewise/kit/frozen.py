@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from corewise.kit.display import WIDEST, Shown, Table, brief, cut
+
 __all__ = ["FrozenMapping"]
 
 V = TypeVar("V")
 
 
-class FrozenMapping(Mapping[str, V]):
+class FrozenMapping(Shown, Mapping[str, V]):
     """Values by name, in order; what results hold, where `types.MappingProxyType` could not be pickled."""
 
     __slots__ = ("_values",)
@@ -31,5 +33,15 @@ class FrozenMapping(Mapping[str, V]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        """Return the mapping as a dictionary looks."""
-        return repr(self._values)
+        """Return the mapping as a dictionary looks, shortened where that is too long for a line."""
+        whole = repr(self._values)
+        return whole if len(whole) <= WIDEST and whole.isprintable() else cut(brief(self._values), WIDEST)
+
+    def _table(self) -> Table:
+        values = list(self.values())
+        if not all(isinstance(value, Shown) for value in values):
+            return Table(("name", "value"), self.items())
+        facts = {name: value._facts() for name, value in self.items() if isinstance(value, Shown)}
+        header = list(dict.fromkeys(key for row in facts.values() for key in row if key != "name"))
+        rows = ([name, *(row.get(key) for key in header)] for name, row in facts.items())
+        return Table(["name", *header], rows)

@@ -14,6 +14,7 @@ from corewise.errors import InvalidInput
 from corewise.estimation.changes.detector import LEAST_CHECKS, ChangeDetector
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown
 from corewise.learning.memories import Everything, Latest, Memory, SinceChange
 from corewise.learning.schedules import Constant, Growing, Schedule
 from corewise.model.speedup import SpeedUp
@@ -28,8 +29,8 @@ _BETWEEN_ALARMS = 1e7
 _INERTIA = 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class Algorithm:
+@dataclass(frozen=True, eq=False, repr=False)
+class Algorithm(Shown):
     """Learning algorithm: a schedule of windows, a memory, and a rule from estimates to a policy.
 
     Parameters
@@ -117,6 +118,11 @@ class Algorithm:
         """Return the policy to adopt if `system` is believed to be the truth."""
         answer = self.answer(system)
         return answer.policy if isinstance(answer, Solution) else answer
+
+    def _facts(self) -> Mapping[str, object]:
+        rule = "optimal" if self.policy is None else self.policy.name
+        known = {"classes": tuple(self.system.names), "steps": self.steps, "policy": rule}
+        return {"name": self.name, **known}
 
 
 def algorithm_1a(

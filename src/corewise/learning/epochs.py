@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from corewise.estimation.changes.detector import Alarm
 from corewise.estimation.estimates import Estimates
+from corewise.kit.display import Shown, Table
 from corewise.policies.base import Policy
 
 __all__ = ["Epoch", "Seconds", "changes_found"]
 
 
-@dataclass(frozen=True)
-class Seconds:
+@dataclass(frozen=True, repr=False)
+class Seconds(Shown):
     """Wall-clock times of an epoch: running the plant, estimating, solving, and judging exactly."""
+
+    _shown = ("run", "estimate", "solve", "evaluate")
 
     run: float
     estimate: float
@@ -29,8 +32,8 @@ class Seconds:
         return self.run + self.estimate + self.solve + self.evaluate
 
 
-@dataclass(frozen=True, eq=False)
-class Epoch:
+@dataclass(frozen=True, eq=False, repr=False)
+class Epoch(Shown):
     """Epoch of a learning loop: the estimates from its window, the policy adopted, and how good that is.
 
     Attributes
@@ -61,6 +64,8 @@ class Epoch:
         How long each part took.
     """
 
+    _shown = ("k", "departures", "mean_jobs", "gap")
+
     k: int
     departures: int
     window: int
@@ -71,7 +76,7 @@ class Epoch:
     mean_cost: float | None
     gap: float | None
     alarms: tuple[Alarm, ...]
-    seconds: Seconds = field(repr=False)
+    seconds: Seconds
 
     @property
     def stable(self) -> bool | None:
@@ -109,6 +114,9 @@ class Epoch:
             "gap": self.gap,
             "alarms": [alarm.as_mapping() for alarm in self.alarms],
         }
+
+    def _table(self) -> Table:
+        return self.estimates._table()
 
 
 def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from corewise.errors import InvalidInput
+from corewise.kit.display import Shown, Table
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import Checkpoint, Row, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
@@ -24,7 +25,10 @@ from corewise.learning.plant import Plant
 __all__ = ["Learning", "learn"]
 
 
-class Learning(Iterator[Epoch]):
+_LAST = 20  # epochs that a notebook shows
+
+
+class Learning(Shown, Iterator[Epoch]):
     """Learning loop in progress: an iterator over its epochs.
 
     Attributes
@@ -120,6 +124,16 @@ class Learning(Iterator[Epoch]):
         if self._saved is None:
             raise InvalidInput("there is nothing to save before the first epoch is over")
         self._saved.write(file, note or {})
+
+    def _facts(self) -> Mapping[str, object]:
+        algorithm = self.learner.algorithm
+        done = {"epochs": len(self.past), "departures": self.learner.standing.departures}
+        return {"algorithm": algorithm.name, **done, "plant": type(self.plant).__name__}
+
+    def _table(self) -> Table:
+        header = ("k", "departures", "gap", "parameters")
+        last = self.past[-_LAST:]
+        return Table(header, ((row["k"], row["departures"], row["gap"], row["estimates"]) for row in last))
 
 
 def learn(

@@ -11,6 +11,7 @@ import numpy as np
 
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit import checks
+from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import Statistics
@@ -53,7 +54,7 @@ class Resumable(Protocol):
         ...
 
 
-class SimulatedPlant:
+class SimulatedPlant(Shown):
     """A simulated system; its curves change at the times of ``system.changes``, unknown to the learner.
 
     Parameters
@@ -114,11 +115,15 @@ class SimulatedPlant:
         source.state = _arrays(snapshot["rng"])
         self.rng, self.state = np.random.Generator(source), state
 
+    def _facts(self) -> Mapping[str, object]:
+        state = self.state
+        return {"classes": tuple(self.system.names), "time": state.time, "jobs": state.counts}
+
 
 DriftingPlant = SimulatedPlant  # the name in pickles of the release before, when it was a class of its own
 
 
-class ReplayPlant:
+class ReplayPlant(Shown):
     """Replayed plant: a log that was recorded earlier, window by window.
 
     What policy was in force is in the log; the policies that are to be run are not. So the loop says what
@@ -179,6 +184,9 @@ class ReplayPlant:
         self._done, self._tally = 0, Tally(self.path)
         if snapshot["departures"]:
             self._read(snapshot["departures"])
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"classes": self.path.names, "departures": self._leaves.size, "left": self.left}
 
 
 def _plain(value: Any) -> Any:

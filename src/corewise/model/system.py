@@ -16,13 +16,14 @@ import numpy as np
 from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown, Table
 from corewise.model.speedup import Amdahl, SpeedUp, check_curve
 
 __all__ = ["Change", "JobClass", "System", "require_system"]
 
 
-@dataclass(frozen=True)
-class JobClass:
+@dataclass(frozen=True, repr=False)
+class JobClass(Shown):
     """Jobs that arrive, work and scale alike.
 
     Parameters
@@ -38,6 +39,8 @@ class JobClass:
     weight : float, optional
         h, what one such job in the system costs per unit of time.
     """
+
+    _shown = ("name", "arrival_rate", "size_rate", "speedup", "weight")
 
     name: str
     arrival_rate: float | None
@@ -67,9 +70,11 @@ class JobClass:
         return math.nan if self.arrival_rate is None else self.arrival_rate / self.size_rate
 
 
-@dataclass(frozen=True)
-class Change:
+@dataclass(frozen=True, repr=False)
+class Change(Shown):
     """From `time` on, the class of that name has another curve."""
+
+    _shown = ("time", "name", "speedup")
 
     time: float
     name: str
@@ -82,8 +87,8 @@ class Change:
             raise InvalidSystem(f"{what}: speedup must be a SpeedUp curve, got {self.speedup!r}")
 
 
-@dataclass(frozen=True)
-class System:
+@dataclass(frozen=True, repr=False)
+class System(Shown):
     """A pool of identical cores and the classes of jobs it serves.
 
     Parameters
@@ -285,6 +290,12 @@ class System:
             for job_class in self.classes
         ]
         return System(self.cores, classes, self.changes)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"cores": self.cores, "classes": tuple(self.names), "load": self.load}
+
+    def _table(self) -> Table:
+        return Table.of(self.classes, "name", "arrival_rate", "size_rate", "speedup", "weight")
 
 
 def require_system(value: object) -> None:

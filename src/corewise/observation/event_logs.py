@@ -31,12 +31,14 @@ import gzip
 import io
 import os
 import zlib
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 
 from corewise.errors import InvalidFile, InvalidInput
+from corewise.kit.display import Shown
 from corewise.kit.files import reason_of, require_path, write_bytes
 from corewise.model.system import System, require_system
 from corewise.observation.log_lines import EVENTS
@@ -48,8 +50,8 @@ __all__ = ["EventLog", "load_events", "save_events"]
 _BLOCK_ROWS = 50_000  # written at a time
 
 
-@dataclass(frozen=True)
-class EventLog:
+@dataclass(frozen=True, repr=False)
+class EventLog(Shown):
     """Event log: the sample path that was read from a file, and the rows that were skipped.
 
     Attributes
@@ -76,6 +78,11 @@ class EventLog:
         more = ["  …"] if self.skipped > len(self.reasons) else []
         told = [f"{self.skipped} of {self.rows} rows skipped", *(f"  {reason}" for reason in self.reasons)]
         return "\n".join([str(self.path), *told, *more])
+
+    def _facts(self) -> Mapping[str, object]:
+        path = self.path
+        told = {"classes": path.names, "arrivals": path.arrivals, "departures": path.departures}
+        return {"rows": self.rows, "skipped": self.skipped, **told}
 
 
 def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool = False) -> EventLog:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
 from corewise.observation import _kernels
 from corewise.observation.rows import NOBODY, Columns, Event, Fault, dense, find_faults, in_words
@@ -38,8 +39,8 @@ _STEPS = np.array([0, 1, 1, -1, 0, 0])
 Number = TypeVar("Number", bound=np.generic)
 
 
-@dataclass(frozen=True, eq=False)
-class SamplePath:
+@dataclass(frozen=True, eq=False, repr=False)
+class SamplePath(Shown):
     """Sample path: the arrivals and departures of jobs, and the cores they held, row by row.
 
     Every row is checked against those before it when the path is made; see `Fault`. Columns are kept as
@@ -220,6 +221,14 @@ class SamplePath:
             raise InvalidInput(
                 f"{what} need the number of every job, and row {nameless[0]} ({event}) has none"
             )
+
+    def _facts(self) -> Mapping[str, object]:
+        return {
+            "classes": self.names,
+            "time": (self.start, self.end),
+            "arrivals": self.arrivals,
+            "departures": self.departures,
+        }
 
 
 def _distinct_names(names: object) -> tuple[str, ...]:

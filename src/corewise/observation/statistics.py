@@ -19,7 +19,7 @@ Paper: the sums of equation (3.5), grouped by z.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
+from corewise.kit.display import Shown, Table
 from corewise.observation import _kernels
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.tally import MOST_WIDTHS, Tally
@@ -38,8 +39,8 @@ __all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics", "require_statistics"]
 _FINEST = 128  # nodes of the grid per factor of two; twice as many stands for no grid
 
 
-@dataclass(frozen=True, eq=False)
-class ClassStatistics:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassStatistics(Shown):
     """Sufficient statistics of one class: departures and job-time by width, the cores per job.
 
     Attributes
@@ -103,6 +104,9 @@ class ClassStatistics:
             min(part.per_octave for part in parts),
         )
 
+    def _facts(self) -> Mapping[str, object]:
+        return {"arrivals": self.arrivals, "departures": self.left, "widths": self.widths.size}
+
 
 def _seen(widths: Floats, departures: Floats, job_time: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the entries that are not empty."""
@@ -128,8 +132,8 @@ def _condensed(
     return _seen(np.concatenate([widths[idle], nodes]), shared(departures), shared(job_time))
 
 
-@dataclass(frozen=True, eq=False)
-class Statistics:
+@dataclass(frozen=True, eq=False, repr=False)
+class Statistics(Shown):
     """Sufficient statistics of every class in a stretch of observation; stretches add.
 
     Attributes
@@ -141,6 +145,8 @@ class Statistics:
     classes : tuple of ClassStatistics
         The statistics of each class, in the order of `names`.
     """
+
+    _shown = ("time", "arrivals", "departures")
 
     names: tuple[str, ...]
     time: float
@@ -296,6 +302,11 @@ class Statistics:
             for name, table in zip(self.names, self.classes, strict=True)
         ]
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        header = ("class", "arrivals", "departures", "widths")
+        rows = zip(self.names, self.classes, strict=True)
+        return Table(header, ((name, seen.arrivals, seen.left, seen.widths.size) for name, seen in rows))
 
 
 def require_statistics(value: object, names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ No policy made here idles a core while a job is present.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol, runtime_checkable
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.waterfill.levels.steps import Levels
@@ -46,8 +47,8 @@ class Policy(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class BoundPolicy:
+@dataclass(frozen=True, repr=False)
+class BoundPolicy(Shown):
     """Bound policy: one made for a system; itself a `Policy`, it stays with its system when bound again."""
 
     system: System
@@ -94,6 +95,9 @@ class BoundPolicy:
             raise InvalidInput(f"counts must be whole numbers from 0 to 2^53, got {counts!r}")
         flat = np.ascontiguousarray(whole.reshape(-1, classes).T)
         return np.ascontiguousarray(self.rule(flat).T).reshape(jobs.shape)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"name": self.name, "classes": tuple(self.system.names), "cores": self.system.cores}
 
 
 def require_fit(made_for: System, system: System) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from corewise.errors import InvalidPolicy
 from corewise.kit.archive import read_archive, usable, write_archive
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
@@ -24,8 +27,8 @@ _FORMAT = "corewise policy 1"
 _WHAT = "saved policy"
 
 
-@dataclass(frozen=True, eq=False)
-class Tabular:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tabular(Shown):
     """Tabular policy: cores per class for every state of a box; outside it, the Whittle rule of its system.
 
     Attributes
@@ -102,6 +105,10 @@ class Tabular:
 
         return BoundPolicy(self.system, self.name, rule, self.cores)
 
+    def allocate(self, counts: ArrayLike) -> Floats:
+        """Return the cores per class for counts of jobs, both of shape (…, K)."""
+        return self.on(self.system).allocate(counts)
+
     def __reduce__(self) -> tuple[type[Tabular], tuple[System, Floats, bool, str]]:
         """Return what to send to another process: not the rule outside the table, which is made there."""
         return Tabular, (self.system, self.cores, self.whole_cores, self.label)
@@ -127,3 +134,7 @@ class Tabular:
                 bool(about["whole_cores"]),
                 str(about["label"]),
             )
+
+    def _facts(self) -> Mapping[str, object]:
+        made_for = {"classes": tuple(self.system.names), "cores": self.system.cores}
+        return {"name": self.name, **made_for, "capacity": self.capacity}

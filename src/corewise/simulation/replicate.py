@@ -22,6 +22,7 @@ import numpy as np
 from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
@@ -47,8 +48,8 @@ Part = TypeVar("Part")
 _TASKS = 32  # enough to keep all workers busy to the end, few enough to share tables
 
 
-@dataclass(frozen=True)
-class Percentile:
+@dataclass(frozen=True, repr=False)
+class Percentile(Shown):
     """A percentile of response times, averaged over replications.
 
     Attributes
@@ -61,14 +62,18 @@ class Percentile:
         A 95 % confidence interval for it.
     """
 
+    _shown = ("percent", "value", "interval")
+
     percent: float
     value: float
     interval: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class ClassReplications:
+@dataclass(frozen=True, repr=False)
+class ClassReplications(Shown):
     """Output of the replications for one class; `percentiles` are those of its response times."""
+
+    _shown = ("name", "mean_jobs", "interval", "mean_response_time")
 
     name: str
     mean_jobs: float
@@ -77,8 +82,8 @@ class ClassReplications:
     percentiles: tuple[Percentile, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Replications:
+@dataclass(frozen=True, eq=False, repr=False)
+class Replications(Shown):
     """Independent replications of the same run, with confidence intervals.
 
     Attributes
@@ -96,6 +101,8 @@ class Replications:
     classes : mapping
         The same for each class, by name.
     """
+
+    _shown = ("policy", "mean_jobs", "interval", "runs")
 
     policy: str
     runs: tuple[Run, ...]
@@ -124,6 +131,10 @@ class Replications:
                 f"mean response time {row.mean_response_time:.6g}{shown}"
             )
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        columns = "name", "mean_jobs", "interval", "mean_response_time"
+        return Table.of(self.classes.values(), *columns)
 
 
 def replicate(  # noqa: PLR0913  # those of simulate, and who does the work

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -27,6 +27,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
@@ -67,8 +68,8 @@ Progress = Callable[[float], object]
 """Called now and then with the share of the work that is done."""
 
 
-@dataclass(frozen=True)
-class ClassRun:
+@dataclass(frozen=True, repr=False)
+class ClassRun(Shown):
     """Simulation output for one class.
 
     Attributes
@@ -85,6 +86,8 @@ class ClassRun:
         The mean time in the system by Little's law, NaN if no job left.
     """
 
+    _shown = ("name", "mean_jobs", "interval", "mean_response_time")
+
     name: str
     arrivals: int
     departures: int
@@ -93,8 +96,8 @@ class ClassRun:
     mean_response_time: float
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Shown):
     """Simulation output: the means over a sample path, and what is needed to go on from its end.
 
     Attributes
@@ -126,6 +129,8 @@ class Run:
         What `statistics` gives, or what makes it.
     """
 
+    _shown = ("policy", "mean_jobs", "interval", "departures")
+
     policy: str
     path: SamplePath | None
     mean_jobs: float
@@ -137,7 +142,7 @@ class Run:
     classes: Mapping[str, ClassRun]
     visited: Ints
     times: Floats
-    observed: Statistics | Replay = field(repr=False)
+    observed: Statistics | Replay
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -161,6 +166,10 @@ class Run:
             for row in self.classes.values()
         ]
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        columns = "name", "departures", "mean_jobs", "interval", "mean_response_time"
+        return Table.of(self.classes.values(), *columns)
 
 
 def _with_interval(value: float, interval: tuple[float, float]) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown
 from corewise.model.system import System
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import Statistics
@@ -27,8 +28,8 @@ _AT_A_TIME = 2**20
 """Events per call of a kernel, which cannot be interrupted: about ten milliseconds."""
 
 
-@dataclass(frozen=True)
-class State:
+@dataclass(frozen=True, repr=False)
+class State(Shown):
     """State of a simulation: where a run ended, and where another can start.
 
     Attributes
@@ -43,6 +44,8 @@ class State:
     named : int
         How many job numbers have been given out.
     """
+
+    _shown = ("counts", "time")
 
     counts: tuple[int, ...]
     time: float = 0.0

@@ -18,6 +18,7 @@ from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, UnstablePolicy
+from corewise.kit.display import Shown, Table
 from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
 from corewise.policies.equi import Equi
@@ -35,8 +36,8 @@ _MOST_CLASSES_FOR_PRIORITY = 2
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, repr=False)
+class Row(Shown):
     """Row of a comparison: the performance of one policy, None where it is unstable.
 
     Attributes
@@ -57,6 +58,8 @@ class Row:
         the gap itself where it is known. None without a lower bound.
     """
 
+    _shown = ("name", "mean_jobs", "gap", "stable")
+
     name: str
     mean_jobs: float | None
     mean_response_time: float | None
@@ -68,8 +71,8 @@ class Row:
     certified_gap: float | None = None
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """Comparison of policies on one system, beside the optimum or a lower bound.
 
     Attributes
@@ -85,10 +88,12 @@ class Comparison:
         What the first row is about, with its policy and certificate; None if the numbers are from simulation.
     """
 
+    _shown = ("rows", "lower_bound", "exact")
+
     system: System
     rows: tuple[Row, ...]
     lower_bound: float | None
-    optimum: Solution | None = field(repr=False, compare=False)
+    optimum: Solution | None = field(compare=False)
 
     @property
     def exact(self) -> bool:
@@ -127,6 +132,16 @@ class Comparison:
             cost = "mean cost" if weighted else "mean number of jobs"
             lines.append(f"No policy has a {cost} below {self.lower_bound:.8g}.")
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        above = "above optimum" if self.exact else "above optimum, at most"
+        header = ("policy", "mean jobs", "mean response time", "mean cost", above)
+        return Table(header, map(self._cells, self.rows))
+
+    def _cells(self, row: Row) -> tuple[object, ...]:
+        gap = row.gap if self.exact else row.certified_gap
+        jobs = row.mean_jobs if row.stable else "unstable"
+        return (row.name, jobs, row.mean_response_time, row.mean_cost, None if gap is None else f"{gap:.2%}")
 
 
 def compare(

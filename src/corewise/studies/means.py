@@ -27,6 +27,7 @@ from corewise.control.improve.equations import Equations
 from corewise.errors import UnstablePolicy
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import ratio_interval
@@ -40,8 +41,8 @@ _LONGER = 5
 _GROWTH = 1.5
 
 
-@dataclass(frozen=True)
-class SimulatedMean:
+@dataclass(frozen=True, repr=False)
+class SimulatedMean(Shown):
     """Steady-state means of a policy by simulation with a control variate, with confidence intervals.
 
     Attributes
@@ -60,6 +61,8 @@ class SimulatedMean:
     events : int
         About how many events were simulated.
     """
+
+    _shown = ("policy", "mean_jobs", "interval", "mean_response_time")
 
     policy: str
     mean_cost: float

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit import checks
+from corewise.kit.display import Shown, Table
 from corewise.model.speedup import PowerLaw, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy
@@ -36,8 +37,8 @@ _CROWDED = 0.95  # above this load a point takes long, and the curve is steep
 _EXPECTED = 30  # looks, by and large, for the share of the work that is done
 
 
-@dataclass(frozen=True)
-class CapacityPlan:
+@dataclass(frozen=True, repr=False)
+class CapacityPlan(Shown):
     """Capacity plan: the fewest cores that meet a target mean response time, and the curve around them.
 
     Attributes
@@ -60,13 +61,15 @@ class CapacityPlan:
         Of the random numbers of the simulations, if there were any.
     """
 
+    _shown = ("cores", "target", "policy", "mean_response_time")
+
     system: System
     target: float
     policy: str
     cores: int
     least_cores: int
     limit: float
-    curve: tuple[Point, ...] = field(repr=False)
+    curve: tuple[Point, ...]
     seed: int | None
 
     def __getitem__(self, cores: int) -> Point:
@@ -132,6 +135,9 @@ class CapacityPlan:
             for point in self.curve
         ]
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        return Table.of(self.curve, "cores", "mean_jobs", "mean_response_time", "exact")
 
 
 def plan(

@@ -19,6 +19,7 @@ from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.solution import solve
 from corewise.errors import InvalidPolicy, UnstablePolicy
+from corewise.kit.display import Shown
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy
 from corewise.policies.names import policy_named
@@ -32,8 +33,8 @@ _MOST_EVENTS = 1_600_000
 _ROUNDING = 1e-9  # as far as exact answers are exact
 
 
-@dataclass(frozen=True)
-class Point:
+@dataclass(frozen=True, repr=False)
+class Point(Shown):
     """Point of a capacity curve: the performance at a number of cores.
 
     Attributes
@@ -47,6 +48,8 @@ class Point:
     exact : bool
         Whether it was computed rather than simulated.
     """
+
+    _shown = ("cores", "mean_jobs", "mean_response_time", "exact")
 
     cores: int
     mean_jobs: float

@@ -16,7 +16,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from corewise.analysis.lower.core_time import core_time
 from corewise.analysis.lower.fixed_widths import fixed_widths
 from corewise.analysis.lower.majorants import Majorants
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import FAMILIES
 from corewise.model.system import JobClass, System, require_system
@@ -46,6 +47,11 @@ class Bounds(FrozenMapping[float]):
     def best(self) -> float:
         """The largest of the bounds."""
         return self[self.name]
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"best": self.best, "name": self.name}
+
+    __repr__ = Shown.__repr__
 
     def __str__(self) -> str:
         """Return the bounds, the best one first."""

@@ -22,6 +22,7 @@ import numpy as np
 from corewise.control.improve.equations import Equations
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown, Table
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import FittedRule
@@ -39,8 +40,8 @@ _SHUFFLED = 2000
 _LEAST_STEPS = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
+@dataclass(frozen=True, eq=False, repr=False)
+class Round(Shown):
     """Round of policy improvement: one policy, its fitted values, and its cost by simulation.
 
     Attributes
@@ -60,6 +61,8 @@ class Round:
         How many states it was fitted to.
     """
 
+    _shown = ("mean_cost", "interval", "variance_ratio", "states")
+
     policy: BoundPolicy
     values: FittedValues
     mean_cost: float
@@ -68,8 +71,8 @@ class Round:
     states: int
 
 
-@dataclass(frozen=True, eq=False)
-class Improvement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Improvement(Shown):
     """Result of approximate policy iteration: the improved policy, and the rounds that led to it.
 
     Attributes
@@ -80,6 +83,8 @@ class Improvement:
         Which of them is the answer: the last that was not clearly worse than the one chosen before it; the
         Whittle policy if that has the lower upper end of the interval.
     """
+
+    _shown = ("rounds", "chosen")
 
     rounds: tuple[Round, ...]
     chosen: int
@@ -105,6 +110,9 @@ class Improvement:
                 f"variance {row.variance_ratio:.4g} times less than of the cost"
             )
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        return Table.of(self.rounds, "mean_cost", "interval", "variance_ratio", "states")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.estimation.changes.grid import TIME
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown
 
 __all__ = ["SHARES", "Alarm", "Check", "place_of", "run_length", "threshold"]
 
@@ -52,8 +53,8 @@ def threshold(checks_between: float, parameters: int = 1) -> float:
     return float(brentq(lambda h: math.log(run_length(h, parameters) / checks_between), low, high))
 
 
-@dataclass(frozen=True)
-class Alarm:
+@dataclass(frozen=True, repr=False)
+class Alarm(Shown):
     """An alarm: a change point that was detected, and the evidence for it.
 
     Attributes
@@ -78,6 +79,8 @@ class Alarm:
     between : float
         Mean number of departures between false alarms (the false-alarm interval) with a statistic as large.
     """
+
+    _shown = ("name", "kind", "departures", "raised")
 
     name: str
     kind: str

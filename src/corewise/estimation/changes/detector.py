@@ -54,6 +54,7 @@ from corewise.estimation.changes.class_detector import ClassDetector, min_checks
 from corewise.estimation.changes.grid import TABLE, TIME, grid_of
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System, require_system
@@ -65,8 +66,8 @@ LEAST_CHECKS = 100
 """The least mean number of checks between false alarms, however few departures that would be."""
 
 
-@dataclass(frozen=True, eq=False)
-class ChangeDetector:
+@dataclass(frozen=True, eq=False, repr=False)
+class ChangeDetector(Shown):
     """Detector of change points in all classes of a system, by generalised likelihood ratios.
 
     It is a value: one more check gives another detector.
@@ -82,6 +83,8 @@ class ChangeDetector:
     time : float
         How long it took.
     """
+
+    _shown = ("between_alarms", "departures", "time")
 
     system: System
     between_alarms: float

@@ -28,6 +28,7 @@ import numpy as np
 from corewise.errors import InvalidInput, nearest
 from corewise.estimation.throughput.least_squares import Measurements, best_of_family
 from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown, Table
 from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated
 
 __all__ = ["CurveFit", "FamilyFit", "fit_curve"]
@@ -36,8 +37,8 @@ __all__ = ["CurveFit", "FamilyFit", "fit_curve"]
 _EXACT = 1e-9
 
 
-@dataclass(frozen=True)
-class FamilyFit:
+@dataclass(frozen=True, repr=False)
+class FamilyFit(Shown):
     """Least-squares fit of one family of curves to measured throughputs.
 
     Attributes
@@ -52,6 +53,8 @@ class FamilyFit:
         Bayesian information criterion, smaller is better; infinite if there are no more measurements than
         unknowns.
     """
+
+    _shown = ("family", "parameters", "scale", "error")
 
     curve: SpeedUp
     scale: float
@@ -73,8 +76,8 @@ class FamilyFit:
         return f"{self.family}: {values}; {self.scale:.4g} at one core, relative error {self.error:.2%}"
 
 
-@dataclass(frozen=True)
-class CurveFit:
+@dataclass(frozen=True, repr=False)
+class CurveFit(Shown):
     """Speed-up curves fitted to measured throughputs: one of each family, and the concave majorant.
 
     Attributes
@@ -95,13 +98,15 @@ class CurveFit:
         The measurements.
     """
 
+    _shown = ("family", "parameters", "error")
+
     candidates: tuple[FamilyFit, ...]
     majorant: Tabulated
     one_core: float
     one_core_measured: bool
     notes: tuple[str, ...]
-    cores: Floats = field(repr=False, compare=False)
-    throughput: Floats = field(repr=False, compare=False)
+    cores: Floats = field(compare=False)
+    throughput: Floats = field(compare=False)
 
     @property
     def family(self) -> str:
@@ -133,6 +138,9 @@ class CurveFit:
         head = f"{self.cores.size} measurements on {self.cores.min():g} to {self.cores.max():g} cores"
         lines = [head, *(f"  {candidate}" for candidate in self.candidates)]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+    def _table(self) -> Table:
+        return Table.of(self.candidates, "family", "parameters", "scale", "error", "criterion")
 
 
 def fit_curve(

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 import numpy as np
 
+from corewise.kit.display import Shown
 from corewise.model.system import System
 from corewise.policies.base import Policy
 
@@ -89,8 +90,8 @@ class Trial:
         return np.random.default_rng([self.sweep_seed, *words.tolist()])
 
 
-@dataclass(frozen=True)
-class SweepPlan:
+@dataclass(frozen=True, repr=False)
+class SweepPlan(Shown):
     """Plan of a sweep: the grid of all its trials.
 
     Attributes
@@ -105,6 +106,8 @@ class SweepPlan:
         Differs whenever rows could: from another trial, system, saved policy or seed, or from a version of
         corewise that gives other numbers.
     """
+
+    _shown = ("name", "seed", "trials")
 
     name: str
     seed: int

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit.display import Shown, Table
 from corewise.kit.version import __version__
 from corewise.simulation.intervals import mean_interval
 from corewise.studies.sweeps.file import load_sweep
@@ -34,8 +35,8 @@ __all__ = ["Sweep", "SweepMean", "sweep", "sweep_means"]
 _MOST_DEATHS = 3  # of workers that a trial was sent to; then it is tried once more with nothing beside it
 
 
-@dataclass(frozen=True)
-class SweepMean:
+@dataclass(frozen=True, repr=False)
+class SweepMean(Shown):
     """Mean over trials that differ by their seeds alone, with a confidence interval.
 
     Attributes
@@ -51,6 +52,8 @@ class SweepMean:
         but one, from the run itself.
     """
 
+    _shown = ("kind", "system", "policy", "runs", "mean_jobs")
+
     kind: str
     system: str
     policy: str
@@ -65,7 +68,7 @@ class SweepMean:
     gap: float | None
 
 
-class Sweep(Iterator[SweepRow]):
+class Sweep(Shown, Iterator[SweepRow]):
     """Sweep in progress: an iterator over the rows as they arrive, each of which is in the file by then.
 
     To end it early, leave the loop and `close` it, or use it in a ``with`` statement; the same call takes it
@@ -121,6 +124,13 @@ class Sweep(Iterator[SweepRow]):
                         journal.append(row)
                         yield row
             journal.finish()
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"name": self.plan.name, "rows": len(self._journal.rows), "trials": len(self.plan.trials)}
+
+    def _table(self) -> Table:
+        columns = "kind", "system", "policy", "algorithm", "runs", "failed", "mean_jobs", "interval", "gap"
+        return Table.of(self.means, *columns)
 
 
 class _Crew:

@@ -21,6 +21,7 @@ from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
+from corewise.kit.display import Shown
 from corewise.kit.version import __version__
 from corewise.learning.algorithms import ALGORITHMS, Algorithm
 from corewise.learning.loop import learn
@@ -40,8 +41,8 @@ _ROUNDING = 1e-12
 _KEPT = 8  # policies that a worker remembers: trials that differ by their seeds come one after another
 
 
-@dataclass(frozen=True)
-class SweepRow:
+@dataclass(frozen=True, repr=False)
+class SweepRow(Shown):
     """Result of one trial; its fields are the columns of the file of results.
 
     Attributes
@@ -81,6 +82,8 @@ class SweepRow:
     worker : str
         Who carried it out: machine and process.
     """
+
+    _shown = ("kind", "system", "policy", "seed", "status", "mean_jobs")
 
     key: str
     kind: str

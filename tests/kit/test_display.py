@@ -1,0 +1,264 @@
+"""Results show as one line at a prompt and as a small table in a notebook, whatever classes are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import corewise as cw
+from corewise.kit.display import Shown, Table, as_html, one_line
+from corewise.kit.frozen import FrozenMapping
+from corewise.policies.base import BoundPolicy
+
+WIDEST = 120
+MARKUP = "<script>alert('&amp;')</script>"
+NAMES = {
+    "plain": ("one", "two"),
+    "long": ("x" * 500, "y" * 500),
+    "markup": (MARKUP, '"><img src=x>&lt;'),
+    "odd": ("a\x1b[31m\u2028b\x85c\x0bd", "\u202eé\U0001f600" * 40),
+}
+
+
+class Cells(HTMLParser):
+    """Reads a table, and refuses tags that are not closed in order or were not expected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.rows: list[list[str]] = []
+        self.caption = ""
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in {"table", "caption", "thead", "tbody", "tr", "th", "td", "pre"}
+        assert {name for name, _ in attrs} <= {"colspan"}
+        self._open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"th", "td"}:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1] == "caption":
+            self.caption += data
+        elif self._open[-1] in {"th", "td"}:
+            self.rows[-1][-1] += data
+
+
+def system_of(names: tuple[str, ...]) -> cw.System:
+    classes = [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.3 + 0.4 * (i % 2))) for i, name in enumerate(names)]
+    return cw.System(4 * len(names), classes)
+
+
+def few_of(system: cw.System, folder: Any) -> Iterator[object]:
+    """One of every public result, of a system of two classes."""
+    name = system.names[0]
+    solution = cw.solve(system, capacity=12)
+    run = cw.simulate(system, cw.Equi(), departures=300, rng=1, record=True)
+    assert run.path is not None
+    runs = cw.replicate(system, cw.Equi(), n=3, departures=50, rng=1, percentiles=[50])
+    estimates = cw.estimate(run, system)
+    yield from (system, system.classes[0], cw.Change(3.0, name, cw.Amdahl(0.5)))
+    yield from (solution, solution.policy, solution.performance, *solution.performance.classes.values())
+    yield solution.performance.classes
+    yield from (cw.Equi().on(system), cw.Priority(system.names).on(system))
+    yield from (run, run.classes, *run.classes.values(), run.state, run.statistics, run.statistics.classes[0])
+    yield from (run.path, run.path.response_times)
+    yield from (runs, runs.classes, runs.classes[name], runs.classes[name].percentiles[0])
+    yield from (estimates, *estimates.values(), estimates[name].arrival_rate, estimates[name].parameters)
+    yield from cw.estimate(run, system, family="auto")[name].candidates
+    fit = cw.goodness_of_fit(run, system, estimates)
+    yield from (fit, *fit.values())
+    information = cw.fisher_information(system, cw.Equi(), capacity=12)
+    yield from (information, *information.values(), cw.lower_bounds(system))
+    comparison = cw.compare(system, [cw.Equi(), cw.Priority(system.names)], capacity=12)
+    yield from (comparison, *comparison.rows)
+    plan = cw.plan(system, target=0.9, policy="equi", rng=1)
+    yield from (plan, plan.point)
+    yield from _learned(system)
+    yield cw.ReplayPlant(run.path)
+    sweep = {"systems": {name: system}, "seeds": 2, "simulate": [{"policies": ["equi"], "departures": 250}]}
+    if name.isprintable():
+        with ThreadPoolExecutor(1) as executor, cw.sweep(sweep, executor=executor) as rows:
+            yield from (*rows, rows, rows.plan, *rows.means)
+    if "\u2028" not in name and "\u202e" not in name:
+        cw.save_events(run.path, folder / "log.csv")
+        yield cw.load_events(folder / "log.csv", system)
+
+
+def _learned(system: cw.System) -> Iterator[object]:
+    plant = cw.SimulatedPlant(system, rng=1)
+    algorithm = cw.adaptive(system, departures=100, steps=2, policy=cw.Whittle())
+    learning = cw.learn(plant, algorithm, diagnose=False)
+    epochs = [*learning]
+    yield from (plant, algorithm, learning, *epochs, epochs[0].seconds)
+    yield cw.ChangeDetector(system, between_alarms=1e5)
+    yield alarm(system.names[0])
+
+
+def alarm(name: str) -> cw.results.Alarm:
+    rates = {"arrival_rate": 1.0}
+    return cw.results.Alarm(
+        name, "curve", 900, 812.3, (790.0, 850.0), 3.0, (2.0, 4.0), rates, rates, 9.0, 8.0, 1e7
+    )
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    folder = tmp_path_factory.mktemp("log")
+    fit = cw.fit_curve([1, 2, 4, 8], [1.0, 1.8, 3.1, 4.2])
+    others = [fit, *fit.candidates, *wide_results(NAMES[request.param][0])]
+    return [*few_of(system_of(NAMES[request.param]), folder), *others]
+
+
+def wide_results(name: str) -> list[object]:
+    """Those that are about many classes."""
+    system = system_of(tuple(f"{name[:480]} {i}" for i in range(50)))
+    whittle = cw.simulate(system, cw.Whittle(), departures=200, rng=1)
+    mean = cw.simulated_mean(system, cw.Equi(), events=50_000, rng=1)
+    return [
+        system,
+        whittle,
+        whittle.classes,
+        whittle.state,
+        cw.lower_bounds(system),
+        mean,
+        cw.SimulatedPlant(system),
+    ]
+
+
+def test_a_repr_is_one_short_line(results: list[object]) -> None:
+    for result in results:
+        line = repr(result)
+        assert len(line) <= WIDEST, line
+        assert line.isprintable(), line
+        assert len(line.splitlines()) == 1
+        assert line.startswith(("{", type(result).__name__ + "("))
+
+
+def test_a_notebook_shows_a_small_table(results: list[object]) -> None:
+    for result in results:
+        text = result._repr_html_()  # type: ignore[attr-defined]
+        assert len(text) < 10_000
+        cells = Cells(text)
+        assert 1 <= len(cells.rows) <= 22
+        assert cells.caption.startswith(type(result).__name__)
+        shown = [row for row in cells.rows if not row[0].startswith("… ")]
+        assert len({len(row) for row in shown}) == 1
+        assert all(cell.isprintable() for row in shown for cell in row)
+
+
+def test_names_are_escaped_and_come_back() -> None:
+    cells = Cells(system_of(NAMES["markup"])._repr_html_())
+    assert [row[0] for row in cells.rows] == ["name", *NAMES["markup"]]
+
+
+def test_every_public_result_is_among_them(tmp_path: Any) -> None:
+    kinds = {type(result) for result in few_of(system_of(NAMES["plain"]), tmp_path)}
+    kinds |= {type(result) for result in wide_results("w")}
+    kinds |= {cw.results.CurveFit, cw.results.FamilyFit}
+    elsewhere = {cw.results.Event, cw.results.Improvement}  # an enumeration; below
+    public = {getattr(cw.results, name) for name in cw.results.__all__} - elsewhere
+    top = {
+        cw.Statistics,
+        cw.SamplePath,
+        cw.Tabular,
+        cw.System,
+        cw.JobClass,
+        cw.SimulatedPlant,
+        cw.ReplayPlant,
+    }
+    assert public | top | {BoundPolicy, cw.Algorithm, cw.ChangeDetector} <= kinds
+
+
+def test_an_improvement_shows_its_rounds() -> None:
+    from corewise.control.improve.improved import improve
+
+    found = improve(system_of(("a", "b", "c", "d")), rng=1, steps=1, events=2000)
+    assert repr(found).startswith("Improvement(rounds=2, chosen=")
+    assert len(Cells(found._repr_html_()).rows) == 3
+    assert all(len(repr(row)) <= WIDEST for row in found.rounds)
+
+
+def test_what_a_solution_shows() -> None:
+    solution = cw.solve(cw.load_system("paper:1"), capacity=(16, 12))
+    low, high = solution.bounds
+    facts = f"mean_jobs={solution.mean_jobs:.6g}, bounds=[{low:.6g}, {high:.6g}], capacity=(16, 12)"
+    assert repr(solution) == f"Solution({facts})"
+    cells = Cells(solution._repr_html_())
+    rows = solution.performance.classes.values()
+    assert cells.rows[0] == ["name", "mean jobs", "mean response time", "mean cost"]
+    assert [row[1] for row in cells.rows[1:]] == [f"{row.mean_jobs:.6g}" for row in rows]
+
+
+# --- the means ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1, "1"),
+        (np.int64(7), "7"),
+        (1 / 3, "0.333333"),
+        (np.float64(0.25), "0.25"),
+        (float("nan"), "nan"),
+        (True, "True"),
+        (None, "None"),
+        ("it's", '"it\'s"'),
+        ("a\nb", r"'a\nb'"),
+        ((0.5, 1.5), "[0.5, 1.5]"),
+        ((16, 12), "(16, 12)"),
+        ((16,), "(16,)"),
+        ((), "()"),
+        (tuple(range(50)), "(0, 1, 2, … 50 in all)"),
+        ((None, None), "2"),
+        (np.zeros((2, 3)), "array(2, 3)"),
+        ({"p": 0.5}, "{'p': 0.5}"),
+        (cw.Amdahl(0.5), "Amdahl(p=0.5)"),
+        (system_of(("a",)), "System(…)"),
+    ],
+)
+def test_values_in_a_line(value: object, shown: str) -> None:
+    assert one_line("", {"x": value}) == f"(x={shown})"
+
+
+def test_a_line_that_is_too_long_is_cut() -> None:
+    line = one_line("Kind", {f"fact{i}": 1.0 for i in range(50)})
+    assert len(line) == WIDEST
+    assert line.endswith("…)")
+
+
+def test_a_table_that_is_too_long_is_cut() -> None:
+    cells = Cells(as_html("Kind", {}, Table(("a", "b"), ((i, i) for i in range(50)))))
+    assert len(cells.rows) == 22
+    assert cells.rows[-1] == ["… 30 more"]
+    assert len(Cells(as_html("Kind", {}, Table(("a", "b"), [(1, 2)] * 20))).rows) == 21
+
+
+def test_a_result_that_says_nothing_shows_its_text() -> None:
+    class Silent(Shown):
+        def __str__(self) -> str:
+            return "1 < 2"
+
+    assert repr(Silent()) == "Silent()"
+    assert Silent()._repr_html_() == "<pre>1 &lt; 2</pre>"
+
+
+def test_a_mapping_shows_as_a_dictionary_while_it_fits() -> None:
+    few: Mapping[str, float] = FrozenMapping({"p": 1 / 3})
+    assert repr(few) == "{'p': 0.3333333333333333}"
+    many = FrozenMapping({f"class {i}": float(i) for i in range(50)})
+    assert repr(many) == "{'class 0': 0, 'class 1': 1, 'class 2': 2, … 50 in all}"
+    assert len(Cells(many._repr_html_()).rows) == 22
+    assert Cells(FrozenMapping({MARKUP: 1.0})._repr_html_()).rows[1] == [MARKUP, "1"]
