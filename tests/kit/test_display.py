@@ -211,6 +211,7 @@ def test_what_a_solution_shows() -> None:
         (1, "1"),
         (np.int64(7), "7"),
         (1 / 3, "0.333333"),
+        (30.0, "30.0"),
         (np.float64(0.25), "0.25"),
         (float("nan"), "nan"),
         (True, "True"),
@@ -259,6 +260,6 @@ def test_a_mapping_shows_as_a_dictionary_while_it_fits() -> None:
     few: Mapping[str, float] = FrozenMapping({"p": 1 / 3})
     assert repr(few) == "{'p': 0.3333333333333333}"
     many = FrozenMapping({f"class {i}": float(i) for i in range(50)})
-    assert repr(many) == "{'class 0': 0, 'class 1': 1, 'class 2': 2, … 50 in all}"
+    assert repr(many) == "{'class 0': 0.0, 'class 1': 1.0, 'class 2': 2.0, … 50 in all}"
     assert len(Cells(many._repr_html_()).rows) == 22
-    assert Cells(FrozenMapping({MARKUP: 1.0})._repr_html_()).rows[1] == [MARKUP, "1"]
+    assert Cells(FrozenMapping({MARKUP: 1.0})._repr_html_()).rows[1] == [MARKUP, "1.0"]

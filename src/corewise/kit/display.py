@@ -19,6 +19,7 @@ WIDEST = 120
 
 _NAME = 24  # characters of a text in it
 _CELL = 60  # characters of a text in a table
+_DIGITS = 8  # characters of a number that is shown as it is
 _ITEMS = 3  # of a sequence or mapping
 _ROWS = 20  # of a table
 
@@ -71,9 +72,10 @@ def one_line(kind: str, facts: Mapping[str, object]) -> str:
 
 def as_html(title: str, facts: Mapping[str, object], table: Table | None) -> str:
     """Return a table, with the facts above it; or the facts as a table, if there is no other."""
-    about = ", ".join(f"{name} {_cell(value)}" for name, value in facts.items())
+    spoken = {name.replace("_", " "): value for name, value in facts.items()}
+    about = ", ".join(f"{name} {_cell(value)}" for name, value in spoken.items())
     if table is None:
-        about, table = "", Table((), facts.items())
+        about, table = "", Table((), spoken.items())
     rows = iter(table.rows)
     head = _row("th", table.header) if table.header else ""
     body = "".join(_row("td", row) for row in islice(rows, _ROWS))
@@ -106,7 +108,8 @@ def brief(value: object) -> str:
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, Real):
-        return f"{float(value):.6g}"
+        exact = repr(float(value))
+        return exact if len(exact) <= _DIGITS else f"{float(value):.6g}"
     if isinstance(value, Mapping):
         return f"{{{_listed((f'{brief(k)}: {brief(v)}' for k, v in value.items()), len(value))}}}"
     if isinstance(value, tuple | list):
