@@ -94,4 +94,4 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "back_to_top_button": False,
 }
-copybutton_exclude = ".linenos, .gp, .go"
+copybutton_prompt_text = "$ "  # of a console only the commands are copied
