@@ -1374,7 +1374,7 @@ def test_bad_policies_of_plants() -> None:
     for policy, told in (("x", "got 'x'"), (cw.Equi, "got <class"), (cw.Fixed([1.0]), "1 shares")):
         with pytest.raises(cw.errors.InvalidPolicy, match=told):
             plant.run(policy, 5)  # type: ignore[arg-type]
-    with pytest.raises(cw.errors.InvalidInput, match=r"expected a Path.*got 'x'"):
+    with pytest.raises(cw.errors.InvalidInput, match=r"expected a SamplePath.*got 'x'"):
         cw.ReplayPlant("x")  # type: ignore[arg-type]
 
 
