@@ -84,7 +84,7 @@ class FixedWindows:
 
     @property
     def best_lengths(self) -> Floats:
-        """Which one that was."""
+        """The length of the window that turned out best for each class, shape (K,)."""
         return np.asarray(self.lengths[self.errors.argmin(axis=0)])
 
 

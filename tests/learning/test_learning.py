@@ -1371,7 +1371,7 @@ def test_bad_windows_of_plants(plant: str, departures: Any) -> None:
 
 def test_bad_policies_of_plants() -> None:
     plant = cw.SimulatedPlant(EXAMPLE, rng=1)
-    for policy, told in (("x", "got 'x'"), (cw.Equi, "got <class"), (cw.Fixed([1.0]), "1 shares")):
+    for policy, told in (("x", "unknown policy 'x'"), (cw.Equi, "got <class"), (cw.Fixed([1.0]), "1 shares")):
         with pytest.raises(cw.errors.InvalidPolicy, match=told):
             plant.run(policy, 5)  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidInput, match=r"expected a SamplePath.*got 'x'"):

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import corewise as cw
-from corewise.studies.compare import Row
+from corewise.studies.compare import ComparisonRow
 from corewise.studies.means import simulated_mean
 
 FALSE_ALARM = 1e-6
@@ -197,7 +197,7 @@ def test_simulated_and_exact_comparisons_agree() -> None:
 def test_an_unstable_policy_among_many_classes_has_no_numbers() -> None:
     system = unstable()
     found = cw.compare(system, [cw.Priority(system.names), cw.Equi()], events=50_000, rng=1)
-    assert found.rows[0] == Row(found.rows[0].name, None, None, None, None, stable=False)
+    assert found.rows[0] == ComparisonRow(found.rows[0].name, None, None, None, None, stable=False)
     assert found.rows[1].stable
     assert "unstable" in str(found)
 

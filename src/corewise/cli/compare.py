@@ -21,7 +21,7 @@ from corewise.cli.output import (
 from corewise.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from corewise.studies.compare import Comparison, Row
+    from corewise.studies.compare import Comparison, ComparisonRow
 
 __all__ = ["compare", "print_comparison"]
 
@@ -112,7 +112,7 @@ def print_comparison(comparison: Comparison) -> None:
     print_table(columns, [_cells(row, weighted=weighted, exact=exact) for row in comparison.rows])
 
 
-def _cells(row: Row, *, weighted: bool, exact: bool) -> list[str]:
+def _cells(row: ComparisonRow, *, weighted: bool, exact: bool) -> list[str]:
     """Return the cells of a policy in the table."""
     if row.mean_jobs is None or row.mean_response_time is None or row.mean_cost is None:
         return [row.name, "unstable", *("-" for _ in range(3 if weighted else 2))]

@@ -26,7 +26,7 @@ from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 
-__all__ = ["Checkpoint", "LearnerState", "Row", "plant_snapshot", "saved_note"]
+__all__ = ["Checkpoint", "EpochRow", "LearnerState", "plant_snapshot", "saved_note"]
 
 _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
@@ -36,7 +36,7 @@ _COLUMNS = ("widths", "departures", "job_time")
 _RENAMED = {"DriftingPlant": "SimulatedPlant"}
 """Plants that had another name when a run was saved."""
 
-Row = dict[str, Any]
+EpochRow = dict[str, Any]
 """The record of an epoch, as plain values."""
 
 
@@ -75,7 +75,7 @@ class Checkpoint:
     standing: LearnerState
     plant: Plant
     snapshot: Mapping[str, Any] | None
-    past: list[Row]
+    past: list[EpochRow]
 
     def write(self, file: str | Path, note: Mapping[str, Any]) -> None:
         """Write the checkpoint to a file; `note` is whatever else to keep, see `saved_note`."""
@@ -104,7 +104,7 @@ class Checkpoint:
         write_archive(file, _FORMAT, about, arrays)
 
     @staticmethod
-    def resumed(file: str | Path, algorithm: Algorithm, plant: Plant) -> tuple[LearnerState, list[Row]]:
+    def resumed(file: str | Path, algorithm: Algorithm, plant: Plant) -> tuple[LearnerState, list[EpochRow]]:
         """Resume a loop from its checkpoint: return its state and epochs so far, and restore the plant."""
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
@@ -136,7 +136,7 @@ class Checkpoint:
         return standing, past
 
 
-def _require_record(standing: LearnerState, past: list[Row]) -> None:
+def _require_record(standing: LearnerState, past: list[EpochRow]) -> None:
     """Raise `InvalidInput` unless the record of epochs is that of as many windows as are closed."""
     checks.count(standing.k, "k")
     checks.positive(standing.time, "time")

@@ -16,7 +16,7 @@ from typing import Any
 from corewise.errors import InvalidInput
 from corewise.kit.display import Shown, Table
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.checkpoint import Checkpoint, Row, plant_snapshot
+from corewise.learning.checkpoint import Checkpoint, EpochRow, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
 from corewise.learning.judge import Judge
 from corewise.learning.learner import Learner, SolveRequest
@@ -49,7 +49,7 @@ class Learning(Shown, Iterator[Epoch]):
         learner: Learner,
         *,
         diagnose: bool | Container[int] = True,
-        past: list[Row] | None = None,
+        past: list[EpochRow] | None = None,
     ) -> None:
         self.plant = plant
         self.learner = learner

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["learn_figure"]
 
-Row = Mapping[str, Any]
+EpochRow = Mapping[str, Any]
 
 _GAP = "gap to the optimum"
 _MOST = 1500  # epochs that are drawn one by one
@@ -50,7 +50,7 @@ _DASHED = (0, (4, 2))  # a change of the arrival rate, which is none of the curv
 
 
 def learn_figure(
-    epochs: Iterable[Epoch | Row],
+    epochs: Iterable[Epoch | EpochRow],
     system: System,
     *,
     truth: System | None = None,
@@ -125,7 +125,7 @@ def learn_figure(
     return figure
 
 
-def _rows(epochs: Iterable[Epoch | Row], system: System, truth: System | None) -> list[Row]:
+def _rows(epochs: Iterable[Epoch | EpochRow], system: System, truth: System | None) -> list[EpochRow]:
     """Return the epochs as plain values, if they are of this system."""
     require_system(system)
     require_few_classes(system.names)
@@ -159,7 +159,7 @@ def _spans_decades(at: Floats) -> bool:
 
 
 def _draw_parameter(
-    axes: Axes, parameter: str, rows: Sequence[Row], system: System, truth: System | None, *, log: bool
+    axes: Axes, parameter: str, rows: Sequence[EpochRow], system: System, truth: System | None, *, log: bool
 ) -> Marks:
     """Draw a parameter of all classes that have it; return what the legend says beyond the classes."""
     at = _column(row["departures"] for row in rows)
@@ -232,7 +232,7 @@ def _draw_changes(axes: Axes, parameter: str, changes: Sequence[Mapping[str, Any
 
 
 def _true_course(
-    truth: System, name: str, parameter: str, rows: Sequence[Row], *, log: bool
+    truth: System, name: str, parameter: str, rows: Sequence[EpochRow], *, log: bool
 ) -> tuple[Floats, Floats]:
     """Return after how many departures a true parameter changes, and to what."""
     times, at = (_column([0.0, *(row[key] for row in rows)]) for key in ("time", "departures"))

@@ -28,7 +28,7 @@ from corewise.policies.whittle import Whittle
 from corewise.simulation.simulator import Progress, random_streams
 from corewise.studies.means import simulated_mean
 
-__all__ = ["Comparison", "Row", "compare"]
+__all__ = ["Comparison", "ComparisonRow", "compare"]
 
 # Strict priority is often unstable, and among three classes it takes minutes to be sure of it.
 _MOST_CLASSES_FOR_PRIORITY = 2
@@ -37,7 +37,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, repr=False)
-class Row(Shown):
+class ComparisonRow(Shown):
     """Row of a comparison: the performance of one policy, None where it is unstable.
 
     Attributes
@@ -79,7 +79,7 @@ class Comparison(Shown):
     ----------
     system : System
         What they serve.
-    rows : tuple of Row
+    rows : tuple of ComparisonRow
         The optimum first, if it is known, then the policies in the order given.
     lower_bound : float or None
         No policy costs less; on the cost, which without weights is the number of jobs. None where jobs are
@@ -91,7 +91,7 @@ class Comparison(Shown):
     _shown = ("rows", "lower_bound", "exact")
 
     system: System
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     lower_bound: float | None
     optimum: Solution | None = field(compare=False)
 
@@ -138,7 +138,7 @@ class Comparison(Shown):
         header = ("policy", "mean jobs", "mean response time", "mean cost", above)
         return Table(header, map(self._cells, self.rows))
 
-    def _cells(self, row: Row) -> tuple[object, ...]:
+    def _cells(self, row: ComparisonRow) -> tuple[object, ...]:
         gap = row.gap if self.exact else row.certified_gap
         jobs = row.mean_jobs if row.stable else "unstable"
         return (row.name, jobs, row.mean_response_time, row.mean_cost, None if gap is None else f"{gap:.2%}")
@@ -191,7 +191,7 @@ def compare(
         return _simulated(system, chosen, events, rng, progress)
     best = solve(system, capacity=capacity)
     rows = [
-        Row(
+        ComparisonRow(
             "optimal",
             best.mean_jobs,
             best.mean_response_time,
@@ -232,10 +232,10 @@ def _simulated(
         try:
             found = simulated_mean(system, policy, events=events, rng=stream)
         except UnstablePolicy:
-            rows.append(Row(policy.name, None, None, None, None, stable=False))
+            rows.append(ComparisonRow(policy.name, None, None, None, None, stable=False))
         else:
             rows.append(
-                Row(
+                ComparisonRow(
                     policy.name,
                     found.mean_jobs,
                     found.mean_response_time,
@@ -259,15 +259,17 @@ def _checked(policies: Iterable[Policy | str], system: System) -> list[Policy]:
     return [checked_policy(policy, system) for policy in policies]
 
 
-def _row(system: System, policy: Policy, capacity: int | Sequence[int] | None, optimal_cost: float) -> Row:
+def _row(
+    system: System, policy: Policy, capacity: int | Sequence[int] | None, optimal_cost: float
+) -> ComparisonRow:
     try:
         result = evaluate(system, policy, capacity=capacity)
     except UnstablePolicy:
-        return Row(policy.name, None, None, None, None, stable=False)
+        return ComparisonRow(policy.name, None, None, None, None, stable=False)
     gap = result.mean_cost / optimal_cost - 1.0
     if abs(gap) < _ROUNDING:
         gap = 0.0
-    return Row(
+    return ComparisonRow(
         policy.name,
         result.mean_jobs,
         result.mean_response_time,

@@ -14,7 +14,7 @@ from corewise.cli.learn.session import LearnSession
 from corewise.cli.output import headline, is_weighted, print_facts, print_table
 
 if TYPE_CHECKING:
-    from corewise.learning.checkpoint import Row
+    from corewise.learning.checkpoint import EpochRow
     from corewise.learning.judge import Judge, Yardstick
     from corewise.model.system import System
 
@@ -177,13 +177,13 @@ def _seconds(seconds: float) -> str:
 # --- epoch by epoch ---------------------------------------------------------------------------
 
 
-def _selected(rows: Sequence[Row]) -> list[Row]:
+def _selected(rows: Sequence[EpochRow]) -> list[EpochRow]:
     """Return the first few epochs, some later ones evenly spaced, and the last."""
     spaced = {math.ceil(len(rows) * i / _SPACED) for i in range(1, _SPACED + 1)}
     return [row for k, row in enumerate(rows, start=1) if k <= _FIRST or k in spaced]
 
 
-def _print_epochs(rows: Sequence[Row], weighted: bool) -> None:
+def _print_epochs(rows: Sequence[EpochRow], weighted: bool) -> None:
     """Print epochs, all columns beside each other if they fit, and otherwise the estimates further down."""
     from rich.console import Console
 
@@ -208,14 +208,14 @@ def _print_epochs(rows: Sequence[Row], weighted: bool) -> None:
     _print_columns(block)
 
 
-def _estimate_columns(rows: Sequence[Row]) -> Iterator[list[str]]:
+def _estimate_columns(rows: Sequence[EpochRow]) -> Iterator[list[str]]:
     for name, parameters in rows[-1]["estimates"].items():
         for parameter in parameters:
             short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
             yield [f"{short}\n{parameter}", *(_estimate_cell(row, name, parameter) for row in rows)]
 
 
-def _estimate_cell(row: Row, name: str, parameter: str) -> str:
+def _estimate_cell(row: EpochRow, name: str, parameter: str) -> str:
     if not row["informative"][name]:
         return "no information"
     return _with_error(row["estimates"][name][parameter], row["stderr"][name][parameter])
@@ -231,7 +231,7 @@ def _with_error(value: float, stderr: float) -> str:
     return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
 
 
-def _verdict_columns(rows: Sequence[Row], weighted: bool) -> list[list[str]]:
+def _verdict_columns(rows: Sequence[EpochRow], weighted: bool) -> list[list[str]]:
     """Return what the policies are worth, if it is known of any."""
     if all(row["mean_jobs"] is None for row in rows):
         return []
@@ -276,7 +276,7 @@ def _print_estimates(learned: Learned) -> None:
         print_facts("Notes", [(name, "its most likely curve is at the end of its range") for name in ends])
 
 
-def _class_lines(learned: Learned, row: Row, name: str) -> Iterator[list[str]]:
+def _class_lines(learned: Learned, row: EpochRow, name: str) -> Iterator[list[str]]:
     """Yield a line for each parameter; the name is not repeated."""
     about, family = name, learned.system[name].speedup.family
     if not row["estimates"][name]:

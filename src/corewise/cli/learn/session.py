@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from corewise.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
-    from corewise.learning.checkpoint import Row
+    from corewise.learning.checkpoint import EpochRow
     from corewise.learning.loop import Learning
 
 __all__ = ["LearnSession"]
@@ -65,7 +65,7 @@ class LearnSession:
         self._note = note
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[EpochRow]:
         """The epochs that are over, those before a resumption included."""
         return self._loop.past
 
