@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version as installed
 from pathlib import Path
+
+from corewise.kit.version import __version__
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "corewise"
 author = "The corewise developers"
 project_copyright = author
-release = installed("corewise")
+release = __version__
 version = ".".join(release.split(".")[:2])
 
 extensions = [
