@@ -455,7 +455,7 @@ import os
 import signal
 from pathlib import Path
 
-from corewise.studies.sweep_trial import carry_out
+from corewise.studies.sweeps.trial import carry_out
 
 
 def lethal(trial, *about):
@@ -534,7 +534,7 @@ def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import time
-            from corewise.studies.sweep_pools import process_pool
+            from corewise.studies.sweeps.pools import process_pool
 
             def pid():
                 import os
