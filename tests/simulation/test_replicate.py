@@ -138,6 +138,19 @@ def test_the_summary_is_that_of_the_runs() -> None:
     assert "30 replications, 2400 departures" in str(done)
 
 
+def test_overall_means_are_those_of_the_runs_together() -> None:
+    """By Little's law, and with the weights of the classes; both against sums over the runs."""
+    weighted = cw.System(5.0, [replace(SYSTEM.classes[0], weight=3.0), SYSTEM.classes[1]])
+    done = cw.replicate(weighted, cw.Equi(), n=6, departures=80, rng=2)
+    assert done.time == pytest.approx(sum(run.time for run in done.runs))
+    assert done.arrivals == sum(row.arrivals for run in done.runs for row in run.classes.values())
+    area = sum(run.mean_jobs * run.time for run in done.runs)
+    assert done.mean_response_time == pytest.approx(area / done.departures)
+    one, two = done.classes["one"], done.classes["two"]
+    assert done.mean_cost == pytest.approx(3.0 * one.mean_jobs + two.mean_jobs)
+    assert (one.departures + two.departures, one.arrivals + two.arrivals) == (done.departures, done.arrivals)
+
+
 def test_one_replication_has_no_interval() -> None:
     done = cw.replicate(SYSTEM, cw.Equi(), n=1, departures=80, rng=2, percentiles=[50])
     assert all(math.isnan(end) for end in done.interval)

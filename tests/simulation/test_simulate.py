@@ -1043,3 +1043,39 @@ def test_a_policy_that_hands_out_too_many_cores_is_refused() -> None:
     policy = BoundPolicy(SYSTEM, "generous", lambda counts: np.full(counts.shape, 3.0))
     with pytest.raises(cw.errors.InvalidPolicy, match="generous"):
         cw.simulate(SYSTEM, policy, departures=50, rng=1)
+
+
+# --- what a run says of all classes together -------------------------------------------------------
+
+
+def test_overall_means_follow_from_those_of_the_classes() -> None:
+    """The mean over jobs of their response times, and the mean number of jobs by weight."""
+    classes = [
+        cw.JobClass("one", 2.0, 1.0, cw.Amdahl(0.7), weight=3.0),
+        cw.JobClass("two", 1.5, 2.0, cw.Amdahl(0.2)),
+    ]
+    run = cw.simulate(cw.System(5.0, classes), cw.Equi(), departures=400, rng=1)
+    one, two = run.classes["one"], run.classes["two"]
+    total = one.mean_response_time * one.departures + two.mean_response_time * two.departures
+    assert run.mean_response_time == pytest.approx(total / run.departures)
+    assert run.mean_cost == pytest.approx(3.0 * one.mean_jobs + two.mean_jobs)
+    assert run.mean_cost != pytest.approx(run.mean_jobs, rel=0.1)
+    assert run.arrivals == one.arrivals + two.arrivals
+
+
+def test_without_a_departure_there_is_no_response_time() -> None:
+    system = cw.System(4.0, [cw.JobClass("one", 1e-3, 1.0, cw.Amdahl(0.5))])
+    run = cw.simulate(system, cw.Equi(), time=1e-3, rng=1)
+    assert run.departures == 0
+    assert math.isnan(run.mean_response_time)
+
+
+def test_percentiles_are_those_of_the_recorded_path() -> None:
+    system = cw.load_system("paper:1")
+    run = cw.simulate(system, cw.Equi(), departures=300, rng=1, record=True)
+    assert run.path is not None
+    for name, values in run.percentiles([0.0, 50.0, 100.0]).items():
+        times = sorted(run.path.response_times[name].tolist())
+        assert values.tolist() == pytest.approx([times[0], float(np.median(times)), times[-1]])
+    with pytest.raises(cw.InvalidInput, match="percentiles need every event"):
+        cw.simulate(system, cw.Equi(), departures=30, rng=1).percentiles([50.0])

@@ -24,6 +24,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.numbers import value_and_ends
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -76,6 +77,8 @@ class ClassReplications(Shown):
     _shown = ("name", "mean_jobs", "interval", "mean_response_time")
 
     name: str
+    arrivals: int
+    departures: int
     mean_jobs: float
     interval: tuple[float, float]
     mean_response_time: float
@@ -112,6 +115,26 @@ class Replications(Shown):
     departures: int
     classes: Mapping[str, ClassReplications]
 
+    @property
+    def time(self) -> float:
+        """How long the windows lasted together."""
+        return math.fsum(run.time for run in self.runs)
+
+    @property
+    def arrivals(self) -> int:
+        """How many jobs came in all."""
+        return sum(run.arrivals for run in self.runs)
+
+    @property
+    def mean_response_time(self) -> float:
+        """The mean time in the system by Little's law, over all classes and runs; NaN if no job left."""
+        return self.mean_jobs * self.time / self.departures if self.departures else math.nan
+
+    @property
+    def mean_cost(self) -> float:
+        """The mean of Σ h_i n_i over all runs, each job counted by the weight of its class."""
+        return math.fsum(run.mean_cost * run.time for run in self.runs) / self.time
+
     @cached_property
     def statistics(self) -> Statistics:
         """The sufficient statistics of all runs together."""
@@ -119,10 +142,9 @@ class Replications(Shown):
 
     def __str__(self) -> str:
         """Return the numbers as a small table."""
-        low, high = self.interval
         lines = [
             f"{self.policy}: {len(self.runs)} replications, {self.departures} departures, "
-            f"mean jobs {self.mean_jobs:.6g} (95 %: {low:.6g} to {high:.6g})"
+            f"mean jobs {value_and_ends(self.mean_jobs, self.interval)}"
         ]
         for row in self.classes.values():
             shown = "".join(f", {p.percent:g} % within {p.value:.6g}" for p in row.percentiles)
@@ -190,8 +212,8 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     return _summary([outcome for part in found for outcome in part], wanted)
 
 
-_Outcome = tuple[Run, Floats]
-"""A run without its path, and the percentiles asked for: a row for each class."""
+_Outcome = tuple[Run, dict[str, Floats]]
+"""A run without its path, and the percentiles asked for of each class."""
 
 
 @dataclass(frozen=True)
@@ -240,17 +262,9 @@ class _Job:
             walk = another_walk(walk, self.system, bound, self.start, stream, record=bool(self.percents))
             self.window.walk(walk, 1, go_on)
             run = run_of(walk, replay)
-            outcomes.append((replace(run, path=None), self._percentiles(run)))
+            found = run.percentiles(self.percents) if self.percents else {}
+            outcomes.append((replace(run, path=None), found))
         return outcomes
-
-    def _percentiles(self, run: Run) -> Floats:
-        """Return the percentiles of the response times, a row for each class; NaN if none was seen."""
-        found = np.full((len(run.classes), len(self.percents)), math.nan)
-        if run.path is not None:
-            for row, times in zip(found, run.path.response_times.values(), strict=True):
-                if times.size:
-                    row[:] = np.percentile(times, self.percents)
-        return found
 
 
 def carried_out(
@@ -278,20 +292,22 @@ def _percentile(percent: float, found: Floats) -> Percentile:
 
 def _summary(outcomes: Sequence[_Outcome], percents: Sequence[float]) -> Replications:
     runs = [run for run, _ in outcomes]
-    within = np.array([found for _, found in outcomes])
     spans = np.array([run.time for run in runs])
     jobs = np.array([run.mean_jobs for run in runs])
     rows = {}
-    for i, name in enumerate(runs[0].classes):
+    for name in runs[0].classes:
         means = np.array([run.classes[name].mean_jobs for run in runs])
         left = sum(run.classes[name].departures for run in runs)
         area = float((means * spans).sum())
+        within = np.array([found[name] for _, found in outcomes]) if percents else np.empty((len(runs), 0))
         rows[name] = ClassReplications(
             name,
+            sum(run.classes[name].arrivals for run in runs),
+            left,
             area / float(spans.sum()),
             ratio_interval(means * spans, spans),
             area / left if left else math.nan,
-            tuple(_percentile(percent, within[:, i, q]) for q, percent in enumerate(percents)),
+            tuple(_percentile(percent, within[:, q]) for q, percent in enumerate(percents)),
         )
     return Replications(
         policy=runs[0].policy,

@@ -29,6 +29,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.numbers import value_and_ends
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
@@ -113,6 +114,8 @@ class Run(Shown):
         for one. Batches must be long against the time that the system takes to forget, which grows as 1/(1 −
         load)²: at a load of 0.9 it covers 95 % only from about 100 000 departures on. `replicate` needs no
         such condition.
+    mean_cost : float
+        The mean of Σ h_i n_i over the window, each job counted by the weight of its class.
     events, departures : int
         How many there were.
     time : float
@@ -135,6 +138,7 @@ class Run(Shown):
     path: SamplePath | None
     mean_jobs: float
     interval: tuple[float, float]
+    mean_cost: float
     events: int
     departures: int
     time: float
@@ -143,6 +147,29 @@ class Run(Shown):
     visited: Ints
     times: Floats
     observed: Statistics | Replay
+
+    @property
+    def arrivals(self) -> int:
+        """How many jobs came."""
+        return sum(row.arrivals for row in self.classes.values())
+
+    @property
+    def mean_response_time(self) -> float:
+        """The mean time in the system by Little's law, over all classes; NaN if no job left."""
+        return self.mean_jobs * self.time / self.departures if self.departures else math.nan
+
+    def percentiles(self, percents: Sequence[float]) -> dict[str, Floats]:
+        """Return percentiles of the response times of each class, by its name; NaN if no job came and left.
+
+        Only a run with ``record=True`` knows the response time of every job.
+        """
+        if self.path is None:
+            raise InvalidInput("percentiles need every event: simulate(…, record=True)")
+        none = np.full(len(percents), math.nan)
+        return {
+            name: np.percentile(times, percents) if times.size else none
+            for name, times in self.path.response_times.items()
+        }
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -157,11 +184,11 @@ class Run(Shown):
         """Return the numbers as a small table."""
         lines = [
             f"{self.policy}: {self.departures} departures in {self.time:.6g} units of time, "
-            f"mean jobs {_with_interval(self.mean_jobs, self.interval)}"
+            f"mean jobs {value_and_ends(self.mean_jobs, self.interval)}"
         ]
         lines += [
             f"  {row.name}: {row.departures} departures, "
-            f"mean jobs {_with_interval(row.mean_jobs, row.interval)}, "
+            f"mean jobs {value_and_ends(row.mean_jobs, row.interval)}, "
             f"mean response time {row.mean_response_time:.6g}"
             for row in self.classes.values()
         ]
@@ -170,11 +197,6 @@ class Run(Shown):
     def _table(self) -> Table:
         columns = "name", "departures", "mean_jobs", "interval", "mean_response_time"
         return Table.of(self.classes.values(), *columns)
-
-
-def _with_interval(value: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    return f"{value:.6g}" if math.isnan(low) else f"{value:.6g} (95 %: {low:.6g} to {high:.6g})"
 
 
 def simulate(
@@ -369,6 +391,7 @@ def run_of(walk: Engine, replay: Replay) -> Run:
         path=path,
         mean_jobs=float(areas.sum()) / duration,
         interval=ratio_interval(areas.sum(axis=1), spans),
+        mean_cost=math.fsum(known.weight * rows[known.name].mean_jobs for known in walk.system.classes),
         events=walk.events,
         departures=departures,
         time=duration,

@@ -252,14 +252,13 @@ def _by_chance(
 ) -> dict[str, Any]:
     run = simulate(system, policy, departures=departures, rng=rng)
     low, high = run.interval
-    cost = math.fsum(known.weight * run.classes[known.name].mean_jobs for known in system.classes)
     return {
         "mean_jobs": run.mean_jobs,
         "interval_low": low,
         "interval_high": high,
-        "mean_response_time": run.mean_jobs * run.time / run.departures,
-        "mean_cost": cost,
-        "gap": _gap(trial, system, cost, exact=False),
+        "mean_response_time": run.mean_response_time,
+        "mean_cost": run.mean_cost,
+        "gap": _gap(trial, system, run.mean_cost, exact=False),
     }
 
 
