@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.main import app
-from corewise.cli.output import print_json, say_if_long
+from corewise.cli.output import print_json
+from corewise.cli.waiting import say_if_long
 
 ONE = """\
 [[class]]

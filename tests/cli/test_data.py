@@ -532,7 +532,7 @@ def test_a_bad_question_to_simulate_is_refused(
     def refuse(*args: object, **kwargs: object) -> NoReturn:
         raise AssertionError("worked before the question was checked")
 
-    monkeypatch.setattr("corewise.cli.policies.parse_policy", refuse)
+    monkeypatch.setattr("corewise.policies.names.policy_named", refuse)
     monkeypatch.setattr("corewise.simulation.simulator.simulate", refuse)
     assert re.search(message, one_line(*RUN, *options))
     assert list(Path().iterdir()) == []
@@ -693,7 +693,7 @@ def test_a_long_run_shows_its_progress_on_a_terminal_and_can_be_interrupted() ->
 
 
 def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corewise.cli.output._PATIENCE", -1.0)
+    monkeypatch.setattr("corewise.cli.waiting._PATIENCE", -1.0)
     assert "departures/s" not in succeed(*RUN, "--departures", "1e5")  # which sees that stderr is empty
 
 

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.options import AsJson, Capacity, SystemName, whole_number
-from corewise.cli.output import (
-    headline,
-    is_weighted,
-    parse_capacity,
-    print_facts,
-    print_json,
-    print_table,
-    progress_bar,
-    reporting,
-)
+from corewise.cli.options import SEED_HELP, AsJson, Capacity, SystemName, parse_capacity, whole_number
+from corewise.cli.output import headline, is_weighted, print_facts, print_json, print_table
+from corewise.cli.reporting import reporting
+from corewise.cli.waiting import progress_bar
 from corewise.errors import InvalidInput
+from corewise.kit.numbers import half_width, plus_minus
 
 if TYPE_CHECKING:
     from corewise.studies.compare import Comparison, ComparisonRow
@@ -43,16 +37,15 @@ def compare(
         bool | None,
         typer.Option(
             "--simulate/--exact",
-            help="How to find the means. Default: exact up to three classes and some 250 000 states.",
+            help="Simulated or exact means. Default: exact where that takes seconds: for up to three "
+            "classes, and not too many states for the load.",
         ),
     ] = None,
     events: Annotated[
         str | None,
-        typer.Option(metavar="N", help=f"Events to simulate of each policy. [default: {_EVENTS}]"),
+        typer.Option(metavar="N", help=f"Number of events to simulate for each policy. [default: {_EVENTS}]"),
     ] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="S", help=f"Of the simulation. [default: {_SEED}]")
-    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="S", help=f"{SEED_HELP} [default: {_SEED}]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies with the optimum, or for many classes by simulation, and with a lower bound."""
@@ -119,17 +112,9 @@ def _cells(row: ComparisonRow, *, weighted: bool, exact: bool) -> list[str]:
     shown = row.gap if exact else row.certified_gap
     jobs, cost = f"{row.mean_jobs:.8g}", f"{row.mean_cost:.8g}"
     if row.interval is not None and row.cost_interval is not None:
-        jobs, cost = _with_error(row.mean_jobs, row.interval), _with_error(row.mean_cost, row.cost_interval)
+        jobs = plus_minus(row.mean_jobs, half_width(row.interval), figures=1)
+        cost = plus_minus(row.mean_cost, half_width(row.cost_interval), figures=1)
     digits = 8 if exact else 5
     middle = [cost] if weighted else []
     gap = "-" if shown is None else f"{shown:.2%}"
     return [row.name, jobs, f"{row.mean_response_time:.{digits}g}", *middle, gap]
-
-
-def _with_error(value: float, interval: tuple[float, float]) -> str:
-    """Return a value with the half of its interval, to as many places as that has."""
-    from math import ceil, log10
-
-    half = 0.5 * (interval[1] - interval[0])
-    places = max(0, 1 - ceil(log10(half))) if half > 0.0 else 6
-    return f"{value:.{places}f} ± {half:.{places}f}"

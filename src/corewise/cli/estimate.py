@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import AsJson, SystemName, number
-from corewise.cli.output import (
-    print_facts,
-    print_json,
-    print_table,
-    reporting,
-    require_figure,
-    require_target,
-    waiting,
-)
+from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.reporting import reporting
+from corewise.cli.targets import draw, print_written, require_figure, require_target
+from corewise.cli.waiting import waiting
 from corewise.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -89,7 +84,6 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     from corewise.model.files import load_system, save_system
     from corewise.observation.event_logs import load_events
     from corewise.observation.statistics import Statistics
-    from corewise.plots.style import save_figure
 
     known = load_system(system, arrivals_optional=True)
     confidence = _level(level)
@@ -113,15 +107,14 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     if residuals and not verdicts:
         print(f"note: {residuals} is not written: no class has information", file=sys.stderr)
         residuals = None
-    with waiting("Drawing ..."):
-        if plot:
-            from corewise.plots.estimates import estimate_figure
+    if plot:
+        from corewise.plots.estimates import estimate_figure
 
-            save_figure(estimate_figure(statistics, known, found, level=confidence), plot)
-        if residuals:
-            from corewise.plots.residuals import residual_figure
+        draw(plot, lambda: estimate_figure(statistics, known, found, level=confidence))
+    if residuals:
+        from corewise.plots.residuals import residual_figure
 
-            save_figure(residual_figure(verdicts, names=known.names), residuals)
+        draw(residuals, lambda: residual_figure(verdicts, names=known.names))
     if as_json:
         classes = [_as_mapping(row, verdicts.get(name)) for name, row in found.items()]
         print_json({"classes": classes, **_about(log, confidence), "seconds": seconds})
@@ -129,9 +122,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     _print_log(events, log, seconds)
     _print_estimates(found, confidence)
     _print_fit(verdicts)
-    for path, what in ((plot, "plot of the curves"), (residuals, "plot of the residuals")):
-        if path:
-            print(f"Wrote the {what} to {path}.")
+    print_written((plot, "plot of the curves"), (residuals, "plot of the residuals"))
     if save:
         print_facts(f"Wrote the system to {save}. Next:  corewise solve {save}", _kept(found, known))
 

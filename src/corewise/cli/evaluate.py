@@ -6,20 +6,18 @@ from typing import Annotated
 
 import typer
 
-from corewise.cli import policies
-from corewise.cli.options import AsJson, Capacity, SystemName
+from corewise.cli.options import POLICY_HELP, AsJson, Capacity, SystemName, parse_capacity
 from corewise.cli.output import (
     box_of,
     class_rows,
     headline,
     is_weighted,
-    parse_capacity,
     print_classes,
     print_facts,
     print_json,
-    reporting,
-    waiting,
 )
+from corewise.cli.reporting import reporting
+from corewise.cli.waiting import waiting
 
 __all__ = ["evaluate"]
 
@@ -27,18 +25,19 @@ __all__ = ["evaluate"]
 @reporting
 def evaluate(
     system: SystemName,
-    policy: Annotated[str, typer.Option(metavar="P", help=policies.HELP)],
+    policy: Annotated[str, typer.Option(metavar="P", help=POLICY_HELP)],
     capacity: Capacity = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute the exact performance of a policy."""
     from corewise.analysis.performance import evaluate as evaluate_policy
     from corewise.model.files import load_system
+    from corewise.policies.names import policy_named
 
     problem = load_system(system)
     box = parse_capacity(capacity)
     with waiting("Evaluating ..."):
-        rule = policies.parse_policy(policy, problem, capacity=box)
+        rule = policy_named(policy, problem, capacity=box)
         performance = evaluate_policy(problem, rule, capacity=box)
     if as_json:
         print_json(

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import AsJson
-from corewise.cli.output import print_facts, print_json, print_table, reporting, require_figure
+from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.reporting import reporting
+from corewise.cli.targets import draw, print_written, require_figure
 from corewise.errors import InvalidFile, InvalidInput, nearest
 
 if TYPE_CHECKING:
@@ -80,15 +82,13 @@ def fit(
         raise InvalidFile(f"{curve}: {error}") from None
     if plot:
         from corewise.plots.measured import measured_curves
-        from corewise.plots.style import save_figure
 
-        save_figure(measured_curves(result), plot)
+        draw(plot, lambda: measured_curves(result))
     if as_json:
         print_json(_as_mapping(result))
         return
     _print_fit(curve, result)
-    if plot:
-        print(f"Wrote the plot to {plot}.")
+    print_written((plot, "plot"))
 
 
 # --- what comes in ----------------------------------------------------------------------------

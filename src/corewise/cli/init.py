@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from corewise.cli.options import AsJson
-from corewise.cli.output import print_json, reporting, require_target
+from corewise.cli.output import print_json
+from corewise.cli.reporting import reporting
+from corewise.cli.targets import require_target
 from corewise.errors import InvalidFile
 
 __all__ = ["TEMPLATE", "init"]

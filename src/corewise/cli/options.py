@@ -13,7 +13,17 @@ import typer
 
 from corewise.errors import InvalidInput
 
-__all__ = ["AsJson", "Capacity", "SystemName", "number", "numbers", "whole_number"]
+__all__ = [
+    "POLICY_HELP",
+    "SEED_HELP",
+    "AsJson",
+    "Capacity",
+    "SystemName",
+    "number",
+    "numbers",
+    "parse_capacity",
+    "whole_number",
+]
 
 _MOST = 2**63 - 1  # what fits into the counters of a run
 
@@ -26,7 +36,26 @@ Capacity = Annotated[
         metavar="N or N,M", help="Most jobs of each class; more are blocked. Default: chosen, ample."
     ),
 ]
+POLICY_HELP = (
+    "equi, greedy, whittle, improved, optimal, fixed:0.5,0.5, priority:two,one, or a saved policy file."
+)
+SEED_HELP = "Seed of the simulation's random numbers: the same one repeats a run."
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def parse_capacity(text: str | None) -> int | list[int] | None:
+    """Return ``"50"`` as 50 and ``"50,20"`` as [50, 20]; None stays None."""
+    if text is None:
+        return None
+    numbers = []
+    for part in text.split(","):
+        try:
+            numbers.append(int(part))
+        except ValueError:
+            raise InvalidInput(
+                f"--capacity must be a whole number or one for each class, got {text!r}"
+            ) from None
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def number(text: str, option: str) -> float:

@@ -1,24 +1,13 @@
-"""What the verbs share: errors, JSON, tables for people, and a bar or a spinner while they wait."""
+"""What goes out: JSON for machines, facts and tables for people."""
 
 from __future__ import annotations
 
-import functools
-import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import typer
-
-from corewise.errors import CorewiseError, InvalidFile, InvalidInput
 from corewise.kit.jsonable import to_json
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from corewise.analysis.performance import Performance
     from corewise.model.system import System
 
@@ -27,196 +16,11 @@ __all__ = [
     "class_rows",
     "headline",
     "is_weighted",
-    "parse_capacity",
     "print_classes",
     "print_facts",
     "print_json",
     "print_table",
-    "progress_bar",
-    "reporting",
-    "require_figure",
-    "require_target",
-    "say_if_long",
-    "waiting",
 ]
-
-P = ParamSpec("P")
-
-BAD_INPUT = 2
-INTERRUPTED = 130  # what shells report for Ctrl-C
-_PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
-
-
-def reporting(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn an error of corewise into one line on stderr and exit code 2, and Ctrl-C into a quiet 130."""
-
-    @functools.wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except CorewiseError as error:
-            _fail(str(error))
-        except MemoryError:
-            _fail("not enough memory; ask for less: a smaller capacity, or fewer events")
-        except BrokenPipeError:
-            raise  # the reader has gone: typer ends quietly
-        except OSError as error:
-            _fail(f"{error.filename or 'output'}: {error.strerror or error}")
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
-
-    return run
-
-
-def _fail(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
-    raise typer.Exit(BAD_INPUT) from None
-
-
-# --- while it works ---------------------------------------------------------------------------
-
-
-@contextmanager
-def waiting(message: str) -> Iterator[None]:
-    """Show a spinner on stderr while the body runs, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.spinner import Spinner
-    from rich.text import Text
-
-    with _shown_late(Spinner("dots", Text(message))):
-        yield
-
-
-@contextmanager
-def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[float], None] | None]:
-    """Show a bar on stderr while the body runs, on a terminal only; otherwise give None.
-
-    Parameters
-    ----------
-    message : str
-        What is being done.
-    total : float
-        How much of it there is.
-    unit : str
-        What `total` counts; the bar says how many of them a second are done.
-
-    Yields
-    ------
-    callable or None
-        To be called with the share that is done, from 0 to 1.
-    """
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress
-    from rich.text import Text
-
-    class Rate(progress.ProgressColumn):
-        """How fast it goes."""
-
-        def render(self, task: progress.Task) -> Text:
-            speed = task.speed or task.finished_speed
-            return Text(f"{speed:,.0f} {unit}/s" if speed else "")
-
-    bar = progress.Progress(
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.TaskProgressColumn(),
-        Rate(),
-        progress.TimeRemainingColumn(),
-    )
-    task = bar.add_task(message, total=total)
-
-    def report(share: float) -> None:
-        bar.update(task, completed=share * total)
-
-    with _shown_late(bar):
-        yield report
-
-
-@contextmanager
-def _shown_late(what: RenderableType) -> Iterator[None]:
-    """Keep something on stderr while the body runs, from when it has run for a while; then wipe it away."""
-    from rich.console import Console
-    from rich.live import Live
-
-    began = time.monotonic()
-
-    def current() -> RenderableType:
-        return what if time.monotonic() - began > _PATIENCE else ""
-
-    with Live(
-        console=Console(stderr=True),
-        get_renderable=current,
-        refresh_per_second=10,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    ):
-        yield
-
-
-# --- what comes in ----------------------------------------------------------------------------
-
-
-def say_if_long(system: System, instead: str) -> None:
-    """Say on stderr that an exact optimum may not be found in any time, and what does without it."""
-    from corewise.analysis.reach import Reach
-
-    obstacle = Reach.of(system).obstacle
-    if obstacle:
-        print(f"note: the exact optimum of {obstacle} may take very long; {instead}", file=sys.stderr)
-
-
-def parse_capacity(text: str | None) -> int | list[int] | None:
-    """Return ``"50"`` as 50 and ``"50,20"`` as [50, 20]; None stays None."""
-    if text is None:
-        return None
-    numbers = []
-    for part in text.split(","):
-        try:
-            numbers.append(int(part))
-        except ValueError:
-            raise InvalidInput(
-                f"--capacity must be a whole number or one for each class, got {text!r}"
-            ) from None
-    return numbers if len(numbers) > 1 else numbers[0]
-
-
-def require_target(path: Path | None, *inputs: str | Path, outputs: Iterable[str | Path] = ()) -> None:
-    """Refuse a file that cannot or must not be written, before the time is spent on what goes into it.
-
-    It must be none of the `inputs`, which are read, and none of the other `outputs`, which need not exist.
-    """
-    if path is None:
-        return
-    if path.exists() and any(Path(name).exists() and path.samefile(name) for name in inputs):
-        raise InvalidFile(f"{path}: is read by this command, and would be overwritten")
-    if any(os.path.realpath(path) == os.path.realpath(name) for name in outputs):
-        raise InvalidFile(f"{path}: is written by this command as well")
-    if path.is_dir():
-        raise InvalidFile(f"{path}: cannot be written: is a directory")
-    if not path.parent.is_dir():
-        raise InvalidFile(f"{path}: cannot be written: there is no directory {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InvalidFile(f"{path}: cannot be written: permission denied")
-
-
-def require_figure(path: Path | None, names: Sequence[str], *inputs: str | Path) -> None:
-    """Refuse a figure that could not be drawn or written, before the time is spent on what it shows."""
-    if path is None:
-        return
-    from corewise.plots.style import require_few_classes, require_format, require_matplotlib
-
-    require_target(path, *inputs)
-    require_matplotlib()
-    require_format(path)
-    require_few_classes(names)
-
-
-# --- what goes out ----------------------------------------------------------------------------
 
 
 def print_json(result: Mapping[str, object]) -> None:

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.options import AsJson, SystemName, number, whole_number
-from corewise.cli.output import (
-    print_facts,
-    print_json,
-    print_table,
-    progress_bar,
-    reporting,
-    require_figure,
-)
+from corewise.cli.options import SEED_HELP, AsJson, SystemName, number, whole_number
+from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.reporting import reporting
+from corewise.cli.targets import print_written, require_figure
+from corewise.cli.waiting import progress_bar
+from corewise.kit.numbers import value_with_interval
 
 if TYPE_CHECKING:
     from corewise.studies.plan import CapacityPlan
@@ -44,10 +41,10 @@ def plan(
         ),
     ] = None,
     most_cores: Annotated[
-        str | None, typer.Option(metavar="N", help="How many cores to consider. Default: a million.")
+        str | None, typer.Option(metavar="N", help="Most cores to consider. Default: a million.")
     ] = None,
     seed: Annotated[
-        str | None, typer.Option(metavar="S", help="For simulations, if any are needed. Default: a new one.")
+        str | None, typer.Option(metavar="S", help=f"{SEED_HELP} Default: a new one, which is reported.")
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw mean response time against cores.")
@@ -80,8 +77,7 @@ def plan(
         print_json(_as_mapping(found, None if found.exact else chosen, seconds))
         return
     _print_plan(found, None if found.exact else chosen, seconds)
-    if plot:
-        print(f"Wrote the plot to {plot}.")
+    print_written((plot, "plot"))
 
 
 def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[str, object]:
@@ -108,10 +104,13 @@ def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[s
 
 def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
     point = found.point
-    saved = _between(found.time_saved, found.time_saved_interval, 4)
+    saved = value_with_interval(found.time_saved, found.time_saved_interval, 4)
     facts = [
         ("fewest cores", f"{found.cores}, under policy {found.policy}"),
-        ("mean response time", f"{_between(point.mean_response_time, point.interval, 8)} with them"),
+        (
+            "mean response time",
+            f"{value_with_interval(point.mean_response_time, point.interval, 8)} with them",
+        ),
         ("mean number of jobs", f"{point.mean_jobs:.8g}"),
         ("one more core", f"saves {saved} of the response time, and {found.jobs_saved:.4g} jobs"),
         ("proved", _proved(found)),
@@ -125,7 +124,7 @@ def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
     rows = [
         [
             f"{at.cores}",
-            _between(at.mean_response_time, at.interval, 6),
+            value_with_interval(at.mean_response_time, at.interval, 6),
             f"{at.mean_jobs:.6g}",
             f"{found.system.load * found.cores / at.cores:.1%}",
             "yes" if at.interval[1] <= found.target else "no",
@@ -139,9 +138,3 @@ def _proved(found: CapacityPlan) -> str:
     if found.least_cores == found.cores:
         return "fewer are not enough under any policy"
     return f"fewer than {found.least_cores} are not enough under any policy"
-
-
-def _between(value: float, interval: tuple[float, float], digits: int) -> str:
-    """Return a number with half the width of its interval, if it has one."""
-    half = 0.5 * (interval[1] - interval[0])
-    return f"{value:.{digits}g} ± {half:.2g}" if half > 0.0 else f"{value:.{digits}g}"

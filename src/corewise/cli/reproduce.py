@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import AsJson, whole_number
-from corewise.cli.output import INTERRUPTED, print_facts, print_json, progress_bar, reporting
+from corewise.cli.output import print_facts, print_json
+from corewise.cli.reporting import INTERRUPTED, reporting
+from corewise.cli.waiting import progress_bar
 
 if TYPE_CHECKING:
     from corewise.experiments.results import Result
@@ -23,7 +25,7 @@ _WHAT = "example-1, example-2, example-3, example-4, table-2, figure-1, or all."
 def reproduce(
     what: Annotated[str, typer.Argument(metavar="WHAT", help=_WHAT)],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write; made if need be.")],
-    seed: Annotated[str, typer.Option(metavar="S", help="Another seed, other random numbers.")] = "1",
+    seed: Annotated[str, typer.Option(metavar="S", help="Seed of the random numbers of all runs.")] = "1",
     workers: Annotated[
         str | None,
         typer.Option(metavar="W", help="Processes that do the work; the results do not depend on them."),

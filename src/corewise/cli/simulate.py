@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corewise.cli import policies
-from corewise.cli.options import AsJson, SystemName, number, numbers, whole_number
-from corewise.cli.output import (
-    headline,
-    print_facts,
-    print_json,
-    print_table,
-    progress_bar,
-    reporting,
-    require_figure,
-    require_target,
-    waiting,
-)
-from corewise.cli.runs import Outcome, Task
-from corewise.errors import InvalidInput
+from corewise.cli.options import POLICY_HELP, SEED_HELP, AsJson, SystemName, number, numbers, whole_number
+from corewise.cli.output import headline, print_facts, print_json, print_table
+from corewise.cli.reporting import reporting
+from corewise.cli.targets import draw, print_written, require_figure, require_target
+from corewise.cli.waiting import progress_bar, waiting
+from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit.numbers import value_with_interval
 
 if TYPE_CHECKING:
     from corewise.model.system import System
     from corewise.observation.sample_path import SamplePath
+    from corewise.policies.base import Policy
+    from corewise.simulation.replicate import Replications
+    from corewise.simulation.simulator import Progress, Run
 
 __all__ = ["simulate"]
 
@@ -37,19 +33,23 @@ __all__ = ["simulate"]
 @reporting
 def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     system: SystemName,
-    policy: Annotated[str, typer.Option(metavar="P", help=policies.HELP)],
+    policy: Annotated[str, typer.Option(metavar="P", help=POLICY_HELP)],
     departures: Annotated[
-        str | None, typer.Option(metavar="N", help="Stop after so many departures, such as 1e6.")
+        str | None, typer.Option(metavar="N", help="Number of departures to simulate, such as 1e6.")
     ] = None,
-    time: Annotated[str | None, typer.Option(metavar="T", help="Or: stop after so long.")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Or: length of time to simulate, in the unit of the rates."),
+    ] = None,
     seed: Annotated[
-        str | None, typer.Option(metavar="S", help="Repeats a run. Default: a new one, which is reported.")
+        str | None, typer.Option(metavar="S", help=f"{SEED_HELP} Default: a new one, which is reported.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option(metavar="3,2", help="Jobs of each class at first. Default: none.")
+        str | None,
+        typer.Option(metavar="3,2", help="Number of jobs of each class at the start. Default: none."),
     ] = None,
     replications: Annotated[
-        str, typer.Option(metavar="R", help="Simulate so many times, independently, on all cores.")
+        str, typer.Option(metavar="R", help="Number of independent replications, on all cores.")
     ] = "1",
     percentiles: Annotated[
         str | None,
@@ -66,17 +66,18 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a policy, for so many departures or so long.
+    """Simulate a policy, for a number of departures or a length of time.
 
     A log that --events writes has all that `corewise estimate` needs.
     """
     from corewise.model.files import load_system
+    from corewise.policies.names import policy_named
 
     problem = load_system(system)
     if (departures is None) == (time is None):
         given = "neither" if departures is None else "both"
         raise InvalidInput(f"give either --departures or --time, got {given}")
-    task = Task(
+    task = _Task(
         departures=None if departures is None else whole_number(departures, "--departures", least=1),
         time=None if time is None else _duration(time),
         seed=secrets.randbits(32) if seed is None else whole_number(seed, "--seed"),
@@ -93,23 +94,98 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     require_figure(plot, problem.names, system)
     task.check_memory(problem)
     with waiting(f"Preparing {policy} ..."):
-        rule = policies.parse_policy(policy, problem)
+        rule = policy_named(policy, problem)
     began = perf_counter()
     with progress_bar(f"Simulating {policy}", task.total, task.unit) as progress:
-        outcome, path = task.carry_out(problem, rule, progress)
+        result, path = task.carry_out(problem, rule, progress)
     seconds = perf_counter() - began
     if path is not None:
         _write(path, events, plot, per_job=per_job)
     if as_json:
-        print_json({**asdict(outcome), "seed": task.seed, "seconds": seconds})
+        print_json({**result, "seed": task.seed, "seconds": seconds})
         return
-    _print_outcome(outcome, problem, task.seed, seconds)
-    for file, what in ((events, "events"), (plot, "plot")):
-        if file:
-            print(f"Wrote the {what} to {file}.")
+    _print_result(result, problem, task.seed, seconds)
+    print_written((events, "events"), (plot, "plot"))
 
 
 # --- what is asked for ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What to simulate: a number of departures, or a length of time; once, or several times."""
+
+    departures: int | None
+    time: float | None
+    seed: int
+    start: list[int] | None
+    replications: int
+    percents: list[float]
+    record: bool
+
+    @property
+    def total(self) -> float:
+        """How much is to be done, in all replications."""
+        return self.replications * (self.departures or self.time or 0.0)
+
+    @property
+    def unit(self) -> str:
+        """What `total` counts."""
+        return "departures" if self.departures else "units of time"
+
+    def check_memory(self, system: System) -> None:
+        """Refuse to record more events than memory can hold, before the time is spent."""
+        from corewise.model.space import available_memory
+
+        if not (self.record or self.percents):
+            return
+        departures = self.departures or (self.time or 0.0) * float(system.arrival_rates.sum())
+        events = 2.0 * departures  # as many jobs arrive
+        needed = events * (100 + 24 * len(system.classes)) / 2**30
+        available = available_memory() / 2**30
+        if needed > available:
+            raise CorewiseError(
+                f"--events, --percentiles and --plot keep every event in memory: about {events:.3g} of them "
+                f"need {needed:,.0f} GiB, and this machine has {available:,.1f} GiB for it; simulate fewer"
+            )
+
+    def carry_out(
+        self, system: System, policy: Policy, progress: Progress | None
+    ) -> tuple[dict[str, Any], SamplePath | None]:
+        """Return what was seen as plain values, and the path of a single run if it was recorded."""
+        from corewise.simulation.replicate import replicate
+        from corewise.simulation.simulator import simulate as simulate_policy
+
+        window: dict[str, Any] = {"departures": self.departures, "time": self.time, "start": self.start}
+        if self.replications > 1:
+            found = replicate(
+                system,
+                policy,
+                n=self.replications,
+                rng=self.seed,
+                percentiles=self.percents,
+                progress=progress,
+                **window,
+            )
+            within = {
+                name: [asdict(percentile) for percentile in row.percentiles]
+                for name, row in found.classes.items()
+            }
+            return _as_mapping(found, within, replications=self.replications, state=None), None
+        record = self.record or bool(self.percents)
+        run = simulate_policy(system, policy, rng=self.seed, record=record, progress=progress, **window)
+        return _as_mapping(run, self._of_one(run), replications=1, state=run.state.counts), run.path
+
+    def _of_one(self, run: Run) -> dict[str, list[dict[str, Any]]]:
+        """Return the percentiles of each class in a single run, which gives them no interval."""
+        found = run.percentiles(self.percents) if self.percents else dict.fromkeys(run.classes, ())
+        return {
+            name: [
+                {"percent": percent, "value": float(value), "interval": (math.nan, math.nan)}
+                for percent, value in zip(self.percents, values, strict=True)
+            ]
+            for name, values in found.items()
+        }
 
 
 def _duration(text: str) -> float:
@@ -142,6 +218,39 @@ def _percents(text: str | None) -> list[float]:
 # --- what goes out ----------------------------------------------------------------------------
 
 
+def _as_mapping(
+    found: Run | Replications,
+    percentiles: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    replications: int,
+    state: tuple[int, ...] | None,
+) -> dict[str, Any]:
+    """Return a result as plain values, for JSON; `state` is where a single run ended."""
+    return {
+        "policy": found.policy,
+        "mean_jobs": found.mean_jobs,
+        "interval": found.interval,
+        "mean_response_time": found.mean_response_time,
+        "events": found.events,
+        "departures": found.departures,
+        "time": found.time,
+        "replications": replications,
+        "state": state,
+        "classes": [
+            {
+                "name": name,
+                "arrivals": row.arrivals,
+                "departures": row.departures,
+                "mean_jobs": row.mean_jobs,
+                "interval": row.interval,
+                "mean_response_time": row.mean_response_time,
+                "percentiles": percentiles[name],
+            }
+            for name, row in found.classes.items()
+        ],
+    }
+
+
 def _write(path: SamplePath, events: Path | None, plot: Path | None, *, per_job: bool) -> None:
     """Write what was asked for of the path of a run."""
     if events:
@@ -151,26 +260,25 @@ def _write(path: SamplePath, events: Path | None, plot: Path | None, *, per_job:
             save_events(path, events, per_job=per_job)
     if plot:
         from corewise.plots.path import path_figure
-        from corewise.plots.style import save_figure
 
-        with waiting(f"Drawing {plot} ..."):
-            save_figure(path_figure(path), plot)
+        draw(plot, lambda: path_figure(path))
 
 
-def _print_outcome(outcome: Outcome, system: System, seed: int, seconds: float) -> None:
-    several = outcome.replications > 1
-    how = f"over {outcome.replications} replications" if several else "by batch means"
+def _print_result(result: Mapping[str, Any], system: System, seed: int, seconds: float) -> None:
+    several = result["replications"] > 1
+    how = f"over {result['replications']} replications" if several else "by batch means"
     interval = f"(95 % confidence, {how})"
-    if math.isnan(outcome.interval[0]):
+    if math.isnan(result["interval"][0]):
         interval = "(too short a run for a confidence interval)"
+    events = result["events"]
     facts = [
-        ("mean number of jobs", f"{_with_half(outcome.mean_jobs, outcome.interval)} {interval}"),
-        ("mean response time", f"{_shown(outcome.mean_response_time)} (in the unit of time of the rates)"),
-        ("departures", f"{outcome.departures:,} in {outcome.time:,.6g} units of time"),
-        ("speed", f"{outcome.events:,} events in {seconds:.3g} s, {outcome.events / seconds:,.0f} a second"),
+        ("mean number of jobs", f"{value_with_interval(result['mean_jobs'], result['interval'])} {interval}"),
+        ("mean response time", f"{_shown(result['mean_response_time'])} (in the unit of time of the rates)"),
+        ("departures", f"{result['departures']:,} in {result['time']:,.6g} units of time"),
+        ("speed", f"{events:,} events in {seconds:.3g} s, {events / seconds:,.0f} a second"),
     ]
-    if outcome.state is not None:
-        jobs = ", ".join(f"{name} {n}" for n, name in zip(outcome.state, system.names, strict=True))
+    if result["state"] is not None:
+        jobs = ", ".join(f"{name} {n}" for n, name in zip(result["state"], system.names, strict=True))
         facts.append(("jobs at the end", jobs))
     facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
     if system.load >= 1.0:
@@ -178,42 +286,41 @@ def _print_outcome(outcome: Outcome, system: System, seed: int, seconds: float) 
     facts += [
         ("note", f"the curve of {change.name} changed at time {change.time:g}")
         for change in system.changes
-        if change.time < outcome.time / outcome.replications
+        if change.time < result["time"] / result["replications"]
     ]
-    print_facts(headline(f"Simulated {outcome.policy}", replace(system, changes=())), facts)
+    print_facts(headline(f"Simulated {result['policy']}", replace(system, changes=())), facts)
     columns = ["class", "arrivals", "departures", "mean number of jobs", "mean response time"]
     rows = [
         [
-            row.name,
-            f"{row.arrivals:,}",
-            f"{row.departures:,}",
-            _with_half(row.mean_jobs, row.interval),
-            _shown(row.mean_response_time),
+            row["name"],
+            f"{row['arrivals']:,}",
+            f"{row['departures']:,}",
+            value_with_interval(row["mean_jobs"], row["interval"]),
+            _shown(row["mean_response_time"]),
         ]
-        for row in outcome.classes
+        for row in result["classes"]
     ]
     print_table(columns, rows)
-    _print_percentiles(outcome)
+    _print_percentiles(result["classes"], together=3 if several else 6)
 
 
-def _print_percentiles(outcome: Outcome) -> None:
-    """Print the percentiles of the response times, as many in a table as fit beside each other."""
-    together = 6 if outcome.replications == 1 else 3
-    percents = [p.percent for p in outcome.classes[0].percentiles]
+def _print_percentiles(classes: Sequence[Mapping[str, Any]], together: int) -> None:
+    """Print the percentiles of the response times, so many of them beside each other in a table."""
+    percents = [percentile["percent"] for percentile in classes[0]["percentiles"]]
     for first in range(0, len(percents), together):
         shown = slice(first, first + together)
         rows = [
-            [row.name, *(_with_half(p.value, p.interval, digits=4) for p in row.percentiles[shown])]
-            for row in outcome.classes
+            [
+                row["name"],
+                *(
+                    value_with_interval(p["value"], p["interval"], digits=4)
+                    for p in row["percentiles"][shown]
+                ),
+            ]
+            for row in classes
         ]
         print_table(["response\ntime", *(f"{percent:g} %" for percent in percents[shown])], rows)
 
 
-def _with_half(value: float, interval: tuple[float, float], digits: int = 6) -> str:
-    """Return a number with half the width of its interval, if there is one."""
-    half = 0.5 * (interval[1] - interval[0])
-    return _shown(value, digits) if math.isnan(half) else f"{value:.{digits}g} ± {half:.2g}"
-
-
-def _shown(value: float, digits: int = 6) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}g}"
+def _shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.6g}"

@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.options import AsJson, Capacity, SystemName
+from corewise.cli.options import AsJson, Capacity, SystemName, parse_capacity
 from corewise.cli.output import (
     box_of,
     class_rows,
     headline,
     is_weighted,
-    parse_capacity,
     print_classes,
     print_facts,
     print_json,
-    reporting,
-    require_target,
-    say_if_long,
-    waiting,
 )
+from corewise.cli.reporting import reporting
+from corewise.cli.targets import draw, print_written, require_target
+from corewise.cli.waiting import say_if_long, waiting
 
 if TYPE_CHECKING:
     from corewise.control.solution import Solution
@@ -39,7 +37,8 @@ def solve(
     tolerance: Annotated[
         float,
         typer.Option(
-            help="How close the certified bounds must be: relative above one, as far as rounding allows."
+            help="Largest distance between the certified bounds on the mean cost; relative where that is "
+            "above one."
         ),
     ] = 1e-9,
     save: Annotated[
@@ -80,22 +79,17 @@ def solve(
         solution.policy.save(save)
     if plot:
         from corewise.plots.policy import policy_heatmap
-        from corewise.plots.style import save_figure
 
-        figure = policy_heatmap(
-            solution.policy,
-            problem,
-            capacity=_shown(solution),
-            title=f"Optimal policy, {problem.cores:g} cores, load {problem.load:.3g}",
+        title = f"Optimal policy, {problem.cores:g} cores, load {problem.load:.3g}"
+        draw(
+            plot,
+            lambda: policy_heatmap(solution.policy, problem, capacity=_shown(solution), title=title),
         )
-        save_figure(figure, plot)
     if as_json:
         print_json(_as_mapping(solution, seconds))
         return
     _print_solution(solution, seconds, blocking=box is not None, whole_cores=whole_cores)
-    for path, what in ((save, "policy"), (plot, "heat map")):
-        if path:
-            print(f"Wrote the {what} to {path}.")
+    print_written((save, "policy"), (plot, "heat map"))
 
 
 def _shown(solution: Solution) -> list[int]:

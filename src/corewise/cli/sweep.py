@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import AsJson, whole_number
-from corewise.cli.output import (
-    INTERRUPTED,
-    print_json,
-    print_table,
-    reporting,
-    require_target,
-    waiting,
-)
+from corewise.cli.output import print_json, print_table
+from corewise.cli.reporting import INTERRUPTED, reporting
+from corewise.cli.targets import require_target
+from corewise.cli.waiting import waiting
+from corewise.kit.numbers import half_width
 
 if TYPE_CHECKING:
     from corewise.studies.sweeps.sweep import Sweep, SweepMean
@@ -169,7 +166,7 @@ def _print_kind(kind: str, means: list[SweepMean]) -> None:
     shown = {name: values for name, values in names.items() if any(values)}
     rows = []
     for i, mean in enumerate(means):
-        half = "" if mean.interval is None else f"{(mean.interval[1] - mean.interval[0]) / 2.0:.2g}"
+        half = "" if mean.interval is None else f"{half_width(mean.interval):.2g}"
         rows.append(
             [
                 *(values[i] for values in shown.values()),

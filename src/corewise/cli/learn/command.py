@@ -13,17 +13,11 @@ import typer
 from corewise.cli.learn.options import ALGORITHM, STEPS, LearnOptions
 from corewise.cli.learn.report import Learned, print_learned
 from corewise.cli.learn.session import LearnSession
-from corewise.cli.options import AsJson, SystemName
-from corewise.cli.output import (
-    INTERRUPTED,
-    print_json,
-    progress_bar,
-    reporting,
-    require_figure,
-    require_target,
-    say_if_long,
-    waiting,
-)
+from corewise.cli.options import SEED_HELP, AsJson, SystemName
+from corewise.cli.output import print_json
+from corewise.cli.reporting import INTERRUPTED, reporting
+from corewise.cli.targets import draw, print_written, require_figure, require_target
+from corewise.cli.waiting import progress_bar, say_if_long, waiting
 from corewise.errors import BoxTooLarge, InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
@@ -77,7 +71,7 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         str | None,
         typer.Option(
             metavar="S",
-            help="Seed of the simulation's random numbers. Default: a new one, which is reported.",
+            help=f"{SEED_HELP} Default: a new one, which is reported.",
         ),
     ] = None,
     policy: Annotated[
@@ -200,7 +194,7 @@ def _print_saved(system: str, course: LearnSession, no_gap: bool) -> None:
     elif not course.rows:
         print("Nothing was saved: the first window was not over.")
     elif not course.unsaved:
-        print(f"Wrote the run to {course.target}.")
+        print_written((course.target, "run"))
         if not course.log_ended:
             again = ["corewise", "learn", system, "--resume", str(course.target)]
             more = [*(["--no-gap"] if no_gap else []), *([] if course.interrupted else ["--steps", "MORE"])]
@@ -215,17 +209,15 @@ def _draw(learned: Learned, plot: Path, *, quiet: bool) -> InvalidFile | None:
             print("Nothing was drawn: the first window was not over.")
         return None
     from corewise.plots.epochs import learn_figure
-    from corewise.plots.style import save_figure
 
     baseline = {}
     if learned.yardstick and not system.changes:  # of one truth, which later ones may not have
         baseline["EQUI"] = learned.yardstick.equi_gap
     truth = system if learned.truth else None
     try:
-        with waiting(f"Drawing {plot} ..."):
-            save_figure(learn_figure(course.rows, system, truth=truth, baseline=baseline), plot)
+        draw(plot, lambda: learn_figure(course.rows, system, truth=truth, baseline=baseline))
     except InvalidFile as error:
         return error
     if not quiet:
-        print(f"Wrote the plot to {plot}.")
+        print_written((plot, "plot"))
     return None

@@ -12,6 +12,7 @@ from corewise.cli.learn.changes import print_changes
 from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
 from corewise.cli.output import headline, is_weighted, print_facts, print_table
+from corewise.kit.numbers import plus_minus
 
 if TYPE_CHECKING:
     from corewise.learning.checkpoint import EpochRow
@@ -218,17 +219,7 @@ def _estimate_columns(rows: Sequence[EpochRow]) -> Iterator[list[str]]:
 def _estimate_cell(row: EpochRow, name: str, parameter: str) -> str:
     if not row["informative"][name]:
         return "no information"
-    return _with_error(row["estimates"][name][parameter], row["stderr"][name][parameter])
-
-
-def _with_error(value: float, stderr: float) -> str:
-    """Return a number with its standard error, both to the second digit of the latter."""
-    if not (math.isfinite(stderr) and stderr > 0.0):
-        return f"{value:.4g}"
-    decimals = max(0, 1 - math.floor(math.log10(stderr)))
-    if decimals > 8:
-        return f"{value:.3g} ± {stderr:.1e}"
-    return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
+    return plus_minus(row["estimates"][name][parameter], row["stderr"][name][parameter], figures=2)
 
 
 def _verdict_columns(rows: Sequence[EpochRow], weighted: bool) -> list[list[str]]:
