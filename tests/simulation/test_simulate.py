@@ -1077,5 +1077,5 @@ def test_percentiles_are_those_of_the_recorded_path() -> None:
     for name, values in run.percentiles([0.0, 50.0, 100.0]).items():
         times = sorted(run.path.response_times[name].tolist())
         assert values.tolist() == pytest.approx([times[0], float(np.median(times)), times[-1]])
-    with pytest.raises(cw.InvalidInput, match="percentiles need every event"):
+    with pytest.raises(cw.errors.InvalidInput, match="percentiles need every event"):
         cw.simulate(system, cw.Equi(), departures=30, rng=1).percentiles([50.0])
