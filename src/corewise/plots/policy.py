@@ -116,8 +116,10 @@ def policy_heatmaps(
         _fit_page(figure, title is not None)
         _add_colour_bar(figure, system)
         _add_legend(figure)
-        for _ in range(2):  # the layout needs some rounds to settle where panels have a fixed aspect
-            figure.draw_without_rendering()
+        layout = figure.get_layout_engine()
+        assert layout is not None
+        for _ in range(2):  # it needs some rounds to settle where panels have a fixed aspect
+            layout.execute(figure)
     return figure
 
 
