@@ -62,7 +62,7 @@ def test_other_numbers_of_classes_are_refused(classes: int) -> None:
 
 def test_bad_calls_raise_our_own_errors(system: cw.System) -> None:
     with pytest.raises(cw.errors.InvalidPolicy, match="expected a policy"):
-        policy_heatmap("equi", system)  # type: ignore[arg-type]
+        policy_heatmap(5, system)  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidInput, match="'paper:2'"):
         policy_heatmap(cw.Equi(), "paper:2")  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidInput, match="capacity"):
@@ -125,7 +125,7 @@ def test_heat_maps_of_nothing_are_refused() -> None:
     with pytest.raises(cw.errors.InvalidInput, match="policies by their names"):
         policy_heatmaps([cw.Equi()], system)  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidPolicy, match="expected a policy"):
-        policy_heatmaps({"start": "equi"}, system)  # type: ignore[dict-item]
+        policy_heatmaps({"start": 5}, system)  # type: ignore[dict-item]
     one = cw.System(4, system.classes[:1])
     with pytest.raises(cw.errors.InvalidInput, match="two classes, the system has 1"):
         policy_heatmaps({"start": cw.Equi()}, one)

@@ -36,7 +36,7 @@ def require_two_classes(system: System) -> None:
 
 
 def policy_heatmap(
-    policy: Policy,
+    policy: Policy | str,
     system: System,
     *,
     capacity: int | Iterable[int] | None = None,
@@ -123,7 +123,7 @@ def policy_heatmaps(
     return figure
 
 
-def _shares(policy: Policy, system: System, space: StateSpace) -> np.ma.MaskedArray[Any, Any]:
+def _shares(policy: Policy | str, system: System, space: StateSpace) -> np.ma.MaskedArray[Any, Any]:
     """Return the fraction of the cores that the first class holds, masked where there are no jobs."""
     share = tabulate(bind(policy, system), space)[0] / system.cores
     return np.ma.masked_array(share, mask=space.counts.sum(axis=0) == 0).reshape(space.shape)
@@ -185,7 +185,7 @@ def _add_legend(figure: Figure) -> None:
     legend_below(figure, marks, columns=2 if figure.get_figwidth() >= 4.0 else 1)
 
 
-def usual_range(policy: Policy, system: System) -> tuple[int, int]:
+def usual_range(policy: Policy | str, system: System) -> tuple[int, int]:
     """Return counts that show where there are fewer jobs than cores, and where there are more."""
     most = min(MOST_JOBS, max(_FEWEST_JOBS, math.ceil(1.2 * system.cores)))
     box = policy.capacity if isinstance(policy, Tabular) else (most, most)
