@@ -220,6 +220,20 @@ def test_an_optimum_that_takes_long_is_said_so(capsys: pytest.CaptureFixture[str
     assert said.err == "note: the exact optimum of 4 classes may take very long; ask for less\n"
 
 
+@pytest.mark.parametrize(
+    ("verb", "text"),
+    [
+        ("compare", "--seed S Seed of the simulation's random numbers"),
+        ("simulate", "--seed S Seed of the simulation's random numbers"),
+        ("plan", "--seed S Seed of the simulation's random numbers"),
+        ("learn", "mean number of departures between false alarms"),
+        ("evaluate", "further arrivals are lost"),
+    ],
+)
+def test_help_uses_the_nouns_of_the_field(verb: str, text: str) -> None:
+    assert text in " ".join(succeed(verb, "--help").split())
+
+
 def test_version_and_help() -> None:
     assert re.fullmatch(r"corewise \S+\n", succeed("--version")) or "not installed" in succeed("--version")
     text = succeed("--help")

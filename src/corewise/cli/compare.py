@@ -29,7 +29,10 @@ def compare(
     policies: Annotated[
         list[str] | None,
         typer.Option(
-            "--policy", metavar="P", help="A policy to compare; may be given again. Default: the usual ones."
+            "--policy",
+            metavar="P",
+            help="A policy to compare; may be given again. Default: equi, greedy, whittle, and priorities "
+            "(two classes) or improved (more).",
         ),
     ] = None,
     capacity: Capacity = None,

@@ -33,7 +33,8 @@ SystemName = Annotated[
 Capacity = Annotated[
     str | None,
     typer.Option(
-        metavar="N or N,M", help="Most jobs of each class; more are blocked. Default: chosen, ample."
+        metavar="N or N,M",
+        help="Largest number of jobs of each class; further arrivals are lost. Default: none is lost.",
     ),
 ]
 POLICY_HELP = (
