@@ -1,6 +1,7 @@
 """Results: what the functions of corewise return, to annotate with and to look up.
 
-All are frozen. At a prompt each shows as one line, in a notebook as a small table, and printed in full.
+All are frozen but `Learning` and `Sweep`, which are under way. At a prompt each shows as one
+line, in a notebook as a small table, and printed in full.
 """
 
 from corewise.analysis.information import Information
