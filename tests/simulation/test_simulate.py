@@ -1027,7 +1027,7 @@ def test_bad_systems_and_policies(simulate: Callable[..., object]) -> None:
         (cw.Fixed([1.0]), "1 shares"),
         (cw.Priority(["a"]), "'b' is missing"),
         (cw.Equi, "expected a policy"),
-        ("equi", "got 'equi'"),
+        ("eqiu", "'eqiu', nor is it a file; did you mean 'equi'"),
     ):
         with pytest.raises(cw.errors.InvalidPolicy) as error:
             simulate(SYSTEM, policy, departures=5, rng=1)
