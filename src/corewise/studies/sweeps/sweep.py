@@ -1,8 +1,8 @@
 """Sweeps: many runs of the same kind, on one machine or many, whose rows outlive whatever happens.
 
-What is to be done is a plan (`sweep_plan`, `sweep_file`): systems × policies × algorithms × seeds. What was
-done is a file of rows (`sweep_results`). A sweep is the way from one to the other: trials that have no row
-yet are sent to a pool (`sweep_pools`), carried out there (`sweep_trial`), and every row is written before
+What is to be done is a plan (`grid`, `file`): systems × policies × algorithms × seeds. What was done is a
+file of rows (`results`). A sweep is the way from one to the other: trials that have no row yet are sent to
+a pool (`pools`), carried out there (`trial`), and every row is written before
 anybody hears of it. So there is no difference between beginning a sweep and taking it up again.
 """
 
