@@ -70,7 +70,8 @@ bench: $(BENCH_STAMP)  ## compare the speed with other solvers, simulators, fits
 	$(RUN) benchmarks/learn.py
 
 docs: $(DOCS_STAMP)  ## build the site into build/docs and check the links within it
-	$(RUN) -m sphinx -W --keep-going -q docs build/docs
+	rm -rf build/docs build/doctrees docs/api docs/gallery
+	$(RUN) -m sphinx -W --keep-going -q -d build/doctrees docs build/docs
 	$(RUN) docs/check_links.py build/docs
 	@echo "Open build/docs/index.html"
 
