@@ -16,6 +16,8 @@ import pytest
 import corewise as cw
 from tests.helpers import naive
 
+pytestmark = pytest.mark.slow
+
 Build = Callable[[naive.Model], cw.System]
 
 

@@ -22,6 +22,8 @@ from corewise.analysis.lower.fixed_widths import fixed_widths
 from corewise.analysis.lower.majorants import Majorants
 from tests.helpers import naive
 
+pytestmark = pytest.mark.slow
+
 Build = Callable[[naive.Model], cw.System]
 
 

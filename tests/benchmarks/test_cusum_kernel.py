@@ -11,6 +11,8 @@ from benchmarks.instruments import _kernels as cusum_kernels
 from tests.helpers.twins import not_compared, same
 from tests.simulation.test_kernels import tables_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("watched", [3, 4])
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -22,6 +22,8 @@ from corewise.estimation.changes import detector as change
 from corewise.estimation.changes.detector import threshold
 from corewise.observation.sample_path import Event
 
+pytestmark = pytest.mark.slow
+
 SYSTEM = cw.load_system("paper:drift").regime(0)
 SLOWER = Jump(SYSTEM, cw.Equi(), "two", cw.Amdahl(0.6))
 FASTER = Jump(SYSTEM, cw.Equi(), "one", cw.Amdahl(0.8))

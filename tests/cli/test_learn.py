@@ -27,6 +27,8 @@ from tests.cli.test_cli import GOOD, HARD, ONE, TWO, as_json, succeed, write
 from tests.cli.test_data import on_a_terminal, one_line
 from tests.cli.test_start_up import _imported
 
+pytestmark = pytest.mark.slow
+
 SHORT = ("--departures", "50", "--steps", "6")
 RUN = ("learn", "paper:1", "--algorithm", "1b", *SHORT, "--seed", "7")
 SAVED = ("--save", "run.npz")

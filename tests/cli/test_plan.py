@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from corewise.cli.main import app
 
+pytestmark = pytest.mark.slow
+
 DOCS = (Path(__file__).parents[2] / "docs" / "planning.md").read_text(encoding="utf-8")
 
 STRAIGHT = """cores = 5

@@ -13,6 +13,8 @@ from corewise.cli.main import app
 from corewise.experiments import reproduce as module
 from corewise.experiments.results import Result, Setting
 
+pytestmark = pytest.mark.slow
+
 
 def test_json_has_the_results(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["reproduce", "figure-1", "--out", str(tmp_path), "--seed", "3", "--json"])

@@ -23,6 +23,8 @@ from typer.testing import CliRunner, Result
 import corewise as cw
 from corewise.cli.main import app
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
 PATIENCE = 120.0  # seconds, on a busy machine

@@ -24,6 +24,8 @@ from typer.testing import CliRunner
 import corewise as cw
 from corewise.cli.main import app
 
+pytestmark = pytest.mark.slow
+
 FILES = Path(__file__).with_name("v0_1")
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
 OUTPUTS: dict[str, dict[str, Any]] = EXPECTED["outputs"]

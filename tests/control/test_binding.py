@@ -14,6 +14,8 @@ from corewise.control.improve import improved
 from corewise.control.improve.improved import Improvement
 from corewise.policies.base import bind, checked_policy
 
+pytestmark = pytest.mark.slow
+
 FIVE = cw.System(
     6, [cw.JobClass(f"class {i}", 0.5, 1.0 + 0.2 * i, cw.Amdahl(0.1 + 0.2 * i)) for i in range(5)]
 )

@@ -27,6 +27,8 @@ from corewise.policies.fitted.values import FittedValues
 from corewise.simulation.sampling import sample_states
 from tests.helpers.twins import not_compared, same
 
+pytestmark = pytest.mark.slow
+
 CURVES: list[cw.SpeedUp] = [
     cw.Amdahl(0.8),
     cw.PowerLaw(0.4),

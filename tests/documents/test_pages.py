@@ -14,6 +14,7 @@ TRIED = [name for name, text in TEXTS.items() if steps(text)]
 INIT = "Wrote mine.toml. Next: edit it, then  corewise compare mine.toml"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRIED)
 def test_a_page_shows_what_is_printed(name: str, tmp_path: Path) -> None:
     check(TEXTS[name], tmp_path)

@@ -33,6 +33,8 @@ from corewise.experiments.studies.tracking import oracle, windows_until
 from corewise.experiments.tracking import positions, run_table_2, spread
 from corewise.kit.jsonable import to_json
 
+pytestmark = pytest.mark.slow
+
 SMALL = Example(9, "1b", 4, 1.0, 1.5, 0.5, 0.3, 0.8, first=40, power=0.0, steps=3)
 """An example that takes no time."""
 

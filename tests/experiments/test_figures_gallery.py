@@ -9,6 +9,8 @@ import pytest
 from tests.helpers.figures import assert_fits_page, assert_written
 from tests.helpers.gallery import RESEARCH, cases
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("name", "count"), cases(RESEARCH))
 def test_no_text_leaves_the_figure_or_meets_another_panel(name: str, count: int, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from corewise.plots.style import class_colour
 from tests.helpers.figures import TRUTH, assert_truth_of, bands, drawn_look, legend, line
 from tests.helpers.studies import study
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 

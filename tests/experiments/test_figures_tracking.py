@@ -13,6 +13,8 @@ from corewise.plots.style import class_colour
 from tests.helpers.figures import TRUTH, assert_truth_of, legend, line
 from tests.helpers.studies import drifting, study
 
+pytestmark = pytest.mark.slow
+
 
 def test_tracking_shows_the_steps_of_table_2() -> None:
     studies = {"latest": drifting(), "all": drifting(epochs=100)}

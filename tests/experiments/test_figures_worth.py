@@ -11,6 +11,8 @@ import pytest
 import corewise as cw
 from corewise.experiments.figures.worth import worth_figure
 
+pytestmark = pytest.mark.slow
+
 GAPS = {
     "load 0.5": {"EQUI": 0.05, "learned $": 0.0001, "rounding": 0.0},
     "load 0.8": {"EQUI": 0.1, "learned $": 0.0002, "rounding": math.inf},

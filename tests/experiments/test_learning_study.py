@@ -20,6 +20,8 @@ import corewise as cw
 from corewise.experiments.studies.learning import LearningStudy, cramer_rao, learning_study, tracking_errors
 from corewise.kit.arrays import Floats
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = cw.load_system("paper:3")
 DRIFT = cw.load_system("paper:drift")
 SHORT = cw.algorithm_1a(EXAMPLE, departures=50, steps=5)

@@ -34,6 +34,8 @@ from corewise.experiments.studies.tracking import (
 from corewise.kit.arrays import Floats
 from corewise.learning.memories import Everything, Memory
 
+pytestmark = pytest.mark.slow
+
 CLASSES = [cw.JobClass(name, 1.0, 1.5, cw.Amdahl(p)) for name, p in (("one", 0.3), ("two", 0.8))]
 SYSTEM = cw.System(
     6,

@@ -1394,10 +1394,10 @@ def test_bad_policies_of_plants() -> None:
         ({"steps": 0}, cw.errors.InvalidInput, "steps must be at least 1, got 0"),
         ({"steps": 1.5}, cw.errors.InvalidInput, "steps must be a whole number, got 1.5"),
         ({"power": None}, cw.errors.InvalidInput, "power must be a number, got None"),
-        ({"policy": "x"}, cw.errors.InvalidPolicy, "got 'x'"),
+        ({"policy": "x"}, cw.errors.InvalidPolicy, "unknown policy 'x'"),
         ({"policy": cw.Whittle}, cw.errors.InvalidPolicy, "got <class"),
         ({"policy": cw.Fixed([1.0])}, cw.errors.InvalidPolicy, "1 shares"),
-        ({"first": "x"}, cw.errors.InvalidPolicy, "got 'x'"),
+        ({"first": "x"}, cw.errors.InvalidPolicy, "unknown policy 'x'"),
         ({"first": cw.Equi}, cw.errors.InvalidPolicy, "got <class"),
         ({"first": cw.Fixed([1.0])}, cw.errors.InvalidPolicy, "1 shares"),
         (

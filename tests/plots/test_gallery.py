@@ -16,6 +16,8 @@ from corewise.plots.style import save_figure
 from tests.helpers.figures import assert_fits_page, assert_written
 from tests.helpers.gallery import PLOTS, cases
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("name", "count"), cases(PLOTS))
 def test_no_text_leaves_the_figure_or_meets_another_panel(name: str, count: int, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from corewise.simulation.tableless.state_cache import StateCache
 from tests.control.test_improve import some_values
 from tests.helpers.twins import not_compared, same
 
+pytestmark = pytest.mark.slow
+
 MODULES = {
     level_kernels: "level_kernels",
     walk_kernels: "walk_kernels",

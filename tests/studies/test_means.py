@@ -13,6 +13,8 @@ import corewise as cw
 from corewise.studies.compare import ComparisonRow
 from corewise.studies.means import simulated_mean
 
+pytestmark = pytest.mark.slow
+
 FALSE_ALARM = 1e-6
 
 

@@ -15,6 +15,8 @@ from corewise.studies.plan import least_response_time
 from corewise.studies.responses import Responses
 from tests.helpers import naive
 
+pytestmark = pytest.mark.slow
+
 Build = Callable[[naive.Model], cw.System]
 
 

@@ -26,6 +26,8 @@ from corewise.studies.sweeps.grid import Trial
 from corewise.studies.sweeps.sweep import sweep_means
 from corewise.studies.sweeps.trial import SweepRow, carry_out
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 120.0  # seconds, on a busy machine
 
 

@@ -197,4 +197,10 @@ class Estimates(Shown, Mapping[str, Estimate]):
         return {"parameters": {name: estimate.parameters for name, estimate in self.items()}}
 
     def _table(self) -> Table:
-        return Table.of(self.values(), "name", "family", "parameters", "stderrs", "departures")
+        header = ("class", "curve", "parameter", "estimate", "stderr", "interval", "departures")
+        rows = (
+            (row.name, row.family, name, value, row.stderrs[name], row.intervals[name], row.departures)
+            for row in self.values()
+            for name, value in row.parameters.items()
+        )
+        return Table(header, rows)
