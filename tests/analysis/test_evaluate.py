@@ -67,6 +67,7 @@ def test_greedy_with_equal_weights_has_the_highest_rate_of_departures(as_system:
         assert (ours >= other - 1e-10).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_curves_at_and_near_their_ends(as_system: Build, seed: int) -> None:
     """p of 0, 1 and a millionth away, ties in h mu: all cores used, none negative, GREEDY* the highest."""
@@ -131,6 +132,7 @@ def test_three_classes_on_a_box(as_system: Build, policy: Callable[[], cw.Policy
         assert share.mean_response_time == pytest.approx(expected.jobs[i] / expected.throughput[i], rel=1e-9)
 
 
+@pytest.mark.slow
 @EVERY
 def test_no_box_means_no_blocking(as_system: Build, policy: Callable[[], cw.Policy], twin: Twin) -> None:
     """Without a capacity: the value of a box far larger than needed; Little's law overall and per class."""
@@ -156,6 +158,7 @@ TWO_POLICIES: dict[str, tuple[Callable[[], cw.Policy], Twin]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "twin"), TWO_POLICIES.values(), ids=TWO_POLICIES.keys())
 def test_the_chosen_box_does_not_matter(
     as_system: Build, policy: Callable[[], cw.Policy], twin: Twin

@@ -469,6 +469,7 @@ def test_failures_of_the_solver_are_reported(error: Exception, monkeypatch: pyte
     assert re.search("no certificate|not enough memory", fail("solve", "paper:2"))
 
 
+@pytest.mark.slow
 def test_the_installed_command_copes_with_a_narrow_encoding() -> None:
     write(GOOD.replace('"one"', '"café"'))
     result = subprocess.run(

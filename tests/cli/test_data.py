@@ -586,6 +586,7 @@ def test_the_logs_that_are_spoilt_below_are_good(log: str) -> None:
     assert as_json("estimate", "paper:1", "log.csv")["departures"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("log", "message"),
     [
@@ -683,6 +684,7 @@ def test_control_c_is_quiet_and_leaves_no_file(monkeypatch: pytest.MonkeyPatch) 
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_long_run_shows_its_progress_on_a_terminal_and_can_be_interrupted() -> None:
     shown, out, status = on_a_terminal(
         [*RUN, "--departures", "1e15"], until=rb"%.* [\d,]+ departures/s .*\d+:\d\d:\d\d"

@@ -27,6 +27,7 @@ def test_help_and_version_import_nothing_slow(arguments: str) -> None:
     assert _imported(arguments) == []
 
 
+@pytest.mark.slow
 def test_the_check_sees_what_is_imported() -> None:
     assert "numpy" in _imported("['evaluate', 'paper:1', '--policy', 'equi']")
 

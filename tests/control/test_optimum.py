@@ -104,6 +104,7 @@ def test_the_twins_split_beats_every_grid_point() -> None:
     assert np.allclose(searched, priced, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
 def test_three_classes_agree_with_the_twin(as_system: Build, model: naive.Model, solver: Solver) -> None:
@@ -128,6 +129,7 @@ def test_values_satisfy_the_bellman_equation(as_system: Build, model: naive.Mode
     assert high == pytest.approx(ours.mean_cost, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_random_systems(as_system: Build, seed: int) -> None:
     """One to four classes, mixed families, sizes and weights: the twin's optimum, bracketed."""

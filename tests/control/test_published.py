@@ -44,6 +44,7 @@ def example(number: int) -> tuple[naive.Model, float]:
     return naive.two(c, (rate * alpha, rate * (1 - alpha)), (mu, mu), curves), optimum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p1", "p2", "stored", "_equi"), EQUAL)
 def test_whole_core_optimum_of_berg_and_others(
     as_system: Build, p1: float, p2: float, stored: float, _equi: float

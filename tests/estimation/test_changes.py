@@ -185,6 +185,7 @@ def test_statistic_and_place_by_brute_force(curve: cw.SpeedUp) -> None:
 # --- jumps of every kind --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [

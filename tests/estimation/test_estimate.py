@@ -99,6 +99,7 @@ def small_tables(draw: st.DrawFn) -> ClassStatistics:
     return table_of(np.sort(widths), departures, job_time)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curve", ONE_PARAMETER, ids=lambda curve: curve.family)
 @given(table=small_tables())
 def test_the_maximum_is_global_and_its_interval_outermost(curve: cw.SpeedUp, table: ClassStatistics) -> None:
@@ -191,6 +192,7 @@ def _best_over(likelihood: Likelihood, held: int, at: float) -> float:
     return max(value(float(grid[k])), -float(polished.fun))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "truth", [cw.Usl(0.1, 0.01), cw.Usl(0.3, 0.0), cw.Usl(0.0, 0.002), cw.Usl(0.8, 0.15)]
 )

@@ -22,6 +22,8 @@ from corewise.estimation.throughput.measured import CurveFit, fit_curve
 from corewise.kit.arrays import Floats
 from corewise.plots.measured import measured_curves
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the measured curves are not here")
 

@@ -138,6 +138,7 @@ def wide_results(name: str) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 def test_a_repr_is_one_short_line(results: list[object]) -> None:
     for result in results:
         line = repr(result)
@@ -164,6 +165,7 @@ def test_names_are_escaped_and_come_back() -> None:
     assert [row[0] for row in cells.rows] == ["name", *NAMES["markup"]]
 
 
+@pytest.mark.slow
 def test_every_public_result_is_among_them(tmp_path: Any) -> None:
     kinds = {type(result) for result in few_of(system_of(NAMES["plain"]), tmp_path)}
     kinds |= {type(result) for result in wide_results("w")}

@@ -129,6 +129,7 @@ def rows(learning: cw.results.Learning) -> list[str]:
     return [exactly(epoch.as_mapping()) for epoch in learning]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_resumed_is_uninterrupted(loop: str, tmp_path: File) -> None:
     """Stopped after any epoch, resumed once and again, by plants that were elsewhere."""
@@ -200,6 +201,7 @@ def watched(policy: cw.Policy | None, between_alarms: float = 5e3) -> Make:
     return simulated(cw.adaptive, JUMP, **how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [None, cw.Whittle()], ids=["optimum", "whittle"])
 def test_resumed_is_uninterrupted_whatever_was_found(policy: cw.Policy | None, tmp_path: File) -> None:
     """Stopped after every epoch, also while a change has been found and not been named."""

@@ -259,6 +259,7 @@ def liar(system: cw.System) -> cw.System:
 WITH_USL = MIXED.with_curves({"one": cw.Usl(0.1, 0.02)})
 
 
+@pytest.mark.slow
 @ALL
 @pytest.mark.parametrize(
     ("system", "policy"),
@@ -679,6 +680,7 @@ def test_a_curve_without_parameters_is_known() -> None:
     assert request.system["two"].speedup == table
 
 
+@pytest.mark.slow
 def test_an_interval_without_a_middle() -> None:
     """After few departures any κ of the Universal Scalability Law may do: its interval has no upper end."""
     system = cw.System(
@@ -920,6 +922,7 @@ FAST = cw.System(
 """Known rates for the log by hand, such that most estimates lie inside their range."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["per job", "totals", "totals split"])
 @BOTH
 def test_a_second_implementation_on_a_log(algorithm: Callable[..., cw.Algorithm], form: str) -> None:
@@ -1265,6 +1268,7 @@ def test_a_change_of_the_size_rate_is_taken_into_account() -> None:
     assert epochs[-1].estimates["one"].departures == pytest.approx(12_000 * 0.65, abs=500)
 
 
+@pytest.mark.slow
 def test_more_work_than_there_are_cores_does_not_stop_the_loop() -> None:
     """The policy is then one that could keep up with less."""
     learning, epochs = turned(BUSY.at_load(1.2), 60)
@@ -1275,6 +1279,7 @@ def test_more_work_than_there_are_cores_does_not_stop_the_loop() -> None:
     assert learning.learner.standing.estimated.load > 1.0
 
 
+@pytest.mark.slow
 def test_a_policy_is_made_anew_when_an_estimate_has_moved() -> None:
     """By more than some of its standard error since the last one was made; with no inertia every time.
 

@@ -590,6 +590,7 @@ def test_damage_is_refused_or_read_in_the_same_way(
 # --- blocks -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @FORMS
 @given(seed=seeds, size=st.integers(5, 40), block=st.integers(100, 400), blank=st.booleans())
 def test_a_log_does_not_depend_on_the_blocks_it_is_read_in(
@@ -637,6 +638,7 @@ def test_a_file_without_lines_is_not_read_to_its_end(
         read(log, TOTALS + "x" * 3000, lenient=lenient)
 
 
+@pytest.mark.slow
 @FORMS
 @given(seed=seeds, size=st.integers(1, 12))
 def test_spoilt_records_are_refused_at_the_line_of_their_row(

@@ -101,6 +101,7 @@ EVERY_PATH = pytest.mark.parametrize(
 # --- three ways to the same table -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @EVERY_PATH
 def test_of_a_path_of_a_run_and_by_definition_are_the_same(policy: cw.Policy, window: dict[str, Any]) -> None:
     """Class totals and each job's own cores."""
@@ -471,6 +472,7 @@ def tally_upto(path: int, rows: int) -> Table:
     return tally(CUT[path], rows)
 
 
+@pytest.mark.slow
 @given(path=st.sampled_from(range(len(CUT))), cuts=st.lists(st.floats(0.0, 1.0), max_size=6), data=st.data())
 def test_windows_of_a_path_add_up_to_it(path: int, cuts: list[float], data: st.DataObject) -> None:
     """Wherever it is cut: each window is what a naive tally says of its rows, and all are the whole."""

@@ -52,6 +52,7 @@ def test_curves_are_those_of_the_paper() -> None:
     assert 10.0**0.9 < first.get_ylim()[1] < 9.0  # linear curves leave at the top
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [2.0, 10.0, 100.0])
 def test_labels_are_at_their_curves_and_apart(cores: float) -> None:
     figure = figure_1(cores)

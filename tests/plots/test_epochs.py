@@ -265,6 +265,7 @@ def test_very_many_changes_are_a_fringe() -> None:
     assert legend(many)[-1] == "change found"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("growth", [1.0, 1.0005], ids=["linear", "log"])
 def test_of_very_many_epochs_those_are_drawn_that_stand_out(growth: float) -> None:
     system = cw.load_system("paper:1")

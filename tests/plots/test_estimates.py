@@ -68,6 +68,7 @@ def test_the_curve_and_its_band_are_those_of_the_profile_interval() -> None:
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "kappa", "departures", "seed"),
     [(0.05, 0.002, 4000, 3), (0.3, 0.03, 600, 5), (0.2, 0.0, 500, 2)],

@@ -10,6 +10,8 @@ import corewise as cw
 from corewise.plots.policy import policy_heatmap, policy_heatmaps
 from tests.helpers.figures import legend
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def system() -> cw.System:

@@ -254,6 +254,7 @@ def test_a_truncated_file_is_refused(solved: cw.Tabular, tmp_path: Path) -> None
         refused(path)
 
 
+@pytest.mark.slow
 def test_no_flipped_byte_is_taken_for_another_policy(solved: cw.Tabular, tmp_path: Path) -> None:
     """Either it does not matter (a date in the archive), or the file is refused as `InvalidFile`."""
     path = saved(solved, tmp_path)

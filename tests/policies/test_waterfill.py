@@ -104,6 +104,7 @@ def test_two_classes_against_a_grid(as_system: Build, names: tuple[str, str]) ->
         assert np.all(worth <= best + 1e-7 * (1.0 + best))  # else the search has missed the maximum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(14))
 def test_three_classes_against_exchanges_of_pairs(as_system: Build, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -80,6 +80,7 @@ KINDS: list[dict[str, Any]] = [
 # --- whoever computes them ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [SYSTEM, CHANGING], ids=["as ever", "changing"])
 @pytest.mark.parametrize("kind", KINDS, ids="-".join)
 def test_the_answer_does_not_depend_on_the_workers(system: cw.System, kind: dict[str, Any]) -> None:
@@ -94,6 +95,7 @@ def test_the_answer_does_not_depend_on_the_workers(system: cw.System, kind: dict
     assert everything(cw.replicate(system, cw.Whittle(), rng=np.random.default_rng(5), **kind)) == expected
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_same_from_other_processes() -> None:
     kind: dict[str, Any] = {"n": 40, "departures": 60, "percentiles": (50.0,), "rng": 5}
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:

@@ -628,6 +628,7 @@ WINDOWS_OF_ANY_KIND: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", WINDOWS_OF_ANY_KIND, ids="-".join)
 @pytest.mark.parametrize("name", ["one-power", "two-heavy", "two-whittle", "two-solved", "three-whittle"])
 def test_a_run_does_not_depend_on_the_box(

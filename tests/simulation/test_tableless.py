@@ -34,6 +34,8 @@ from tests.helpers import naive, naive_jobs
 from tests.simulation.test_simulate import mean_zero, stays, times_arrivals, window_of
 from tests.simulation.test_tableless_kernels import Logarithmic, fitted_rule
 
+pytestmark = pytest.mark.slow
+
 Build = Callable[[naive.Model], cw.System]
 
 FALSE_ALARM = 1e-6
