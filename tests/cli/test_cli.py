@@ -20,6 +20,7 @@ import corewise as cw
 from corewise.cli.main import app
 from corewise.cli.output import print_json
 from corewise.cli.waiting import say_if_long
+from tests.helpers.commands import finish, start
 
 ONE = """\
 [[class]]
@@ -450,13 +451,38 @@ def test_control_c_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_control_c_from_outside_is_quiet_too() -> None:
     """A signal while a pipe is read, where Python itself is waiting."""
     os.mkfifo("pipe.toml")
-    command = [sys.executable, "-m", "corewise", "solve", "pipe.toml"]
+    command = ("-m", "corewise", "solve", "pipe.toml")
     with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
+        start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
         Path("pipe.toml").open("wb"),  # returns once the command has opened the other end
     ):
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = finish(process)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+LOST = """
+import signal
+import time
+from corewise.cli import main as command
+
+class Callback:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def app():
+    Callback()
+    time.sleep(600)
+
+command.app = app
+command.main()
+"""
+"""Ctrl-C at a moment when Python can raise nothing, only say that it ignores it."""
+
+
+def test_control_c_in_a_callback_is_not_lost() -> None:
+    with start("-c", LOST, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, err = finish(process)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +18,7 @@ from corewise.observation.event_logs import load_events
 from corewise.observation.rows import find_faults
 from tests.cli.test_cli import GOOD, as_json, fail, succeed, write
 from tests.cli.test_start_up import _imported
+from tests.helpers.commands import on_a_terminal
 
 RUN = ("simulate", "paper:1", "--policy", "equi")
 
@@ -697,31 +692,3 @@ def test_a_long_run_shows_its_progress_on_a_terminal_and_can_be_interrupted() ->
 def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("corewise.cli.waiting._PATIENCE", -1.0)
     assert "departures/s" not in succeed(*RUN, "--departures", "1e5")  # which sees that stderr is empty
-
-
-def on_a_terminal(arguments: list[str], until: bytes) -> tuple[bytes, bytes, int]:
-    """Run a command with stderr on a terminal, interrupt it once a pattern is shown; return all it said."""
-    terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "corewise", *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=end, env={**os.environ, "COLUMNS": "120", "TERM": "xterm"}
-    ) as process:
-        os.close(end)
-        shown, interrupted = b"", False
-        while select.select([terminal], [], [], 60)[0]:
-            try:
-                piece = os.read(terminal, 65536)
-            except OSError:  # what Linux says when the other end has closed
-                break
-            shown += piece
-            if not piece:
-                break
-            if not interrupted and re.search(until, shown):
-                process.send_signal(signal.SIGINT)
-                interrupted = True
-        else:
-            process.kill()
-        out, _ = process.communicate(timeout=60)
-    os.close(terminal)
-    assert interrupted, shown
-    return shown, out, process.returncode

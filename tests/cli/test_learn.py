@@ -24,8 +24,9 @@ from corewise.learning.checkpoint import saved_note
 from corewise.learning.judge import Judge
 from corewise.learning.plant import SimulatedPlant
 from tests.cli.test_cli import GOOD, HARD, ONE, TWO, as_json, succeed, write
-from tests.cli.test_data import on_a_terminal, one_line
+from tests.cli.test_data import one_line
 from tests.cli.test_start_up import _imported
+from tests.helpers.commands import on_a_terminal
 
 pytestmark = pytest.mark.slow
 

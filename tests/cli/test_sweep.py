@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,12 +21,19 @@ from typer.testing import CliRunner, Result
 
 import corewise as cw
 from corewise.cli.main import app
+from tests.helpers.commands import PATIENCE, finish, start
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
-PATIENCE = 120.0  # seconds, on a busy machine
+
+PIPES: dict[str, Any] = {
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.PIPE,
+    "text": True,
+    "start_new_session": True,
+}
 
 QUICK = """
 systems = ["paper:3"]
@@ -164,6 +170,14 @@ def test_a_sweep_that_has_changed_is_refused(quick: Path) -> None:
     assert quick.with_suffix(".csv").read_bytes() == before
 
 
+def _wait_for_rows(process: subprocess.Popen[str], out: Path) -> None:
+    began = time.monotonic()
+    while not out.exists() or out.read_bytes().count(b"\n") < 4:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() - began < PATIENCE, "no rows"
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("options", [["--workers", "2"], ["--dask", "local", "--workers", "2"]])
 def test_interrupts_lose_and_double_nothing(options: list[str], tmp_path: Path) -> None:
     """A sweep is stopped by Ctrl-C as a terminal does it: the workers hear of it as well."""
@@ -173,17 +187,10 @@ def test_interrupts_lose_and_double_nothing(options: list[str], tmp_path: Path) 
     file.write_text(
         "systems = ['paper:3']\nseeds = 12\n[[simulate]]\npolicies = ['equi']\ndepartures = 2_000_000\n"
     )
-    command = [sys.executable, "-m", "corewise", "sweep", str(file), *options]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    began = time.monotonic()
-    while not out.exists() or out.read_bytes().count(b"\n") < 4:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() - began < PATIENCE, "no rows"
-        time.sleep(0.02)
+    process = start("-m", "corewise", "sweep", str(file), *options, **PIPES)
+    _wait_for_rows(process, out)
     os.killpg(process.pid, signal.SIGINT)
-    said, problems = process.communicate(timeout=PATIENCE)
+    said, problems = finish(process)
     assert process.returncode == 130, problems
     assert f"of 12 runs in {out}" in said
     again = shlex.join(["corewise", "sweep", str(file), *options])
@@ -197,6 +204,20 @@ def test_interrupts_lose_and_double_nothing(options: list[str], tmp_path: Path) 
         assert len({row.key for row in runs}) == 12
     assert _same(found["rows"]) == _same(row.as_mapping() for row in runs.rows)
     assert [row["key"] for row in _rows(out)] == [row.key for row in runs.rows]
+
+
+def test_in_the_background_it_goes_on(tmp_path: Path) -> None:
+    """Scripts start jobs in the background so that they ignore Ctrl-C, and they are not to hang for it."""
+    file, out = tmp_path / "sweep.toml", tmp_path / "sweep.csv"
+    file.write_text(
+        "systems = ['paper:3']\nseeds = 12\n[[simulate]]\npolicies = ['equi']\ndepartures = 200_000\n"
+    )
+    process = start("-m", "corewise", "sweep", str(file), "--workers", "2", hears=False, **PIPES)
+    _wait_for_rows(process, out)
+    os.killpg(process.pid, signal.SIGINT)
+    _, problems = finish(process)
+    assert (process.returncode, problems) == (0, "")
+    assert len(_rows(out)) == 12
 
 
 # --- docs/sweeps.md ---------------------------------------------------------------------------

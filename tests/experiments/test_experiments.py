@@ -7,9 +7,6 @@ import json
 import math
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +29,7 @@ from corewise.experiments.studies.learning import learning_study, tracking_error
 from corewise.experiments.studies.tracking import oracle, windows_until
 from corewise.experiments.tracking import positions, run_table_2, spread
 from corewise.kit.jsonable import to_json
+from tests.helpers.commands import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -433,27 +431,11 @@ def test_a_report_keeps_what_was_made_alike(tmp_path: Path, monkeypatch: pytest.
     assert "story of first" not in page
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_second_interrupt_does_not_keep_it_from_ending(tmp_path: Path) -> None:
-    """Two Ctrl-C in a row end the command and its workers; the test itself gives up after two minutes."""
-    out = tmp_path / "out"
-    command = ["reproduce", "example-1", "--out", str(out), "--workers", "2"]
-    running = subprocess.Popen(
-        [sys.executable, "-m", "corewise", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        while not out.exists():
-            time.sleep(0.1)
-        time.sleep(2.0)
-        running.send_signal(signal.SIGINT)
-        time.sleep(0.2)
-        running.send_signal(signal.SIGINT)
-        told, complained = running.communicate(timeout=120.0)
-    finally:
-        running.kill()
-    # Shells report 130 for both: an exit with that code, or an end by the second signal on the way out.
-    assert running.returncode in {130, -signal.SIGINT}, told
-    assert not complained
+def test_further_interrupts_do_not_keep_it_from_ending(tmp_path: Path) -> None:
+    """Ctrl-C again and again ends the command and its workers, who would else keep its output open."""
+    command = ["reproduce", "example-1", "--out", str(tmp_path), "--workers", "2"]
+    shown, _, status = on_a_terminal(command, until=rb" [1-9]\d*%", again=True)
+    # Shells report 130 for both: an exit with that code, or an end by a further signal on the way out.
+    assert status in {130, -signal.SIGINT}
+    assert b"Traceback" not in shown
+    assert b"Exception" not in shown

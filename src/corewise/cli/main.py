@@ -5,7 +5,9 @@ Nothing heavy is imported here nor at the top of a verb's file, so that ``corewi
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -25,6 +27,8 @@ from corewise.cli.sweep import sweep
 from corewise.kit.version import __version__
 
 __all__ = ["app", "main"]
+
+_SOON = 0.01  # seconds
 
 # Plain help: rich's markup would double the time that --help takes.
 app = typer.Typer(
@@ -58,13 +62,28 @@ def root(
     """
 
 
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Interrupt once more if Ctrl-C came where nothing can be raised, such as a callback of the compiler."""
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        # Not now: nothing can be raised here either.
+        main_thread = threading.main_thread().ident
+        threading.Timer(_SOON, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)
+
+
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding cannot show must not end the program.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    sys.unraisablehook = _interrupt_again
     try:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        # All is said: one more Ctrl-C ends what is left of the process at once, and without a word.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from corewise.errors import CorewiseError
@@ -34,21 +35,49 @@ def processes(workers: int) -> Iterator[ProcessPoolExecutor]:
 def abandon(executor: ProcessPoolExecutor) -> None:
     """End the processes at once: nobody will look at their work. A further Ctrl-C must not intervene."""
     with uninterrupted():
-        for process in list((executor._processes or {}).values()):
+        running, manager = list((executor._processes or {}).values()), executor._executor_manager_thread
+        # First: its thread would else find a process dead and complain of calls that were cancelled.
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in running:
             process.terminate()
-        executor.shutdown(cancel_futures=True)
+        if manager is not None:
+            manager.join()  # type: ignore[attr-defined]  # a thread, whatever typeshed says
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ignore Ctrl-C in the body, and have processes that are started in it ignore it for good."""
-    here = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if here else None
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Put Ctrl-C off to the end of the body; processes that are started in it never hear of it.
+
+    A process that is told by halves what it is to do complains. Blocking the signal is for the new ones,
+    which take it over: other threads of this process still get it, and have Python tell the main one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[tuple[int, FrameType | None]] = []
+    before = signal.signal(signal.SIGINT, lambda *about: heard.append(about))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        if here:
-            signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, before)
+        if heard and callable(before):
+            before(*heard[0])
 
 
 class _Processes(ProcessPoolExecutor):
@@ -63,7 +92,8 @@ class _Processes(ProcessPoolExecutor):
         before = {name: os.environ.get(name) for name in _ONE_THREAD}
         os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
         try:
-            return super().submit(call, *arguments, **named)
+            with _interrupted_later():
+                return super().submit(call, *arguments, **named)
         finally:
             for name, value in before.items():
                 if value is None:

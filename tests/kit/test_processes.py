@@ -1,0 +1,67 @@
+"""Worker processes: how they begin and end when somebody presses Ctrl-C."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.helpers.commands import finish, start
+
+STARTED = """
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from corewise.kit.processes import processes
+
+real = ProcessPoolExecutor.submit
+
+def submit(*arguments, **named):
+    signal.raise_signal(signal.SIGINT)
+    future = real(*arguments, **named)
+    print("started", flush=True)
+    return future
+
+if __name__ == "__main__":
+    ProcessPoolExecutor.submit = submit
+    try:
+        with processes(1):
+            print("went on")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+ABANDONED = """
+import time
+from corewise.kit.processes import processes
+
+if __name__ == "__main__":
+    for _ in range(4):
+        try:
+            with processes(2) as workers:
+                calls = [workers.submit(time.sleep, 600) for _ in range(20)]
+                for call in calls:
+                    call.cancel()
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            print("ended", flush=True)
+"""
+
+
+def said(script: str, folder: Path, *, hears: bool = True) -> tuple[str, str]:
+    file = folder / "script.py"
+    file.write_text(script)
+    with start(str(file), hears=hears, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        out, err = finish(process)
+    return out, err
+
+
+def test_an_interrupt_waits_until_a_worker_is_started(tmp_path: Path) -> None:
+    """One that was told by halves what to do would say so."""
+    assert said(STARTED, tmp_path) == ("started\ninterrupted\n", "")
+
+
+def test_an_interrupt_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    assert said(STARTED, tmp_path, hears=False) == ("started\nwent on\n", "")
+
+
+def test_workers_end_without_a_word(tmp_path: Path) -> None:
+    assert said(ABANDONED, tmp_path) == ("ended\n" * 4, "")
