@@ -27,7 +27,6 @@ __all__ = [
     "NotConverged",
     "UnstablePolicy",
     "UnstableSystem",
-    "nearest",
 ]
 
 
