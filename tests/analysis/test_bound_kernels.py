@@ -20,7 +20,7 @@ SIZES, WEIGHTS, NEEDS = np.array([1.0, 2.5, 0.7]), np.array([1.0, 3.0, 1.0]), np
 
 def pieces() -> tuple[Any, Any, Any]:
     """Few pieces, so that the Python source is quick."""
-    found = Majorants.of(CURVES, CORES)
+    found = Majorants.of(CURVES, CORES, np.ones(3))
     corners = np.linspace(0, found.slopes.shape[1], 12).astype(int)
     widths, speeds = found.widths[:, corners], found.speeds[:, corners]
     rise, run = np.diff(speeds), np.diff(widths)

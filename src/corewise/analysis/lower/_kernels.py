@@ -14,8 +14,12 @@ from corewise.kit.arrays import Floats, Ints
 __all__ = ["certified_cells", "priced_class", "worst_mixes"]
 
 
-_ROUNDING = 1e-15
-"""A few units in the last place, of the largest terms of a sum."""
+_ROUNDING = 4e-15
+"""What rounding may do to a sum of a few products, and to the choice of what is bought in it, relative to
+the sum of their sizes: eighteen units in the last place, where six roundings and a near tie take twelve."""
+
+_TIE = 1.0 - 1e-15
+"""A piece that is worth its price but for rounding is bought: what this gives away is known."""
 
 _IMPROVEMENTS = 60
 _BISECTIONS = 40
@@ -59,7 +63,7 @@ def _improve_priced(
         width, speed, worth = 0.0, 0.0, 0.0
         if n > 0 and steps[n] > 0.0:
             worth = size * steps[n]
-            k = bought(slopes, price / worth)
+            k = bought(slopes, _TIE * price / worth)
             width, speed = widths[k], speeds[k]
             if width > cores / n:
                 width, speed = cores / n, capped[n]
@@ -160,7 +164,7 @@ def _dearest(
         k, surplus = 0, weights[i]
         worth = sizes[i] * worths[i]
         if worth > price:
-            k = bought(slopes[i], price / worth)
+            k = bought(slopes[i], _TIE * price / worth)
             surplus -= worth * speeds[i, k] - price * widths[i, k]
         if surplus < least * needs[i]:
             least, kind, pieces = surplus / needs[i], i, k
@@ -260,22 +264,21 @@ def _least_in_cell(
         for end in range(2):
             jobs, worth, price = ends[end] / needs[i], sizes[i] * worths[end, i], prices[end]
             gain, speed = 0.0, 0.0
-            if worth > price:
-                k = bought(slopes[i], price / worth)
+            if worth > _TIE * price:
+                k = bought(slopes[i], _TIE * price / worth)
                 speed = speeds[i, k]
                 gain = worth * speed - price * widths[i, k]
             if length == 0.0 and gain > weights[i]:
                 return -np.inf
             value = arriving[end] + jobs * (weights[i] - gain) - price * cores
             terms = abs(arriving[end]) + jobs * (weights[i] + max(worth, 0.0) * speed) + price * cores
-            lower = min(lower, value - 4.0 * _ROUNDING * terms)
+            lower = min(lower, value - _ROUNDING * terms)
         worth, cheap = sizes[i] * worths[1, i], min(prices)
-        if length > 0.0 and worth > cheap:  # with it, no less is bought than anywhere in the cell
-            k = bought(slopes[i], cheap / worth)
+        if length > 0.0 and worth > _TIE * cheap:  # with it, no less is bought than anywhere in the cell
+            k = bought(slopes[i], _TIE * cheap / worth)
             dearer = 2.0 * widths[i, k] * max(prices[1] - prices[0], 0.0) / length
-            lower -= (
-                (dearer + ends[1] * sizes[i] * speeds[i, k] * falls[i]) / needs[i] * length * length / 8.0
-            )
+            bend = (dearer + ends[1] * sizes[i] * speeds[i, k] * falls[i]) / needs[i] * length * length / 8.0
+            lower -= (1.0 + _ROUNDING) * bend
         least = min(least, lower)
     return least
 
@@ -332,4 +335,4 @@ def certified_cells(
                 speeds,
             )
             best = max(best, least)
-        bounds[g] = best - bend * (far - near) * (far - near) / 8.0
+        bounds[g] = best - (1.0 + _ROUNDING) * bend * (far - near) * (far - near) / 8.0

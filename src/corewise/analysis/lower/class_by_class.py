@@ -32,7 +32,7 @@ import numpy as np
 
 from corewise.analysis.lower._kernels import priced_class
 from corewise.analysis.lower.majorants import Majorants
-from corewise.analysis.lower.prices import best_price
+from corewise.analysis.lower.prices import best_price, rounded_down
 from corewise.kit.arrays import Floats
 from corewise.model.system import JobClass
 
@@ -54,7 +54,7 @@ def class_by_class(
     def dual(price: float) -> tuple[float, float]:
         priced = [_priced(one, price, cores, majorants, i) for i, one in enumerate(classes)]
         costs, held = np.array(priced).T
-        return float(counts @ costs) - price * cores, float(counts @ held) - cores
+        return rounded_down(counts * costs, -price * cores), float(counts @ held) - cores
 
     return best_price(dual, guess, _PRECISION)[1]
 
@@ -63,13 +63,13 @@ def _priced(
     job_class: JobClass, price: float, cores: float, majorants: Majorants, row: int
 ) -> tuple[float, float]:
     """Return a bound on the cost of a class that pays for its cores, and how many it then holds."""
-    weight, work = job_class.weight, job_class.work_rate
+    weight, work, arrival = job_class.weight, job_class.work_rate, job_class.arrival_rate or 0.0
     slopes, widths, speeds = (part[row] for part in (majorants.slopes, majorants.widths, majorants.speeds))
     # Every job at the width that is cheapest for it: the best there is, but that there may not be c cores.
     bill = float(((weight + price * widths[1:]) / speeds[1:]).min())
     # With less room than that, it may be cheaper to be full and turn all away than to pay for cores.
     most = math.ceil(max(work + 8.0 * math.sqrt(work) + 16.0, 2.0 * work * bill / weight))
-    rates = (work * job_class.size_rate, job_class.size_rate, weight)
+    rates = (arrival, job_class.size_rate, weight)
     while True:
         most = min(most, _MOST_JOBS)
         steps = np.full(most + 1, bill / job_class.size_rate)

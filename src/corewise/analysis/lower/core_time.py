@@ -28,7 +28,8 @@ for ψ_i is convex in (w_i, ℓ), except for two terms of known size: ψ_i may f
 times the rise of ℓ, and w_i bends down where U is less curved than b_i before. The arrivals bend up where U
 is more curved b_i ahead. With κ the sum of these curvatures, the least in a cell of length Δ is at one of
 its ends, less at most κ Δ²/8. Beyond the last point everything is linear in B: there ℓ is chosen so that it
-does not fall.
+does not fall. Differences of U lose digits far out, where it is large: what they may lose is added to w and
+taken from what arrives, on either of which the bound depends one way only.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ import numpy as np
 from corewise.analysis.lower._kernels import certified_cells, worst_mixes
 from corewise.analysis.lower.fixed_widths import FixedWidths
 from corewise.analysis.lower.majorants import Majorants
+from corewise.analysis.lower.prices import rounded_down
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import JobClass
 
@@ -53,7 +55,7 @@ _STEEPEST = 1e4
 _POINTS = 300
 _CELLS = 400
 _HALVINGS = 14
-_ROUNDING = 1e-10  # of the bound: what differences of U far out may lose
+_ROUNDING = float(np.finfo(np.float64).eps)
 
 
 def core_time(
@@ -64,7 +66,7 @@ def core_time(
     knots = problem.knots()
     slopes, hoped = _best_slopes(problem, knots, start.bound)
     bound = problem.certificate(knots, slopes, hoped)
-    return max(start.bound, bound - _ROUNDING * abs(bound))  # the former with U = 0
+    return max(start.bound, bound)  # the former with U = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ class _Problem:
         sizes = np.array([job_class.size_rate for job_class in classes])
         work = counts * np.array([job_class.work_rate for job_class in classes])
         return cls(
-            arrivals=work * sizes,
+            arrivals=counts * np.array([one.arrival_rate or 0.0 for one in classes]),
             sizes=sizes,
             weights=np.array([job_class.weight for job_class in classes]),
             values=start.bills / sizes,
@@ -152,7 +154,10 @@ class _Problem:
     def certificate(self, knots: Floats, slopes: Floats, hoped: float) -> float:
         """Return a bound that holds for all B; cells that fall short of what is hoped for are halved."""
         points = self.edges(knots, _CELLS)
-        empty = float(self.arrivals @ (self.values + _integrals(self.needs, knots) @ slopes))
+        lost = self._lost(np.zeros(1), slopes)[0]
+        empty = rounded_down(
+            self.arrivals * (self.values + _integrals(self.needs, knots) @ slopes - lost), 0.0
+        )
         beyond, _ = self._on_cells(points[-1:, None].repeat(2, axis=1), knots, slopes, tail=True)
         bound = min(empty, float(beyond[0]))
         cells = np.stack([points[:-1], points[1:]], axis=1)
@@ -172,10 +177,11 @@ class _Problem:
         """Return what can be proved in each cell, and the least at any of their ends: no proof is better."""
         points = cells.ravel()
         up, down = self.rises(points, knots)
-        worths = self.values + down @ slopes
+        lost = self._lost(points, slopes)
+        worths = self.values + down @ slopes + lost[:, None]
         prices, kinds, jobs, speeds = self.mixes(points, worths, tail=tail)
         constants, rates = self.against(kinds, jobs, speeds, up, down)
-        arriving = float(self.arrivals @ self.values) + up @ slopes
+        arriving = self.arrivals.sum() * -lost + float(self.arrivals @ self.values) + up @ slopes
         bounds = np.empty(len(cells))
         certified_cells(
             cells,
@@ -189,6 +195,14 @@ class _Problem:
             bounds,
         )
         return bounds, float((constants + rates @ slopes).min())
+
+    def _lost(self, points: Floats, slopes: Floats) -> Floats:
+        """Return how far off a difference of U may be at points: |U(B)| ≤ B max|U'|, a sum over the knots."""
+        roundings = 2.0 * slopes.size + self.needs.size + 16.0
+        scale = (points + float(self.needs.max())) * float(np.abs(slopes).max()) + float(
+            np.abs(self.values).max()
+        )
+        return roundings * _ROUNDING * scale
 
     @property
     def _parameters(self) -> tuple[Floats, Floats, Floats, float, Floats, Floats, Floats]:

@@ -17,11 +17,12 @@ Harchol-Balter 2024). It ignores that jobs come and go at random.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from corewise.analysis.lower.prices import best_price
+from corewise.analysis.lower.majorants import Majorants
+from corewise.analysis.lower.prices import best_price, rounded_down
 from corewise.kit.arrays import Floats
 from corewise.model.system import JobClass
 
@@ -45,7 +46,7 @@ class FixedWidths:
     bills : ndarray
         κ, what a unit of work of each class then costs, waiting included.
     bound : float
-        D(ℓ).
+        D(ℓ), which rests on a search for the widths until it is `certified`.
     """
 
     price: float
@@ -53,6 +54,18 @@ class FixedWidths:
     speeds: Floats
     bills: Floats
     bound: float
+
+    def certified(
+        self, classes: Sequence[JobClass], counts: Floats, cores: float, majorants: Majorants
+    ) -> FixedWidths:
+        """Return the same with a bound that is proved: the least bills are those of corners of majorants.
+
+        Along a straight piece a bill is one linear function over another, so it is least at an end.
+        """
+        weights = np.array([[one.weight] for one in classes])
+        bills = ((weights + self.price * majorants.widths[:, 1:]) / majorants.speeds[:, 1:]).min(axis=1)
+        work = counts * np.array([one.work_rate for one in classes])
+        return replace(self, bound=rounded_down(work * bills, -self.price * cores))
 
 
 def fixed_widths(classes: Sequence[JobClass], counts: Floats, cores: float) -> FixedWidths:

@@ -1,12 +1,24 @@
-"""The dual problem of a lower bound: the price of a core at which it is best."""
+"""The dual problem of a lower bound: the price of a core at which it is best, and its value rounded down."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-__all__ = ["best_price"]
+import numpy as np
+
+from corewise.kit.arrays import Floats
+
+__all__ = ["best_price", "rounded_down"]
 
 _PRICES = 120
+_TERM = 4.0 * float(np.finfo(np.float64).eps)  # of a term: the few roundings by which it was made
+
+
+def rounded_down(terms: Floats, spent: float) -> float:
+    """Return a number that is at most the sum of `terms` and `spent`, each right to four roundings."""
+    listed = [*terms.tolist(), spent]
+    return math.fsum(listed) - _TERM * math.fsum(map(abs, listed))
 
 
 def best_price(
