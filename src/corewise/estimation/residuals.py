@@ -10,8 +10,8 @@ and each has a test:
 - departures by width are not as expected (χ²): the curve has another shape.
 
 The significance level of the three together is held by Bonferroni's inequality. A curve estimated from the
-same log fits it better than the truth does, which makes the first test err on the safe side; the third counts
-its parameters.
+same log fits it better than the truth does: the first test knows by how much
+(`corewise.estimation.fitted_law`), and the third counts its parameters.
 
 Source: E. N. Brown et al., *The time-rescaling theorem and its application to neural spike train data
 analysis* (Neural Computation, 2002).
@@ -20,13 +20,14 @@ analysis* (Neural Computation, 2002).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.estimation.estimates import Estimates
+from corewise.estimation.estimates import Estimate, Estimates
+from corewise.estimation.fitted_law import FittedParameters, exponential_p_value, fitted_p_value
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
@@ -117,41 +118,72 @@ def goodness_of_fit(
     require_statistics(statistics, system.names)
     verdicts = {}
     for i, job_class in enumerate(known.classes):
-        fitted = 0
-        if estimates is not None:
-            estimate = estimates[job_class.name]
-            if not estimate.informative:
-                continue
-            fitted = len(estimate.parameters) + (estimate.size_rate is not None)
-        values = _residuals(seen, i, job_class)
+        estimate = None if estimates is None else estimates[job_class.name]
+        if estimate is not None and not estimate.informative:
+            continue
+        values = _residuals(seen, i, _speed(job_class))
+        fitted = (
+            None if estimate is None else _fitted(seen, i, job_class, estimate, statistics.classes[i], values)
+        )
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
         verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, FrozenMapping(p_values), together)
     return FrozenMapping(verdicts)
 
 
-def _residuals(path: SamplePath, i: int, job_class: JobClass) -> Floats:
-    """Return the integral of the departure rate of class i between its successive departures."""
-    rate = _rates_by_job(path, i, job_class) if path.per_job else _rates_by_class(path, i, job_class)
+def _speed(job_class: JobClass) -> Callable[[Floats], Floats]:
+    """Return the rate at which a job of a class leaves, as a function of its cores."""
+    return lambda z: np.asarray(job_class.size_rate * job_class.speedup.rate(z))
+
+
+def _fitted(
+    path: SamplePath, i: int, job_class: JobClass, estimate: Estimate, table: ClassStatistics, values: Floats
+) -> FittedParameters:
+    """Return what of class i was estimated: the parameters of its curve, and the log of its size rate."""
+    curve, size_rate = job_class.speedup, job_class.size_rate
+    held = table.widths > 0.0
+    speed, gradient = curve.rate(table.widths[held]), curve.gradient(table.widths[held])
+
+    def along(j: int) -> Callable[[Floats], Floats]:
+        return lambda z: np.asarray(size_rate * curve.gradient(z)[..., j])
+
+    slopes = [_residuals(path, i, along(j)) for j in range(gradient.shape[1])]
+    room = [
+        (low - at, high - at)
+        for at, (low, high) in zip(estimate.parameters.values(), curve.bounds.values(), strict=True)
+    ]
+    if estimate.size_rate is not None:
+        slopes, room = [*slopes, values], [*room, (-math.inf, math.inf)]
+        gradient = np.column_stack([gradient, speed])
+    weight = size_rate * table.job_time[held] / (speed * max(values.size, 1))
+    return FittedParameters(
+        np.stack(slopes, axis=1), np.einsum("k,ki,kj->ij", weight, gradient, gradient), np.array(room).T
+    )
+
+
+def _residuals(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -> Floats:
+    """Return the integral of the departure rate of class i between its successive departures.
+
+    `speed` gives that rate for one job as a function of its cores, or a derivative of it.
+    """
+    rate = _rates_by_job(path, i, speed) if path.per_job else _rates_by_class(path, i, speed)
     spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(path.time))])
     leaves = (path.event == Event.DEPARTURE) & (path.job_class == i)
     return np.diff(spent[leaves], prepend=0.0)
 
 
-def _rates_by_class(path: SamplePath, i: int, job_class: JobClass) -> Floats:
+def _rates_by_class(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -> Floats:
     """Return the rate at which jobs of class i leave, from each row to the next."""
     jobs = path.counts[:, i]
-    return np.asarray(
-        job_class.size_rate * jobs * job_class.speedup.rate(path.cores[:, i] / np.maximum(jobs, 1))
-    )
+    return np.asarray(jobs * speed(path.cores[:, i] / np.maximum(jobs, 1)))
 
 
-def _rates_by_job(path: SamplePath, i: int, job_class: JobClass) -> Floats:
+def _rates_by_job(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -> Floats:
     """Return the same for a path in the per-job form: each row changes the rate by that of its own job."""
     mine = np.flatnonzero(_owners(path) == i)
     mine = mine[np.argsort(path.job[mine], kind="stable")]
     held = np.where(path.event[mine] == Event.DEPARTURE, 0.0, path.cores[mine])
-    after = job_class.size_rate * job_class.speedup.rate(held)
+    after = speed(held)
     before = np.concatenate([[0.0], after[:-1]])
     before[np.flatnonzero(np.diff(path.job[mine], prepend=-1))] = 0.0
     change = np.zeros(path.time.size)
@@ -168,28 +200,18 @@ def _owners(path: SamplePath) -> Ints:
     return owner[job]
 
 
-def _p_values(values: Floats, table: ClassStatistics, job_class: JobClass, fitted: int) -> dict[str, float]:
+def _p_values(
+    values: Floats, table: ClassStatistics, job_class: JobClass, fitted: FittedParameters | None
+) -> dict[str, float]:
     """Return the p-values of the tests that the data allow."""
     p_values: dict[str, float] = {}
     if values.size >= _LEAST:
-        p_values["law"] = _law_test(values)
+        p_values["law"] = exponential_p_value(values) if fitted is None else fitted_p_value(values, fitted)
         p_values["order"] = _order_test(values)
-    shape = _shape_test(table, job_class, fitted)
+    shape = _shape_test(table, job_class, 0 if fitted is None else fitted.slopes.shape[1])
     if not math.isnan(shape):
         p_values["widths"] = shape
     return p_values
-
-
-def _law_test(values: Floats) -> float:
-    """Return the p-value of Kolmogorov and Smirnov against Exp(1), by the formula of Stephens (1970)."""
-    from scipy.special import kolmogorov
-
-    count = values.size
-    probability = -np.expm1(-np.sort(values))
-    grid = np.arange(count + 1) / count
-    distance = max(float((grid[1:] - probability).max()), float((probability - grid[:-1]).max()))
-    root = math.sqrt(count)
-    return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
 
 
 def _order_test(values: Floats) -> float:
