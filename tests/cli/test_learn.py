@@ -392,6 +392,9 @@ def test_changes_of_rates_and_of_several_parameters(capsys: pytest.CaptureFixtur
         r"\n +one +arrival rate +4,000 +40 +6,000\n +1\.25 → 2\.5 +3,000–5,000 +2\.5e\+08\n", text
     )
     assert "true" not in text
+    sides = {"before": {"arrival_rate": 1.25}, "after": {"arrival_rate": 0.0}}
+    print_changes([found_change(kind="arrival rate", **sides)], 1e6)
+    assert re.search(r" 1\.25 → 0 \(none since\) ", capsys.readouterr().out)
     sides = {"before": {"sigma": 0.1, "kappa": 0.01}, "after": {"sigma": 0.2, "kappa": 0.02}}
     print_changes([found_change(**sides)], 1e6)
     assert re.search(r" sigma 0\.1 → 0\.2 .*\n +kappa 0\.01 → 0\.02\n", capsys.readouterr().out)

@@ -343,6 +343,109 @@ def test_jump_of_an_arrival_rate(name: str) -> None:
     assert known[name].size_rate == 1.5
 
 
+def without(window: cw.Statistics, name: str, **nothing: Any) -> cw.Statistics:
+    """Return a window in which some numbers of a class are nought."""
+    tables = [
+        replace(table, **nothing) if each == name else table
+        for each, table in zip(window.names, window.classes, strict=True)
+    ]
+    return cw.Statistics(window.names, window.time, tuple(tables))
+
+
+@dataclass
+class Halted(Watched):
+    """The same, where now and then a class has no arrivals or no departures."""
+
+    def halt(self, name: str, windows: int, rng: np.random.Generator, **nothing: Any) -> Halted:
+        for _ in range(windows):
+            self.detector, found = self.detector.observe(without(drawn(PAIR, rng), name, **nothing))
+            self.alarms += found
+        return self
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_a_class_that_vanishes_and_comes_back(name: str) -> None:
+    """Nobody arrives for 60 windows: the rate believed is that of half an arrival in all of them.
+
+    Negative control: before, the rate is that of the system and there is no alarm.
+    """
+    rng = np.random.default_rng(21)
+    watched = Halted.of(PAIR).see(PAIR, 60, rng)
+    assert isinstance(watched, Halted)
+    assert not watched.alarms
+    assert watched.detector.known(PAIR) == PAIR
+    watched.halt(name, 60, rng, arrivals=0)
+    (gone,) = watched.alarms
+    assert (gone.name, gone.kind) == (name, "arrival rate")
+    assert gone.after["arrival_rate"] == 0.0
+    assert "→ 0, none of its jobs has arrived since; found after" in str(gone)
+    assert watched.detector.known(PAIR)[name].arrival_rate == 0.5 / (60 * 100.0)
+    watched.see(PAIR, 60, rng)
+    _, back = watched.alarms
+    assert (back.name, back.kind, back.before["arrival_rate"]) == (name, "arrival rate", 0.0)
+    assert "none of its jobs had arrived for a while" in str(back)
+    rate = PAIR[name].arrival_rate
+    assert rate is not None
+    assert watched.detector.known(PAIR)[name].arrival_rate == pytest.approx(
+        rate, rel=5.0 / np.sqrt(6000 * rate)
+    )
+    assert watched.detector.known(PAIR)[name].size_rate == 1.5
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_a_class_whose_jobs_cease_to_leave(name: str) -> None:
+    """It is one alarm, a size rate of zero; the policy is for next to none; and then all is as it was.
+
+    The rate believed is that of half a departure where so many were due, written out; not below 1/1000.
+    """
+    rng = np.random.default_rng(22)
+    nobody = np.zeros(WIDTHS.size)
+    watched = Halted.of(PAIR).see(PAIR, 60, rng)
+    assert isinstance(watched, Halted)
+    kept = watched.detector.statistics()[name].left
+    window = without(drawn(PAIR, rng), name, departures=nobody)
+    watched.detector, found = watched.detector.observe(window)
+    (stalled,) = found
+    assert (stalled.name, stalled.kind) == (name, "size rate")
+    assert (stalled.before["size_rate"], stalled.after["size_rate"]) == (1.5, 0.0)
+    assert "size_rate 1.5 → 0, none of its jobs has left since" in str(stalled)
+    before = cw.Amdahl(
+        cw.estimate(Watched.of(PAIR).see(PAIR, 60, np.random.default_rng(22)).detector.statistics(), PAIR)[
+            name
+        ].value
+    )
+    due = 1.5 * float(window[name].job_time @ before.rate(WIDTHS))
+    assert watched.detector.known(PAIR)[name].size_rate == pytest.approx(1.5 * 0.5 / due, rel=1e-3)
+    assert watched.halt(name, 60, rng, departures=nobody).alarms == []
+    assert watched.detector.known(PAIR)[name].size_rate == 1.5e-3
+    assert not cw.estimate(watched.detector.statistics(), PAIR)[name].informative
+    restored = Watched(ChangeDetector(PAIR, 1e7).of_state(watched.detector.state), [])
+    assert restored.detector.known(PAIR) == watched.detector.known(PAIR)
+    restored.see(PAIR, 60, np.random.default_rng(23))
+    watched.see(PAIR, 60, np.random.default_rng(23))
+    assert restored.alarms == watched.alarms
+    (again,) = watched.alarms
+    assert (again.name, again.kind, again.before["size_rate"]) == (name, "size rate", 0.0)
+    assert again.after["size_rate"] == pytest.approx(1.5, rel=0.4)
+    assert "none of its jobs had left for a while" in str(again)
+    assert watched.detector.known(PAIR) == PAIR
+    assert watched.detector.known(with_class(PAIR, name, size_rate=1.5e-3)) == PAIR  # what was believed goes
+    assert watched.detector.statistics()[name].left > 1.9 * kept  # what was seen before is taken back
+
+
+def test_a_class_that_goes_on_more_slowly_than_before() -> None:
+    """After a halt its jobs leave at another rate, which is named and kept; what came before stays."""
+    rng = np.random.default_rng(24)
+    watched = Halted.of(PAIR).see(PAIR, 60, rng)
+    assert isinstance(watched, Halted)
+    watched.halt("one", 20, rng, departures=np.zeros(WIDTHS.size))
+    slower = with_class(PAIR, "one", size_rate=0.5)
+    watched.see(slower, 60, rng)
+    assert [(alarm.name, alarm.kind) for alarm in watched.alarms] == [("one", "size rate")] * 2
+    assert watched.detector.known(PAIR)["one"].size_rate == pytest.approx(0.5, rel=0.15)
+    assert cw.estimate(watched.detector.statistics(), PAIR)["one"].value == pytest.approx(0.6, abs=0.1)
+
+
 def test_changes_one_after_the_other() -> None:
     """A curve, then an arrival rate, then a curve again."""
     rng = np.random.default_rng(6)

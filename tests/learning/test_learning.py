@@ -1268,6 +1268,29 @@ def test_a_change_of_the_size_rate_is_taken_into_account() -> None:
     assert epochs[-1].estimates["one"].departures == pytest.approx(12_000 * 0.65, abs=500)
 
 
+@pytest.mark.parametrize(
+    ("name", "rates", "told"),
+    [
+        ("one", {"arrival_rate": 1e-12}, "none of its jobs has arrived since"),
+        ("two", {"arrival_rate": 1e-12}, "none of its jobs has arrived since"),
+        ("two", {"size_rate": 1e-12}, "none of its jobs has left since"),
+    ],
+)
+def test_a_class_that_comes_or_leaves_no_more_does_not_stop_the_loop(
+    name: str, rates: Mapping[str, float], told: str
+) -> None:
+    """The alarm says what happened; the class keeps its estimate, and a rate above zero."""
+    learning, epochs = turned(with_rates(BUSY, name, **rates), 43, policy=cw.Whittle())
+    assert [epoch.k for epoch in epochs] == list(range(1, 44))
+    ((alarm,),) = [epoch.alarms for epoch in epochs if epoch.alarms]
+    assert (alarm.name, [*alarm.after.values()]) == (name, [0.0])
+    assert told in str(alarm)
+    believed = learning.learner.standing.believed
+    (rate,) = rates
+    assert 0.0 < getattr(believed[name], rate) < 0.01 * getattr(BUSY[name], rate)
+    assert epochs[-1].estimates[name].value == pytest.approx(epochs[39].estimates[name].value, abs=0.05)
+
+
 @pytest.mark.slow
 def test_more_work_than_there_are_cores_does_not_stop_the_loop() -> None:
     """The policy is then one that could keep up with less."""

@@ -47,7 +47,12 @@ def print_changes(
 
 def _cells(change: Mapping[str, Any], truth: System | None) -> list[str]:
     sides = [(key, change["before"][key], value) for key, value in change["after"].items()]
-    steps = [f"{'' if key in _RATES else f'{key} '}{old:.4g} → {new:.4g}" for key, old, new in sides]
+    steps = [
+        f"{old:.4g} → {new:.4g}{'' if new else ' (none since)'}"
+        if key in _RATES
+        else f"{key} {old:.4g} → {new:.4g}"
+        for key, old, new in sides
+    ]
     low, high = change["interval"]
     true_time = None if truth is None else _true_time(change, truth)
     return [

@@ -6,7 +6,7 @@ See `corewise.estimation.changes.detector` for the mathematics.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from corewise.estimation.changes.grid import TIME
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
 
-__all__ = ["SHARES", "Alarm", "Check", "place_of", "run_length", "threshold"]
+__all__ = ["SHARES", "Alarm", "Check", "believed_rate", "place_of", "run_length", "threshold"]
 
 _CONSTANTS = (1.25, 0.70, 0.65)
 """c_P for P = 1, 2, 3."""
@@ -32,6 +32,15 @@ _EDGE_DROP = math.log(2.0 / 0.05)
 If θ were known, ℓ would fall on either side of the change like a random walk with a negative drift, whose
 maximum exceeds x with a probability of at most e^−x.
 """
+
+
+def believed_rate(count: float, exposure: float) -> float:
+    """Return the Poisson rate to act upon: the most likely one, or that of half an event where none was seen.
+
+    A rate of zero is the most likely one then, and never one to make a policy for: whoever believes it is
+    wrong for ever at the first event.
+    """
+    return max(count, 0.5) / exposure
 
 
 def run_length(critical_value: float, parameters: int = 1) -> float:
@@ -99,10 +108,19 @@ class Alarm(Shown):
         """Return the alarm in a line."""
         low, high = self.interval
         sizes = ", ".join(f"{key} {self.before[key]:.4g} → {self.after[key]:.4g}" for key in self.after)
+        happened = "".join(f", {words}" for words in self._happened())
         return (
             f"class {self.name}: its {self.kind} changed after {self.departures:.0f} departures "
-            f"({low:.0f} to {high:.0f}): {sizes}; found after {self.raised}"
+            f"({low:.0f} to {high:.0f}): {sizes}{happened}; found after {self.raised}"
         )
+
+    def _happened(self) -> Iterator[str]:
+        """Yield in words what a rate of zero on either side of the change means."""
+        done = {"arrival rate": "arrived", "size rate": "left"}.get(self.kind)
+        if done and 0.0 in self.after.values():
+            yield f"none of its jobs has {done} since"
+        if done and 0.0 in self.before.values():
+            yield f"none of its jobs had {done} for a while"
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the alarm as plain values, for JSON."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.estimation.changes import _kernels
-from corewise.estimation.changes.alarms import Alarm, Check, place_of
+from corewise.estimation.changes.alarms import Alarm, Check, believed_rate, place_of
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.grid import DEPARTURES, PER_OCTAVE, TABLE, TIME, columns_of, table_of
 from corewise.estimation.likelihood import Likelihood, curve_of, parameters_of
@@ -29,6 +29,15 @@ _LEAD = 3.0
 
 _SURE = 12.0
 """By how much it must lead for the matter to be closed."""
+
+_GOING_ON = 20
+"""After so many departures a class in which nobody left has a size rate again, however low."""
+
+_AS_BEFORE = 2.0
+"""Within so many standard errors of the size rate before, that of jobs that leave again is the same."""
+
+_SLOWEST = 1e-3
+"""The least size rate that such a class is believed to have, of the one before: below, no split changes."""
 
 _NEAR = 0.5
 """If the quadratic model of a split reaches this part of the threshold, G is computed."""
@@ -224,6 +233,8 @@ class ClassDetector:
             between=now.between(float(ratios.max()), test, len(self.curve.bounds)),
             **place,
         )
+        if self.stalled:
+            return self._resumed(alarm, before, rest, nodes)
         suspect = _Suspect(alarm, old, before, int(self.speed.sizes[:split].sum()))
         detector = replace(
             self,
@@ -239,6 +250,36 @@ class ClassDetector:
         detector = replace(detector, pending=_Pending(row, 0))._made_sure(nodes, thresholds)
         named, alarms = detector._named(now, nodes)
         return named, alarms[0] if alarms else alarm
+
+    def _resumed(
+        self, alarm: Alarm, before: Floats, rest: Buckets, nodes: Floats
+    ) -> tuple[ClassDetector, Alarm]:
+        """Return the detector after jobs have begun to leave again, and the alarm that says so.
+
+        They are held against what was seen before they ceased to; if they leave as they did then, that is
+        taken back.
+        """
+        stall = self.suspect
+        assert stall is not None
+        count, due = self._due(rest.rows.sum(axis=0), stall.curve, nodes)
+        ceased, late = self._due(before, stall.curve, nodes)
+        if not (count > 0.0 and due > 0.0 and late > 0.0):
+            return self, alarm
+        believed = self.size_rate_factor * self.known.size_rate
+        rates = believed * ceased / late, believed * count / due
+        sides = [FrozenMapping({"size_rate": rate}) for rate in rates]
+        alarm = replace(alarm, kind="size rate", before=sides[0], after=sides[1])
+        detector = replace(
+            self,
+            curve=stall.curve,
+            speed=rest,
+            offsets=self.offsets[:0],
+            min_checks_before=min_checks_after(rest),
+            suspect=replace(stall, alarm=alarm),
+            pending=None,
+        )
+        as_before = abs(math.log(count / due)) <= _AS_BEFORE / math.sqrt(count)
+        return detector._with_size_rate(1.0, nodes) if as_before else detector, alarm
 
     def _made_sure(self, nodes: Floats, thresholds: Mapping[str, float]) -> ClassDetector:
         """Return the detector without what was seen before the last change, if that has become sure."""
@@ -257,29 +298,49 @@ class ClassDetector:
         """Return the detector and an alarm that says what changed, if that has become clear."""
         suspect = self.suspect
         assert suspect is not None
-        departed, spent = columns_of(self.speed.rows.sum(axis=0), nodes)
+        row = self.speed.rows.sum(axis=0)
+        departed, spent = columns_of(row, nodes)
         old, new = suspect.curve.rate(nodes), self.curve.rate(nodes)
-        count, due = float(departed.sum()), self.known.size_rate * float(spent @ old)
-        if not (count > 0.0 and due > 0.0):
+        count, due = self._due(row, suspect.curve, nodes)
+        if not due > 0.0 or (self.stalled and count < _GOING_ON):
             return self, []
-        factor = count / due
+        factor = believed_rate(count, due)
         by_size = float(departed @ np.log(old)) + count * math.log(factor) - count
         by_curve = float(departed @ np.log(new)) - self.known.size_rate * float(spent @ new)
         lead = by_size - by_curve if self.curve.bounds else math.inf
         kind = suspect.alarm.kind if abs(lead) < _LEAD else "curve" if lead < 0.0 else "size rate"
-        rates = [self.size_rate_factor * self.known.size_rate * part for part in (1.0, factor)]
+        rates = [self.size_rate_factor * self.known.size_rate * part for part in (1.0, count / due)]
         sides = {
             "curve": (suspect.curve.parameters, self.curve.parameters),
             "size rate": ({"size_rate": rates[0]}, {"size_rate": rates[1]}),
         }
         alarm = suspect.alarm
-        if kind != alarm.kind:
+        if kind != alarm.kind or self.stalled:
             before, after = (FrozenMapping(side) for side in sides[kind])
             alarm = replace(alarm, kind=kind, raised=now.departures, before=before, after=after)
         alarms = [] if alarm is suspect.alarm else [alarm]
-        if lead >= _SURE:
+        if lead >= _SURE and count > 0.0:
             return self._with_size_rate(factor, nodes), alarms
         return replace(self, suspect=None if lead <= -_SURE else replace(suspect, alarm=alarm)), alarms
+
+    @property
+    def stalled(self) -> bool:
+        """Whether none of its jobs has left since the last change, though many were due."""
+        alarm = None if self.suspect is None else self.suspect.alarm
+        return alarm is not None and alarm.kind == "size rate" and alarm.after["size_rate"] == 0.0
+
+    def size_rate(self, nodes: Floats) -> float:
+        """Return the size rate to make a policy for."""
+        believed = self.size_rate_factor * self.known.size_rate
+        if self.suspect is None or not self.stalled:
+            return believed
+        count, due = self._due(self.speed.rows.sum(axis=0), self.suspect.curve, nodes)
+        return believed * max(believed_rate(count, due), _SLOWEST)
+
+    def _due(self, row: Floats, curve: SpeedUp, nodes: Floats) -> tuple[float, float]:
+        """Return the departures in a row, and how many there would be with a curve."""
+        departed, spent = columns_of(row, nodes)
+        return float(departed.sum()), self.known.size_rate * float(spent @ curve.rate(nodes))
 
     def _with_size_rate(self, factor: float, nodes: Floats) -> ClassDetector:
         """Return the detector after a change of the size rate by a factor, with what was seen before it."""

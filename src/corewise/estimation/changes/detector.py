@@ -48,7 +48,15 @@ from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
 from corewise.estimation.changes import _kernels
-from corewise.estimation.changes.alarms import SHARES, Alarm, Check, place_of, run_length, threshold
+from corewise.estimation.changes.alarms import (
+    SHARES,
+    Alarm,
+    Check,
+    believed_rate,
+    place_of,
+    run_length,
+    threshold,
+)
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.class_detector import ClassDetector, min_checks_after
 from corewise.estimation.changes.grid import TABLE, TIME, grid_of
@@ -202,23 +210,22 @@ class ChangeDetector(Shown):
         return Statistics(tuple(self.system.names), time, tuple(tables))
 
     def known(self, system: System) -> System:
-        """Return a system with the arrival and size rates as they are now believed to be."""
-        if not any(self._moved) and all(
-            class_detector.size_rate_factor == 1.0 for class_detector in self._detectors
-        ):
-            return system
+        """Return a system with the arrival and size rates as they are now believed to be.
+
+        A class in which nobody arrived since its rate changed has that of half an arrival.
+        """
         _, time, *came = self._coming.rows.sum(axis=0).tolist()
         classes = [
             replace(
                 job_class,
-                arrival_rate=count / time if moved else class_detector.known.arrival_rate,
-                size_rate=class_detector.known.size_rate * class_detector.size_rate_factor,
+                arrival_rate=believed_rate(count, time) if moved else class_detector.known.arrival_rate,
+                size_rate=class_detector.size_rate(self._nodes),
             )
             for job_class, class_detector, moved, count in zip(
                 system.classes, self._detectors, self._moved, came, strict=True
             )
         ]
-        return System(system.cores, classes, system.changes)
+        return system if tuple(classes) == system.classes else System(system.cores, classes, system.changes)
 
     # --- to go on later ---------------------------------------------------------------------------
 
