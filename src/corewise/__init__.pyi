@@ -43,6 +43,7 @@ from .policies.base import Policy as Policy
 from .policies.equi import Equi as Equi
 from .policies.fixed import Fixed as Fixed
 from .policies.greedy import Greedy as Greedy
+from .policies.own import OwnPolicy as OwnPolicy
 from .policies.priority import Priority as Priority
 from .policies.tabular import Tabular as Tabular
 from .policies.whittle import Whittle as Whittle

@@ -11,7 +11,7 @@ import pytest
 import corewise as cw
 from corewise.kit.arrays import Floats
 from corewise.model.space import StateSpace
-from corewise.policies.base import bind, tabulate
+from corewise.policies.base import BoundPolicy, bind, tabulate
 from corewise.policies.whole import round_cores
 from tests.helpers import naive
 
@@ -420,3 +420,146 @@ def test_very_many_jobs(policy: cw.Policy) -> None:
     cores: Floats = policy.on(MIXED).allocate([10**12, 1, 10**15, 3])
     assert cores.min() >= 0.0
     assert cores.sum() == pytest.approx(7.0, rel=1e-9)
+
+
+# --- policies of one's own ------------------------------------------------------------------------
+
+PAIR = system_of(cw.Amdahl(0.3), cw.Amdahl(0.8), cores=12.0, sizes=(1.0, 3.0))
+AMONG = np.array([[1, 1], [2, 0], [0, 3], [4, 5]])
+
+
+def shared(jobs: Any, system: cw.System) -> Any:
+    """EQUI, for one state or for rows of them."""
+    return system.cores * jobs / jobs.sum(axis=-1, keepdims=True)
+
+
+def first_come(jobs: Any, system: cw.System) -> list[int]:
+    """Priority to the first class, in plain Python: nothing of it works for arrays."""
+    return [int(system.cores), 0] if jobs[0] > 0 else [0, int(system.cores)]
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_a_function_of_the_state_is_a_policy(vectorised: bool) -> None:
+    own = cw.OwnPolicy("shared", shared, vectorised=vectorised)
+    assert isinstance(own, cw.Policy)
+    bound = own.on(PAIR)
+    assert bound.allocate([3, 1]).tolist() == [9.0, 3.0]
+    assert bound.allocate([0, 0]).tolist() == [0.0, 0.0]  # where the function would divide by zero
+    assert bound.allocate(np.zeros((0, 2))).shape == (0, 2)
+    assert np.array_equal(bound.allocate(AMONG), cw.Equi().on(PAIR).allocate(AMONG))
+    assert cw.evaluate(PAIR, own).mean_jobs == pytest.approx(cw.evaluate(PAIR, "equi").mean_jobs, rel=1e-12)
+    ours, theirs = (cw.simulate(PAIR, policy, departures=300, rng=1) for policy in (own, cw.Equi()))
+    assert ours.mean_jobs == theirs.mean_jobs
+
+
+def test_a_function_in_plain_python_is_a_policy() -> None:
+    own = cw.OwnPolicy("first", first_come)
+    strict = cw.Priority(["a", "b"])
+    assert np.array_equal(own.on(PAIR).allocate(AMONG), strict.on(PAIR).allocate(AMONG))
+    assert cw.evaluate(PAIR, own).mean_jobs == cw.evaluate(PAIR, strict).mean_jobs
+    assert cw.WholeCores(own).on(PAIR).allocate([1, 1]).tolist() == [12.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "one", "many"),
+    [
+        (
+            lambda counts: 12.0 * counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1),
+            "no split of 12",
+            "no split of 12",
+        ),
+        (
+            lambda counts: 4.0 * counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1),
+            "",
+            "in state [1, 1] it gives [0.5714285714285714, 0.4444444444444444] among other states and "
+            "[4.0, 4.0] alone",
+        ),
+        (
+            lambda counts: (12.0 * counts / np.maximum(counts.sum(axis=0), 1)).T,
+            "gives an array of shape (1, 2) for counts of shape (2, 1)",
+            "gives an array of shape (4, 2) for counts of shape (2, 4)",
+        ),
+        (
+            lambda counts: [12.0, 0.0] if counts[0] else [0.0, 12.0],
+            "gives an array of shape (2,) for counts of shape (2, 1)",
+            "rule fails for counts of shape (2, 4) (The truth value of an array",
+        ),
+        (lambda counts: np.full(counts.shape, np.nan), "cores [nan, nan] in state [1, 1]", "no split of 12"),
+        (lambda counts: np.full(counts.shape, -1), "cores [-1.0, -1.0] in state [1, 1]", "no split of 12"),
+        (lambda counts: np.full(counts.shape, "all"), "gives <U3 values", "gives <U3 values"),
+        (lambda counts: None, "gives object values", "gives object values"),
+    ],
+    ids=["last axis", "last axis, idle", "transposed", "of one state", "nan", "negative", "text", "None"],
+)
+def test_a_rule_along_the_wrong_axis_is_refused(rule: Any, one: str, many: str) -> None:
+    """In one state or several; also where every answer is a split, if it depends on the states beside it."""
+    own = BoundPolicy(PAIR, "own", rule)
+    if one:
+        with pytest.raises(cw.errors.InvalidPolicy) as error:
+            own.allocate([1, 1])
+        assert one in str(error.value)
+    for asked in (own, cw.WholeCores(own).on(PAIR)):
+        with pytest.raises(cw.errors.InvalidPolicy) as error:
+            asked.allocate(AMONG)
+        assert "a row for each class and a column for each state" in str(error.value)
+        assert "\n" not in str(error.value)
+    with pytest.raises(cw.errors.InvalidPolicy) as error:
+        own.allocate(AMONG)
+    assert many in str(error.value)
+    with pytest.raises(cw.errors.InvalidPolicy, match="own: "):
+        cw.evaluate(PAIR, own)
+
+
+def test_a_rule_that_idles_cores_is_a_policy() -> None:
+    """Negative control: what is refused above is not the idle cores."""
+    own = BoundPolicy(PAIR, "own", lambda counts: 4.0 * counts / np.maximum(counts.sum(axis=0), 1))
+    assert own.allocate(AMONG).tolist() == [[2.0, 2.0], [4.0, 0.0], [0.0, 4.0], [16 / 9, 20 / 9]]
+
+
+@pytest.mark.parametrize(
+    ("split", "told"),
+    [
+        (
+            lambda jobs, system: [1 / 0, 0.0],
+            "own: split fails for [1, 1] (ZeroDivisionError: division by zero)",
+        ),
+        (lambda jobs: jobs, "own: split fails for [1, 1] (TypeError: "),
+        (lambda jobs, system: 12.0, "own: split must give 2 numbers a state, got 12.0 for [1, 1]"),
+        (lambda jobs, system: "all", "own: split must give 2 numbers a state, got 'all' for [1, 1]"),
+        (lambda jobs, system: [12.0, 12.0], "own: cores [12.0, 12.0] in state [1, 1] are no split of 12"),
+    ],
+)
+def test_a_function_that_gives_no_split_is_refused(split: Any, told: str) -> None:
+    with pytest.raises(cw.errors.InvalidPolicy) as error:
+        cw.OwnPolicy("own", split).on(PAIR).allocate([1, 1])
+    assert str(error.value).startswith(told)
+
+
+class Nameless(cw.Policy):
+    """A policy by its base alone."""
+
+
+class Unbound(cw.Policy):
+    """It says how to allocate, and not how to be bound."""
+
+    name = "unbound"
+
+    def allocate(self, counts: Any) -> Any:
+        return counts
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: cw.evaluate(PAIR, Nameless()), "the name of a policy must be text, got None"),  # type: ignore[abstract]
+        (lambda: cw.simulate(PAIR, Unbound(), departures=1), "unbound: on(system) must return a BoundPolicy"),  # type: ignore[abstract]
+        (lambda: cw.OwnPolicy(3, shared), "the name of a policy must be text, got 3"),  # type: ignore[arg-type]
+        (lambda: cw.OwnPolicy("own", [6, 6]), "own: split must be a function of jobs and system"),  # type: ignore[arg-type]
+        (lambda: BoundPolicy(PAIR, "own", [6, 6]), "own: its rule must be a function, got [6, 6]"),  # type: ignore[arg-type]
+        (lambda: BoundPolicy(PAIR, None, shared), "the name of a policy must be text, got None"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_object_that_is_no_policy_gets_the_projects_own_error(make: Any, told: str) -> None:
+    with pytest.raises(cw.errors.InvalidPolicy) as error:
+        make()
+    assert str(error.value).startswith(told)

@@ -18,19 +18,27 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.errors import CorewiseError, InvalidInput, InvalidPolicy
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.waterfill.levels.steps import Levels
 
-__all__ = ["BoundPolicy", "Policy", "bind", "checked_policy", "require_fit", "tabulate"]
+__all__ = ["BoundPolicy", "Policy", "bind", "checked_policy", "cores_of", "require_fit", "tabulate"]
 
 _MOST_JOBS = 2**53  # beyond it floating-point numbers skip some
 
+_OWN = "; OwnPolicy(name, split) makes a policy of a function from the jobs in one state to the cores"
+_AXES = (
+    "; the rule of a BoundPolicy has a row for each class and a column for each state, "
+    "the split of an OwnPolicy is of one state, or has a row for each state"
+)
+
+_LOOKED_AT = 3  # states at which a rule for many states is held against itself for one
+
 Rule = Callable[[Ints], Floats]
-"""From counts to cores per class, both class-major: shape (K, states)."""
+"""From counts to cores per class, both class-major: shape (K, states), a row a class and a column a state."""
 
 
 @runtime_checkable
@@ -49,11 +57,15 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class BoundPolicy(Shown):
-    """Bound policy: one made for a system; itself a `Policy`, it stays with its system when bound again."""
+    """Bound policy: one made for a system; itself a `Policy`, it stays with its system when bound again.
+
+    A function from one state to one split is made into a policy by `OwnPolicy`.
+    """
 
     system: System
     name: str
     rule: Rule
+    """From counts to cores, both of shape (K, states): the classes come first, unlike in `allocate`."""
     table: Floats | None = None
     """Its cores over a box, shape (K, capacity_1 + 1, …), if they are known already."""
     levels: Callable[[], Levels] | None = None
@@ -61,6 +73,10 @@ class BoundPolicy(Shown):
 
     def __post_init__(self) -> None:
         require_system(self.system)
+        if not isinstance(self.name, str):
+            raise InvalidPolicy(f"the name of a policy must be text, got {self.name!r}")
+        if not callable(self.rule):
+            raise InvalidPolicy(f"{self.name}: its rule must be a function, got {self.rule!r}")
 
     @classmethod
     def of_levels(cls, system: System, name: str, levels: Callable[[], Levels]) -> BoundPolicy:
@@ -94,7 +110,7 @@ class BoundPolicy(Shown):
         if np.any(whole != jobs):
             raise InvalidInput(f"counts must be whole numbers from 0 to 2^53, got {counts!r}")
         flat = np.ascontiguousarray(whole.reshape(-1, classes).T)
-        return np.ascontiguousarray(self.rule(flat).T).reshape(jobs.shape)
+        return np.ascontiguousarray(cores_of(self, flat).T).reshape(jobs.shape)
 
     def _facts(self) -> Mapping[str, object]:
         return {"name": self.name, "classes": tuple(self.system.names), "cores": self.system.cores}
@@ -116,7 +132,11 @@ def bind(policy: Policy | str, system: System) -> BoundPolicy:
 
     To bind a policy may be a computation of seconds: bind once, and hand the bound policy on.
     """
-    return _as_policy(policy, system).on(system)
+    chosen = _as_policy(policy, system)
+    bound = chosen.on(system)
+    if not isinstance(bound, BoundPolicy):
+        raise InvalidPolicy(f"{chosen.name}: on(system) must return a BoundPolicy, got {bound!r}{_OWN}")
+    return bound
 
 
 def checked_policy(policy: Policy | str, system: System) -> Policy:
@@ -138,7 +158,9 @@ def _as_policy(policy: Policy | str, system: System) -> Policy:
         return policy_named(policy, system)
     # What isinstance(policy, Policy) looks at, in a tenth of the time.
     if isinstance(policy, type) or not (hasattr(policy, "on") and hasattr(policy, "name")):
-        raise InvalidPolicy(f"expected a policy such as Equi(), got {policy!r}")
+        raise InvalidPolicy(f"expected a policy such as Equi(), got {policy!r}{_OWN}")
+    if not isinstance(policy.name, str):
+        raise InvalidPolicy(f"the name of a policy must be text, got {policy.name!r} from {policy!r}")
     return policy
 
 
@@ -146,10 +168,53 @@ def tabulate(policy: BoundPolicy, space: StateSpace) -> Floats:
     """Return the cores per class in every state of a box, shape (K, size), refusing what is no split."""
     if policy.table is not None and policy.table.shape[1:] == space.shape:
         return policy.table.reshape(len(space.shape), -1)
-    cores = np.asarray(policy.rule(space.counts))
-    if cores.shape != space.counts.shape or cores.dtype.kind != "f":
-        raise InvalidPolicy(f"{policy.name}: cores have shape {cores.shape}, not {space.counts.shape}")
-    total = cores.sum(axis=0)
-    if not (np.all(cores >= 0.0) and np.all(total <= policy.system.cores * (1.0 + 1e-9))):
-        raise InvalidPolicy(f"{policy.name}: in some state the cores are negative or more than there are")
+    return cores_of(policy, space.counts)
+
+
+def cores_of(policy: BoundPolicy, counts: Ints) -> Floats:
+    """Return the cores that a rule gives in these states, both (K, states), refusing what is no split."""
+    cores = _answer(policy, counts)
+    total, most = cores.sum(axis=0), policy.system.cores * (1.0 + 1e-9)
+    wrong = ~(np.all(cores >= 0.0, axis=0) & (total <= most))
+    if np.any(wrong):
+        first = int(np.argmax(wrong))
+        raise InvalidPolicy(
+            f"{policy.name}: cores {cores[:, first].tolist()} in state {counts[:, first].tolist()} are no "
+            f"split of {policy.system.cores:g}{_AXES}"
+        )
+    if policy.levels is None:
+        _require_function_of_state(policy, counts, cores)
     return cores
+
+
+def _require_function_of_state(policy: BoundPolicy, counts: Ints, cores: Floats) -> None:
+    """Raise `InvalidPolicy` if a rule gives a state among others something else than the same state alone.
+
+    So does one that adds up along the states instead of the classes, though all it gives may be splits.
+    """
+    states = counts.shape[1]
+    if states < 2:
+        return
+    for k in sorted({states * i // (_LOOKED_AT - 1) - (i > 0) for i in range(_LOOKED_AT)}):
+        alone = _answer(policy, np.ascontiguousarray(counts[:, k : k + 1]))[:, 0]
+        if not np.allclose(alone, cores[:, k], rtol=0.0, atol=1e-6 * policy.system.cores):
+            raise InvalidPolicy(
+                f"{policy.name}: in state {counts[:, k].tolist()} it gives {cores[:, k].tolist()} "
+                f"among other states and {alone.tolist()} alone{_AXES}"
+            )
+
+
+def _answer(policy: BoundPolicy, counts: Ints) -> Floats:
+    """Return what a rule gives, if it is an array of numbers of the right shape."""
+    try:
+        cores = np.asarray(policy.rule(counts))
+    except CorewiseError:
+        raise
+    except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+        raise InvalidPolicy(
+            f"{policy.name}: its rule fails for counts of shape {counts.shape} ({error}){_AXES}"
+        ) from error
+    if cores.shape != counts.shape or cores.dtype.kind not in "iuf":
+        what = f"an array of shape {cores.shape}" if cores.dtype.kind in "iuf" else f"{cores.dtype} values"
+        raise InvalidPolicy(f"{policy.name}: its rule gives {what} for counts of shape {counts.shape}{_AXES}")
+    return cores.astype(np.float64, copy=False)

@@ -9,7 +9,7 @@ import numpy as np
 from corewise.errors import InvalidSystem
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
-from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
+from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy, cores_of
 
 __all__ = ["WholeCores", "require_whole", "round_cores"]
 
@@ -56,6 +56,6 @@ class WholeCores:
         bound = bind(self.policy, system)
 
         def rule(counts: Ints) -> Floats:
-            return round_cores(bound.rule(counts))
+            return round_cores(cores_of(bound, counts))
 
         return BoundPolicy(bound.system, self.name, rule)
