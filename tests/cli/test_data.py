@@ -128,7 +128,8 @@ def test_simulate_says_what_the_library_says() -> None:
     run = cw.simulate(cw.load_system("paper:1"), cw.Equi(), departures=1000, rng=7)
     assert result["mean_jobs"] == run.mean_jobs
     assert result["interval"] == list(run.interval)
-    assert result["mean_response_time"] == pytest.approx(run.mean_jobs * run.time / 1000, rel=1e-12)
+    assert result["mean_response_time"] == run.mean_response_time
+    assert result["settled"] is True
     assert (result["events"], result["departures"], result["time"]) == (run.events, 1000, run.time)
     assert (result["policy"], result["seed"], result["replications"]) == ("equi", 7, 1)
     assert result["state"] == list(run.state.counts)
@@ -140,6 +141,26 @@ def test_simulate_says_what_the_library_says() -> None:
         assert row["interval"] == list(seen.interval)
         assert row["mean_response_time"] == seen.mean_response_time
         assert row["percentiles"] == []
+
+
+def test_a_run_that_has_not_settled_says_so() -> None:
+    """The mean response time is one that a job can have had; a longer run says nothing of the kind."""
+    Path("large.toml").write_text(
+        'cores = 64\n[[class]]\nname = "one"\narrival_rate = 60\nsize_rate = 1\n'
+        'speedup = { family = "amdahl", p = 0.9 }\n',
+        encoding="utf-8",
+    )
+    short = ("simulate", "large.toml", "--policy", "equi", "--departures", "20", "--seed", "3")
+    result = as_json(*short)
+    assert not result["settled"]
+    assert 0.0 < result["mean_response_time"] < result["time"]
+    flat = " ".join(succeed(*short).split())
+    assert f"not settled: 20 have left and {sum(result['state'])} jobs are left over, so these" in flat
+    flat = " ".join(succeed(*short, "--replications", "2").split())
+    assert "not settled: 40 have left and many jobs are left over" in flat
+    assert "settled" not in succeed(*RUN, "--departures", "1e3", "--seed", "7")
+    flat = " ".join(succeed(*short[:3], "equi", "--time", "1", "--seed", "1").split())
+    assert "not settled" in flat
 
 
 def test_a_run_can_be_repeated_by_the_seed_it_reports() -> None:

@@ -3,7 +3,8 @@
 ``v0_1/make.py`` says how they were made. Everything goes through the command line and the public functions
 for systems, which stay when the inside changes. With the libraries and on the kind of machine that they were
 made with, all numbers are the same to the last bit, those of a run or a sweep that is taken up again
-included; elsewhere linear algebra and quantiles round differently.
+included; elsewhere linear algebra and quantiles round differently. The response times of simulated runs are
+the exception: then the time of jobs that had not left was in them, so now they are no longer than that.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
         for i, pair in enumerate(zip(before, now, strict=True)):
             yield from differences(*pair, f"{where}/{i}")
     elif isinstance(before, float) and isinstance(now, float):
-        if not math.isclose(before, now, rel_tol=ROUNDING, abs_tol=ROUNDING):
+        if where.startswith(("simulate", "sweep")) and where.endswith("/mean_response_time"):
+            if not 0.0 < now <= before * (1.0 + 1e-9):
+                yield f"{where}: {before!r} then, {now!r} now"
+        elif not math.isclose(before, now, rel_tol=ROUNDING, abs_tol=ROUNDING):
             yield f"{where}: {before!r} then, {now!r} now"
     elif before != now:
         yield f"{where}: {before!r} then, {now!r} now"
@@ -60,7 +64,7 @@ def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
 def test_they_give_the_numbers_of_then(command: str) -> None:
     result = CliRunner().invoke(app, [*command.split(), "--json"])
     assert result.exit_code == 0, result.output
-    assert not list(differences(OUTPUTS[command], json.loads(result.stdout)))
+    assert not list(differences(OUTPUTS[command], json.loads(result.stdout), command.partition(" ")[0]))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -53,6 +53,19 @@ def test_walks(classes: int, capacity: int) -> None:
             *(rng, tables.thresholds, visits.moves, tables.steps, 0, events, departures),
         )
     assert visits.moves.sum() > 10
+    draws = np.random.default_rng(3).random(200)
+    moved, retraced = Visits.none(tables.space), np.zeros(200, dtype=np.int16)
+    _, made, _ = walk_kernels.jump(
+        np.random.default_rng(3), tables.thresholds, moved.moves, tables.steps, 0, 200, 1000
+    )
+    same(walk_kernels.retrace, draws[:made], tables.thresholds, tables.steps, 0, retraced)
+    by_move = moved.moves.reshape(-1, 2 * classes).sum(axis=0)
+    assert np.bincount(retraced[:made], minlength=2 * classes).tolist() == by_move.tolist()
+    same(
+        walk_kernels.follow_jobs,
+        *(retraced[:made], draws[:made], 0.5, np.ones(classes, dtype=np.int64), np.ones(classes)),
+        *np.zeros((4, classes)),
+    )
     when, what = np.zeros(400), np.zeros(400, dtype=np.int16)
     ends = set()
     for clock, until, departures in (

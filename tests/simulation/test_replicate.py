@@ -131,8 +131,9 @@ def test_the_summary_is_that_of_the_runs() -> None:
     for name, row in done.classes.items():
         areas = np.array([run.classes[name].mean_jobs for run in done.runs]) * times
         assert row.mean_jobs == pytest.approx(areas.sum() / times.sum())
-        left = sum(run.classes[name].departures for run in done.runs)
-        assert row.mean_response_time == pytest.approx(areas.sum() / left)
+        own = [run.classes[name] for run in done.runs]
+        spent = sum(each.mean_response_time * each.completed for each in own if each.completed)
+        assert row.mean_response_time == pytest.approx(spent / sum(each.completed for each in own))
         assert row.interval[0] < row.mean_jobs < row.interval[1]
         assert row.percentiles == ()
         assert done.statistics[name].job_time.sum() == pytest.approx(areas.sum())
@@ -141,13 +142,13 @@ def test_the_summary_is_that_of_the_runs() -> None:
 
 
 def test_overall_means_are_those_of_the_runs_together() -> None:
-    """By Little's law, and with the weights of the classes; both against sums over the runs."""
+    """Over all jobs, and with the weights of the classes; both against sums over the runs."""
     weighted = cw.System(5.0, [replace(SYSTEM.classes[0], weight=3.0), SYSTEM.classes[1]])
     done = cw.replicate(weighted, cw.Equi(), n=6, departures=80, rng=2)
     assert done.time == pytest.approx(sum(run.time for run in done.runs))
     assert done.arrivals == sum(row.arrivals for run in done.runs for row in run.classes.values())
-    area = sum(run.mean_jobs * run.time for run in done.runs)
-    assert done.mean_response_time == pytest.approx(area / done.departures)
+    spent = sum(run.mean_response_time * run.departures for run in done.runs)
+    assert done.mean_response_time == pytest.approx(spent / done.departures)
     one, two = done.classes["one"], done.classes["two"]
     assert done.mean_cost == pytest.approx(3.0 * one.mean_jobs + two.mean_jobs)
     assert (one.departures + two.departures, one.arrivals + two.arrivals) == (done.departures, done.arrivals)

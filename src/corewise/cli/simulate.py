@@ -231,6 +231,7 @@ def _as_mapping(
         "mean_jobs": found.mean_jobs,
         "interval": found.interval,
         "mean_response_time": found.mean_response_time,
+        "settled": found.settled,
         "events": found.events,
         "departures": found.departures,
         "time": found.time,
@@ -283,6 +284,8 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int, seconds:
     facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
     if system.load >= 1.0:
         facts.append(("note", "the load is not below 1: under any policy the number of jobs keeps growing"))
+    elif not result["settled"]:
+        facts.append(("note", _unsettled(result)))
     facts += [
         ("note", f"the curve of {change.name} changed at time {change.time:g}")
         for change in system.changes
@@ -302,6 +305,17 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int, seconds:
     ]
     print_table(columns, rows)
     _print_percentiles(result["classes"], together=3 if several else 6)
+
+
+def _unsettled(result: Mapping[str, Any]) -> str:
+    """Return in words that a run has not settled."""
+    left = f"{result['departures']:,} have left"
+    over = (
+        "many jobs are left over"
+        if result["state"] is None
+        else f"{sum(result['state']):,} jobs are left over"
+    )
+    return f"not settled: {left} and {over}, so these are not the means of the long run; simulate longer"
 
 
 def _print_percentiles(classes: Sequence[Mapping[str, Any]], together: int) -> None:

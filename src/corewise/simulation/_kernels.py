@@ -142,3 +142,54 @@ def name_jobs(
             counts[i] -= 1
             job[event] = present[i, pick]
             present[i, pick] = present[i, counts[i]]
+
+
+@njit(cache=True, nogil=True)
+def retrace(draws: Floats, thresholds: Floats, steps: Steps, state: Int, what: NDArray[np.int16]) -> None:
+    """Write the moves that `jump` made from a state with these uniform variables."""
+    width = len(steps)
+    here = state
+    for event in range(draws.size):
+        row = u(here) * u(width)
+        k = u(0)
+        for j in range(width - 1):
+            k += u(draws[event] >= thresholds[row + u(j)])
+        what[event] = np.int16(k)
+        here += steps[k]
+
+
+@njit(cache=True, nogil=True)
+def follow_jobs(
+    what: NDArray[np.int16],
+    lasted: Floats,
+    clock: float,
+    counts: Ints,
+    old: Floats,
+    ages: Floats,
+    touched: Floats,
+    spent: Floats,
+    left: Floats,
+) -> float:
+    """Follow the jobs of each class along moves, each after a time; return the clock.
+
+    Kept up are, by class, the jobs present, how many of them are old in the mean, the total age of the others
+    when it was last touched, and the time spent by those of them who left and how many those are: see
+    `corewise.simulation.response_times`.
+    """
+    classes, now = counts.size, clock
+    for event in range(what.size):
+        now += lasted[event]
+        k = np.int64(what[event])
+        i = k if k < classes else k - classes
+        ages[i] += (counts[i] - old[i]) * (now - touched[i])
+        touched[i] = now
+        if k < classes:
+            counts[i] += 1
+            continue
+        share = 1.0 / counts[i]
+        spent[i] += share * ages[i]
+        left[i] += (counts[i] - old[i]) / counts[i]
+        ages[i] -= share * ages[i]
+        old[i] -= share * old[i]
+        counts[i] -= 1
+    return now

@@ -35,6 +35,7 @@ from corewise.simulation.simulator import (
     Run,
     Window,
     another_walk,
+    mean_response_time,
     random_streams,
     run_of,
     start_state,
@@ -127,8 +128,16 @@ class Replications(Shown):
 
     @property
     def mean_response_time(self) -> float:
-        """The mean time in the system by Little's law, over all classes and runs; NaN if no job left."""
-        return self.mean_jobs * self.time / self.departures if self.departures else math.nan
+        """The mean time in the system of the jobs that came and left, of all classes and runs.
+
+        NaN if none did.
+        """
+        return mean_response_time(row for run in self.runs for row in run.classes.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether all runs have settled, as `Run.settled` has it."""
+        return all(run.settled for run in self.runs)
 
     @property
     def mean_cost(self) -> float:
@@ -260,6 +269,8 @@ class _Job:
         for stream in streams:
             replay = Replay(self.system, self.policy, self.start, self.window, 1, deepcopy(stream), bound)
             walk = another_walk(walk, self.system, bound, self.start, stream, record=bool(self.percents))
+            if self.percents or self.window.short(self.system):
+                walk.follow_jobs()
             self.window.walk(walk, 1, go_on)
             run = run_of(walk, replay)
             found = run.percentiles(self.percents) if self.percents else {}
@@ -297,16 +308,15 @@ def _summary(outcomes: Sequence[_Outcome], percents: Sequence[float]) -> Replica
     rows = {}
     for name in runs[0].classes:
         means = np.array([run.classes[name].mean_jobs for run in runs])
-        left = sum(run.classes[name].departures for run in runs)
         area = float((means * spans).sum())
         within = np.array([found[name] for _, found in outcomes]) if percents else np.empty((len(runs), 0))
         rows[name] = ClassReplications(
             name,
             sum(run.classes[name].arrivals for run in runs),
-            left,
+            sum(run.classes[name].departures for run in runs),
             area / float(spans.sum()),
             ratio_interval(means * spans, spans),
-            area / left if left else math.nan,
+            mean_response_time(run.classes[name] for run in runs),
             tuple(_percentile(percent, within[:, q]) for q, percent in enumerate(percents)),
         )
     return Replications(

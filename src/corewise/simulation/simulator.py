@@ -16,7 +16,7 @@ fitted values, are simulated without tables (`corewise.simulation.tableless`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +37,7 @@ from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.intervals import ratio_interval
+from corewise.simulation.response_times import ResponseTimes
 from corewise.simulation.tableless.fitted import FittedWalk
 from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.tables import Tables, suits_tables
@@ -52,6 +53,7 @@ __all__ = [
     "draws_without_tables",
     "first_tables",
     "first_walk",
+    "mean_response_time",
     "random_generator",
     "random_streams",
     "run_of",
@@ -61,6 +63,15 @@ __all__ = [
 
 _BATCHES = 20  # enough for Student's quantile to be near the normal one, few enough to be long
 _LEAST_DEPARTURES = 10 * _BATCHES  # with fewer a batch says nothing, and there is no interval
+
+_LEFT_OVER, _FEW = 0.05, 10
+"""Of those who left, as many may be left over where a run has settled; of a class, a few in any case."""
+
+_FOLLOWED = 2**18
+"""Departures up to which all jobs are followed at once, which takes some milliseconds."""
+
+_NEGLIGIBLE = 1e-3
+"""The part of the departures that may be left over where response times come from Little's law."""
 
 _MOST_DEPARTURES = 10**18  # what 64 bits can count
 
@@ -84,7 +95,10 @@ class ClassRun(Shown):
     interval : tuple of float
         A 95 % confidence interval for it, by batch means; NaN if the run is too short.
     mean_response_time : float
-        The mean time in the system by Little's law, NaN if no job left.
+        The mean time in the system of the jobs that came and left, NaN if none did; see
+        `corewise.simulation.response_times`.
+    completed : float
+        How many those are; a fraction if jobs were there at the start, as any of them may have left.
     """
 
     _shown = ("name", "mean_jobs", "interval", "mean_response_time")
@@ -95,6 +109,7 @@ class ClassRun(Shown):
     mean_jobs: float
     interval: tuple[float, float]
     mean_response_time: float
+    completed: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,8 +170,21 @@ class Run(Shown):
 
     @property
     def mean_response_time(self) -> float:
-        """The mean time in the system by Little's law, over all classes; NaN if no job left."""
-        return self.mean_jobs * self.time / self.departures if self.departures else math.nan
+        """The mean time in the system of the jobs that came and left, of all classes; NaN if none did."""
+        return mean_response_time(self.classes.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether few jobs are left over at the end: at most one for every twenty that have left.
+
+        So in all, and in every class that has more than ten left over. Otherwise the window was filling, or
+        too short for the jobs that take long, and its means are not those of the long run.
+        """
+        left_over = self.state.counts
+        rows = zip(left_over, self.classes.values(), strict=True)
+        return sum(left_over) <= _LEFT_OVER * self.departures and all(
+            count <= max(_FEW, _LEFT_OVER * row.departures) for count, row in rows
+        )
 
     def percentiles(self, percents: Sequence[float]) -> dict[str, Floats]:
         """Return percentiles of the response times of each class, by its name; NaN if no job came and left.
@@ -199,6 +227,12 @@ class Run(Shown):
         return Table.of(self.classes.values(), *columns)
 
 
+def mean_response_time(rows: Iterable[ClassRun]) -> float:
+    """Return the mean response time of all jobs that came and left; NaN if none did."""
+    done = [(row.completed, row.mean_response_time) for row in rows if row.completed]
+    return math.fsum(n * time for n, time in done) / math.fsum(n for n, _ in done) if done else math.nan
+
+
 def simulate(
     system: System,
     policy: Policy | str,
@@ -235,6 +269,8 @@ def simulate(
     generator = random_generator(rng)
     replay = Replay(system, policy, begin, window, _BATCHES, deepcopy(generator), bound)
     walk = first_walk(system, bound, begin, generator, record=record)
+    if record or window.short(system):
+        walk.follow_jobs()
     window.walk(walk, _BATCHES, progress)
     return run_of(walk, replay)
 
@@ -259,6 +295,13 @@ class Window:
             return cls(count, None)
         return cls(None, checks.positive(time, "time"))
 
+    def short(self, system: System) -> bool:
+        """Return whether it is so short that to follow all jobs takes next to no time."""
+        if self.departures is not None:
+            return self.departures <= _FOLLOWED
+        assert self.time is not None
+        return self.time * float(system.arrival_rates.sum()) <= _FOLLOWED
+
     def walk(self, walk: Engine, batches: int, progress: Progress | None) -> None:
         """Let a walk go on for this window, in batches if it is long enough for them."""
         if self.departures is None:
@@ -272,7 +315,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Replay of a run without tables, with the same random numbers, to tally its sufficient statistics.
+    """Replay of a run, with the same random numbers, for what was not kept count of.
 
     A bound policy seldom can be sent to another process: there, the policy is bound again.
     """
@@ -290,11 +333,23 @@ class Replay:
         return {**vars(self), "bound": None}
 
     def __call__(self) -> Statistics:
-        """Return what the run sees; the generator is copied, so that it can be asked again."""
-        bound = self.bound or bind(self.policy, self.system)
-        walk = first_walk(self.system, bound, self.start, deepcopy(self.rng), tally=True)
+        """Return what the run sees."""
+        walk = self._walk(tally=True)
         self.window.walk(walk, self.batches, None)
         return walk.statistics()
+
+    def response_times(self) -> ResponseTimes:
+        """Return the response times of the jobs that came and left."""
+        walk = self._walk(tally=False)
+        walk.follow_jobs()
+        self.window.walk(walk, self.batches, None)
+        assert walk.responses is not None
+        return walk.responses
+
+    def _walk(self, *, tally: bool) -> Engine:
+        """Return the run before it began; the generator is copied, so that it can be asked for again."""
+        bound = self.bound or bind(self.policy, self.system)
+        return first_walk(self.system, bound, self.start, deepcopy(self.rng), tally=tally)
 
 
 def first_walk(
@@ -362,7 +417,7 @@ def _require_scale(system: System, start: State) -> None:
 
 
 def run_of(walk: Engine, replay: Replay) -> Run:
-    """Return what a walk saw; `replay` makes the same one again, should its statistics be asked for."""
+    """Return what a walk saw; `replay` makes the same one again, for what it kept no count of."""
     names, moves = tuple(walk.system.names), walk.moves
     counts, times = walk.visits
     counts.setflags(write=False)
@@ -375,16 +430,17 @@ def run_of(walk: Engine, replay: Replay) -> Run:
     if duration <= 0.0:
         raise InvalidInput(f"a window of no length at time {walk.start.time!r}: the clock cannot resolve it")
     state, path = walk.finish()
+    spent, completed = _responses(walk, replay, areas.sum(axis=0))
     rows = {}
     for i, name in enumerate(names):
-        area, left = float(areas[:, i].sum()), int(moves[len(names) + i])
         rows[name] = ClassRun(
             name,
             int(moves[i]),
-            left,
-            area / duration,
+            int(moves[len(names) + i]),
+            float(areas[:, i].sum()) / duration,
             ratio_interval(areas[:, i], spans),
-            area / left if left else math.nan,
+            spent[i] / completed[i] if completed[i] else math.nan,
+            completed[i],
         )
     return Run(
         policy=walk.policy.name,
@@ -401,6 +457,20 @@ def run_of(walk: Engine, replay: Replay) -> Run:
         times=times,
         observed=walk.statistics() if isinstance(walk, Walk) else replay,
     )
+
+
+def _responses(walk: Engine, replay: Replay, areas: Floats) -> tuple[list[float], list[float]]:
+    """Return, by class, the time spent by the jobs that came and left, and how many those are.
+
+    In a long run that no one has followed, Little's law says as much, if next to no jobs are left over from
+    before it and to after it; otherwise the run is made again.
+    """
+    departures = walk.moves[areas.size :]
+    over = np.array(walk.start.counts) + np.array(walk.counts)
+    if walk.responses is None and np.all(over <= _NEGLIGIBLE * departures):
+        return areas.tolist(), departures.astype(np.float64).tolist()
+    found = walk.responses or replay.response_times()
+    return found.spent.tolist(), found.left.tolist()
 
 
 def start_state(start: object, system: System) -> State:

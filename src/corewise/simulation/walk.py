@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +21,7 @@ from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation import _kernels
+from corewise.simulation.response_times import ResponseTimes
 from corewise.simulation.tables import Tables, Visits
 
 __all__ = ["Engine", "State", "Walk"]
@@ -81,6 +83,8 @@ class Engine(ABC):
         ∫ n dt of each batch, by class.
     spans : list of float
         The length of each batch.
+    responses : ResponseTimes or None
+        The response times, if jobs are followed.
     """
 
     def __init__(self, start: State, rng: np.random.Generator, *, record: bool) -> None:
@@ -90,7 +94,8 @@ class Engine(ABC):
         self.events = 0
         self.areas: list[Floats] = []
         self.spans: list[float] = []
-        self._clock = start.time
+        self.responses: ResponseTimes | None = None
+        self._clock = self._last_event = start.time
         self._when: list[Floats] = []
         self._what: list[NDArray[np.int16]] = []
 
@@ -138,6 +143,16 @@ class Engine(ABC):
     @abstractmethod
     def _cores(self, counts: Ints) -> Floats:
         """Return the cores of each class in each state, both of shape (K, states)."""
+
+    def follow_jobs(self) -> None:
+        """Follow jobs from the beginning on, for their response times."""
+        self.responses = ResponseTimes.of(self.start.counts)
+
+    def _follow(self, when: Floats, what: NDArray[np.int16]) -> None:
+        """Follow jobs along moves made by the clock."""
+        if self.responses is not None and when.size:
+            self.responses.follow(what, np.diff(when, prepend=self._last_event))
+            self._last_event = float(when[-1])
 
     def run_time(self, length: float, batches: int, progress: Callable[[float], object] | None) -> None:
         """Go on for a length of time."""
@@ -217,6 +232,7 @@ class Walk(Engine):
         self.tables = tables
         self._total, self._batch = Visits.none(tables.space), Visits.none(tables.space)
         self._here = tables.state(start.counts)
+        self._jumps: list[NDArray[np.int16]] = []
 
     @property
     def system(self) -> System:
@@ -244,7 +260,7 @@ class Walk(Engine):
         whole, done = sum(batches), 0
         with_clock = self.record or bool(self.tables.system.changes)
         for size in batches:
-            remaining = size
+            remaining, began = size, self.counts
             while remaining:
                 step = self._tick(math.inf, remaining) if with_clock else self._jump(remaining)
                 remaining -= step
@@ -253,20 +269,39 @@ class Walk(Engine):
                     progress(done / whole)
             if not with_clock:
                 self._batch.draw_times(self.tables.holding, self.rng)
+                self._follow_jumps(began)
             self._close_batch()
         if not with_clock:
             self._clock = self.start.time + math.fsum(self.spans)
 
     def _jump(self, departures: int) -> int:
         """Make moves without a clock, at most as many departures; return how many."""
-        tables = self.tables
+        tables, same = self.tables, None if self.responses is None else deepcopy(self.rng)
         here, events, done = _kernels.jump(
             self.rng, tables.thresholds, self._batch.moves, tables.steps, self._here, _AT_A_TIME, departures
         )
+        if same is not None:
+            self._jumps.append(np.empty(events, dtype=np.int16))
+            _kernels.retrace(
+                same.random(events), tables.thresholds, tables.steps, self._here, self._jumps[-1]
+            )
         self._here = int(here)
         self.events += events
         self._grow_if_at_edge()
         return int(done)
+
+    def _follow_jumps(self, began: tuple[int, ...]) -> None:
+        """Follow jobs along the moves of a batch that began in a state.
+
+        Of its visits to a state each lasted as long as any other: in the mean, its part of the time there.
+        """
+        if self.responses is None:
+            return
+        what, self._jumps = np.concatenate(self._jumps), []
+        steps = np.array(self.tables.steps)[what]
+        states = self.tables.state(began) + np.cumsum(steps) - steps
+        visits = self._batch.moves.reshape(self._batch.times.size, -1).sum(axis=1)
+        self.responses.follow(what, self._batch.times[states] / visits[states])
 
     def _tick(self, until: float, departures: int) -> int:
         """Make moves by the clock, up to a time and at most as many departures; return how many."""
@@ -290,6 +325,7 @@ class Walk(Engine):
         )
         self._here = int(here)
         self.events += events
+        self._follow(when[:events], what[:events])
         if self.record:
             self._when.append(when[:events].copy())
             self._what.append(what[:events].copy())

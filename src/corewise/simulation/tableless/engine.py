@@ -127,10 +127,11 @@ class TablelessWalk(Engine):
         changes = self._system.changes
         horizon = min(until, changes[0].time) if changes else until
         room = min(_AT_A_TIME, 4 * departures + 64)
-        kept = room if self.record else 0
+        kept = room if self.record or self.responses is not None else 0
         when, what = np.empty(kept), np.empty(kept, dtype=np.int16)
         self._clock, events, done = self._draw((when, what), horizon, room, departures)
         self.events += int(events)
+        self._follow(when[:events], what[:events])
         if self.record:
             self._when.append(when[:events])
             self._what.append(what[:events])
