@@ -12,6 +12,9 @@
     ├── UnstablePolicy                   the system could cope, but not under this policy
     ├── BoxTooLarge                      the state space does not fit in memory
     └── NotConverged                     an iteration ended before its certificate was reached
+
+    UserWarning
+    └── CurveMoved                       measured points that were moved to make a speed-up curve
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 __all__ = [
     "BoxTooLarge",
     "CorewiseError",
+    "CurveMoved",
     "InvalidCurve",
     "InvalidFile",
     "InvalidInput",
@@ -52,6 +56,10 @@ class InvalidPolicy(InvalidInput):
 
 class InvalidFile(InvalidInput):
     """A file that is missing, unreadable, or not what it should be."""
+
+
+class CurveMoved(UserWarning):
+    """Measured points that are not concave, or above s(z) = z: the warning says which moved, and how far."""
 
 
 class UnstableSystem(CorewiseError):

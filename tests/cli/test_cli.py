@@ -515,3 +515,17 @@ def test_the_installed_command_copes_with_a_narrow_encoding() -> None:
     )
     assert result.returncode == 0, result.stderr
     assert r"caf\xe9" in result.stdout
+
+
+def test_a_curve_that_is_bent_is_a_line_on_stderr() -> None:
+    """Once, however often the curve is built; the output itself stays what it was."""
+    write(
+        'cores = 8\n[[class]]\nname = "one"\narrival_rate = 1\nsize_rate = 1\n'
+        'speedup = { family = "tabulated", points = [[1, 1], [2, 1.1], [4, 3]] }\n'
+    )
+    result = CliRunner().invoke(app, ["evaluate", "system.toml", "--policy", "equi", "--json"])
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        "warning: tabulated speed-up moved to its least concave majorant: at 2 cores 1.1 → 1.667 (+51.52%)\n"
+    )
+    assert json.loads(result.stdout)["policy"] == "equi"

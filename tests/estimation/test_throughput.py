@@ -351,6 +351,18 @@ def test_what_no_curve_matches_is_noted() -> None:
     assert fit_curve(WIDTHS, cw.Amdahl(0.9).rate(WIDTHS)).notes == ()
 
 
+def test_points_that_the_majorant_moves_are_noted() -> None:
+    """Below the chord from (1, 1) to (4, 3) at two cores, where it is 5/3; the rest is concave."""
+    fit = fit_curve([1, 2, 4, 8], [10.0, 11.0, 30.0, 40.0])
+    (note,) = (note for note in fit.notes if "majorant moves" in note)
+    assert note == "not concave: the majorant moves at 2 cores 1.1 → 1.667 (+51.52%)"
+    ((cores, given, used),) = fit.majorant.moved
+    assert cores == 2.0
+    assert (given, used) == pytest.approx((1.1, 5.0 / 3.0))
+    concave = fit_curve([1, 2, 4, 8], [10.0, 19.0, 30.0, 40.0])
+    assert not any("moves" in note for note in concave.notes)
+
+
 # --- bad calls --------------------------------------------------------------------------------
 
 
@@ -498,7 +510,15 @@ def test_json_says_what_the_library_says() -> None:
     np.testing.assert_array_equal(corners, fit.majorant.corners)
     assert result["majorant"]["one_core"] == pytest.approx(10.0)
     assert result["majorant"]["one_core_measured"] is True
+    assert result["majorant"]["moved"] == []
     assert result["notes"] == list(fit.notes)
+
+
+def test_a_curve_that_is_bent_says_so() -> None:
+    table = write("cores,x\n1,10\n2,11\n4,30\n8,40\n")
+    assert as_json(table)["majorant"]["moved"] == [[2.0, pytest.approx(1.1), pytest.approx(5.0 / 3.0)]]
+    flat = " ".join(succeed(table).split())
+    assert "not concave: the majorant moves at 2 cores 1.1 → 1.667 (+51.52%)" in flat
 
 
 def test_what_has_no_criterion_is_null_in_json() -> None:

@@ -54,6 +54,7 @@ def systems(draw: st.DrawFn) -> cw.System:
     return cw.System(draw(rates), classes, changes)
 
 
+@pytest.mark.filterwarnings("ignore::corewise.errors.CurveMoved")
 @given(system=systems())
 def test_a_written_system_comes_back_equal(
     system: cw.System, tmp_path_factory: pytest.TempPathFactory
@@ -63,6 +64,7 @@ def test_a_written_system_comes_back_equal(
     assert cw.load_system(path) == system
 
 
+@pytest.mark.filterwarnings("ignore::corewise.errors.CurveMoved")
 @given(system=systems())
 def test_the_mapping_survives_json(system: cw.System) -> None:
     assert system_from_mapping(json.loads(json.dumps(system_to_mapping(system)))) == system
@@ -315,3 +317,14 @@ def test_where_nothing_can_be_written_is_said(
     with pytest.raises(cw.errors.InvalidFile, match="cannot be written"):
         cw.save_system(cw.load_system("paper:1"), path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_with_points_that_move_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "measured.toml"
+    file.write_text(
+        'cores = 8\n[[class]]\nname = "one"\narrival_rate = 1\nsize_rate = 1\n'
+        'speedup = { family = "tabulated", points = [[1, 1], [2, 1.1], [4, 3]] }\n',
+        encoding="utf-8",
+    )
+    with pytest.warns(cw.errors.CurveMoved, match=r"at 2 cores 1\.1 → 1\.667 \(\+51\.52%\)$"):
+        cw.load_system(file)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import corewise as cw
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import FAMILIES, _check_gradient, _check_shape, check_curve
+from tests.helpers.curves import bent
 
 Bounds = Mapping[str, tuple[float, float]]
 
@@ -26,8 +27,8 @@ BUILT_IN: list[cw.SpeedUp] = [
 ]
 TABLES: list[cw.SpeedUp] = [
     cw.Tabulated([(2, 1.5)]),
-    cw.Tabulated([(1, 1), (2, 1.9), (4, 3.1), (8, 4), (16, 3.5)]),
-    cw.Tabulated([(3, 1), (5, 9), (7, 2)]),
+    bent((1, 1), (2, 1.9), (4, 3.1), (8, 4), (16, 3.5)),
+    bent((3, 1), (5, 9), (7, 2)),
     cw.Tabulated([(0.5, 0.5), (100, 1.0001)]),
 ]
 CORES = (0.4, 1.0, 1.001, 1.5, 3.0, 8.0, 64.0, 1000.0, 1e6)
@@ -199,22 +200,42 @@ def majorant(points: list[tuple[float, float]], z: Floats) -> Floats:
 @given(st.lists(st.tuples(st.floats(1.0, 40.0), st.floats(0.01, 40.0)), min_size=1, max_size=8))
 def test_tabulated_is_the_least_concave_majorant(points: list[tuple[float, float]]) -> None:
     points = [(round(z, 2), 1.0 if z < 1.005 else round(s, 2)) for z, s in points]
-    curve = cw.Tabulated(points)
+    curve = bent(*points)
     z = np.concatenate([np.linspace(0.0, 60.0, 481), [a for a, _ in points]])
     assert np.allclose(curve.rate(z), majorant(points, z), rtol=0, atol=1e-9)
+    above = majorant(points, np.array([a for a, _ in points]))
+    moved = sorted((a, b) for (a, b), s in zip(points, above.tolist(), strict=True) if abs(s - b) > 1e-8 * b)
+    assert [(point.cores, point.given) for point in curve.moved] == moved
     assert all(curve.rate(a) >= min(a, b) - 1e-12 for a, b in points)
     _check_shape(curve, 50.0)
 
 
 def test_tabulated_values() -> None:
     """Clipped at 2, below the chord at 3, corners at 4 and 8, flat from the highest on, though 16 falls."""
-    curve = cw.Tabulated([(2, 2.5), (3, 1.7), (4, 3.0), (8, 4.0), (16, 3.5)])
+    curve = bent((2, 2.5), (3, 1.7), (4, 3.0), (8, 4.0), (16, 3.5))
     z = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 99.0]
     expected = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.0, 4.0, 4.0]
     assert np.allclose(curve.rate(z), expected, rtol=0, atol=1e-15)
     slopes = [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.0, 0.0, 0.0, 0.0]
     assert np.allclose(curve.slope(z), slopes, rtol=0, atol=1e-15)
     assert curve.gradient(z).shape == (11, 0)
+
+
+def test_points_that_move_are_said() -> None:
+    """At 2 from above linear, at 3 from below the chord (2, 2) to (4, 3), at 16 to the highest."""
+    points = [(2, 2.5), (3, 1.7), (4, 3.0), (8, 4.0), (16, 3.5)]
+    with pytest.warns(cw.errors.CurveMoved) as told:
+        curve = cw.Tabulated(points)
+    assert [str(each.message) for each in told] == [
+        "tabulated speed-up moved to its least concave majorant: at 3 cores 1.7 → 2.5 (+47.06%), "
+        "at 2 cores 2.5 → 2 (-20.00%), at 16 cores 3.5 → 4 (+14.29%)"
+    ]
+    assert told[0].filename == __file__
+    assert curve.moved == ((2.0, 2.5, 2.0), (3.0, 1.7, 2.5), (16.0, 3.5, 4.0))
+    assert [point.change for point in curve.moved] == pytest.approx([-0.2, 0.8 / 1.7, 0.5 / 3.5])
+    with pytest.warns(cw.errors.CurveMoved, match=r"at 7 cores 1 → 2 \(\+99.89%\), and 4 more$"):
+        cw.Tabulated([(2, 1.9999), *((2 + k, 1.0 + 0.0001 * (10 - k)) for k in range(1, 10))])
+    assert cw.Tabulated([(2, 1.8), (4, 3.0)]).moved == ()
 
 
 def test_tabulated_takes_points_in_any_order_and_form() -> None:
@@ -227,7 +248,7 @@ def test_tabulated_takes_points_in_any_order_and_form() -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_tabulated_takes_the_higher_of_two_values_at_one_width(order: int) -> None:
     points = [(2.0, 1.2), (2.0, 1.6), (4.0, 2.0), (4.0, 1.1)][::order]
-    assert np.allclose(cw.Tabulated(points).rate([2.0, 3.0, 4.0, 9.0]), [1.6, 1.8, 2.0, 2.0], atol=1e-15)
+    assert np.allclose(bent(*points).rate([2.0, 3.0, 4.0, 9.0]), [1.6, 1.8, 2.0, 2.0], atol=1e-15)
 
 
 @pytest.mark.parametrize(

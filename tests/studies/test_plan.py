@@ -14,6 +14,7 @@ from corewise.studies import responses as looks
 from corewise.studies.plan import least_response_time
 from corewise.studies.responses import Responses
 from tests.helpers import naive
+from tests.helpers.curves import bent
 
 pytestmark = pytest.mark.slow
 
@@ -155,7 +156,7 @@ def test_weights_change_the_best_policy_but_not_what_is_proved() -> None:
         (cw.Usl(0.2, 0.0), 5.0),
         (cw.Usl(0.0, 0.0), math.inf),
         (cw.Usl(0.19, 0.01), 9.0 / (1.0 + 0.19 * 8 + 0.01 * 72)),
-        (cw.Tabulated([(2, 1.5), (8, 3.0), (16, 2.9)]), 3.0),
+        (bent((2, 1.5), (8, 3.0), (16, 2.9)), 3.0),
     ],
     ids=str,
 )

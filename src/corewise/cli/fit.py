@@ -245,6 +245,7 @@ def _as_mapping(result: CurveFit) -> dict[str, object]:
             "points": [list(corner) for corner in zip(z.tolist(), s.tolist(), strict=True)],
             "one_core": result.one_core,
             "one_core_measured": result.one_core_measured,
+            "moved": [list(point) for point in result.majorant.moved],
         },
         "notes": list(result.notes),
     }

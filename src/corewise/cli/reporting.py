@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from typing import ParamSpec
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec
 
 import typer
 
-from corewise.errors import CorewiseError
+from corewise.errors import CorewiseError, CurveMoved
 
 __all__ = ["INTERRUPTED", "reporting"]
 
@@ -20,12 +22,16 @@ INTERRUPTED = 130  # what shells report for Ctrl-C
 
 
 def reporting(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn an error of corewise into one line on stderr and exit code 2, and Ctrl-C into a quiet 130."""
+    """Turn an error of corewise into one line on stderr and exit code 2, and Ctrl-C into a quiet 130.
+
+    Warnings about what was given are a line each on stderr, too.
+    """
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with _warnings_in_a_line():
+                command(*args, **kwargs)
         except CorewiseError as error:
             _fail(str(error))
         except MemoryError:
@@ -38,6 +44,23 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(INTERRUPTED) from None
 
     return run
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Show warnings about what was given as one line on stderr each."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **how: Any) -> None:
+        if issubclass(category, CurveMoved):
+            print(f"warning: {message}", file=sys.stderr)
+        else:
+            usual(message, category, *where, **how)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", CurveMoved)
+        warnings.showwarning = show
+        yield
 
 
 def _fail(message: str) -> None:

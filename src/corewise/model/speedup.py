@@ -31,19 +31,31 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from corewise.errors import InvalidCurve
+from corewise.errors import CurveMoved, InvalidCurve
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 
-__all__ = ["FAMILIES", "Amdahl", "Gustafson", "PowerLaw", "SpeedUp", "Tabulated", "Usl", "check_curve"]
+__all__ = [
+    "FAMILIES",
+    "Amdahl",
+    "Gustafson",
+    "MovedPoint",
+    "PowerLaw",
+    "SpeedUp",
+    "Tabulated",
+    "Usl",
+    "check_curve",
+    "moved_points",
+]
 
 
 class SpeedUp(ABC):
@@ -213,12 +225,44 @@ class Usl(SpeedUp):
         return np.stack([in_sigma, held * in_sigma], axis=-1)
 
 
+class MovedPoint(NamedTuple):
+    """A measured point that a curve does not pass through.
+
+    Attributes
+    ----------
+    cores : float
+        Where.
+    given, used : float
+        The speed-up measured, and the curve's.
+    """
+
+    cores: float
+    given: float
+    used: float
+
+    @property
+    def change(self) -> float:
+        """How far it was moved, as a fraction."""
+        return self.used / self.given - 1.0
+
+
+_ON_CURVE = 1e-9
+"""Points as near to a curve as this, relatively, are on it."""
+
+
 @dataclass(frozen=True)
 class Tabulated(SpeedUp):
     """A curve through measured points (cores, speed-up).
 
     Points are clipped to s ≤ z, then replaced by their least concave majorant with (0, 0) and (1, 1), linear
-    between its corners; from the highest point on the curve is flat. It has no parameters to estimate.
+    between its corners; from the highest point on the curve is flat. It has no parameters to estimate. Points
+    that this moves are in `moved`, and a `corewise.errors.CurveMoved` warning says which and how far.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> cw.Tabulated([(2, 1.8), (4, 3.0)]).rate([2, 3, 8])
+    array([1.8, 2.4, 3. ])
     """
 
     points: tuple[tuple[float, float], ...]
@@ -241,6 +285,18 @@ class Tabulated(SpeedUp):
                 )
             pairs.append((z, s))
         object.__setattr__(self, "points", tuple(sorted(pairs)))
+        if self.moved:
+            moved = moved_points(self.moved)
+            warn(f"tabulated speed-up moved to its least concave majorant: {moved}", CurveMoved, stacklevel=2)
+
+    @cached_property
+    def moved(self) -> tuple[MovedPoint, ...]:
+        """The points that are not on the curve."""
+        z, given = np.array(self.points).T
+        used = self.rate(z)
+        off = np.abs(used - given) > _ON_CURVE * given
+        rows = np.column_stack([z, given, used])[off]
+        return tuple(MovedPoint(*row) for row in rows.tolist())
 
     @cached_property
     def corners(self) -> tuple[Floats, Floats]:
@@ -269,6 +325,17 @@ class Tabulated(SpeedUp):
     def gradient_above(self, z: Floats) -> Floats:
         """Return no columns: nothing to estimate."""
         return np.zeros((*z.shape, 0))
+
+
+def moved_points(moved: Iterable[MovedPoint], most: int = 5) -> str:
+    """Return in words which points moved and how far, the farthest first."""
+    farthest = sorted(moved, key=lambda point: -abs(point.change))
+    words = [
+        f"at {point.cores:g} cores {point.given:.4g} → {point.used:.4g} ({point.change:+.2%})"
+        for point in farthest[:most]
+    ]
+    more = [f"and {len(farthest) - most} more"] if len(farthest) > most else []
+    return ", ".join([*words, *more])
 
 
 def _rise(left: tuple[float, float], right: tuple[float, float]) -> float:

@@ -20,16 +20,17 @@ no evidence: it comes after those that could have failed.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from corewise.errors import InvalidInput, nearest
+from corewise.errors import CurveMoved, InvalidInput, nearest
 from corewise.estimation.throughput.least_squares import Measurements, best_of_family
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
-from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated
+from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, moved_points
 
 __all__ = ["CurveFit", "FamilyFit", "fit_curve"]
 
@@ -87,7 +88,8 @@ class CurveFit(Shown):
         `error` are those of the first.
     majorant : Tabulated
         The least concave majorant of the measured points themselves, those at one width averaged (by the
-        geometric mean), over `one_core`. Being a speed-up curve it never exceeds s(z) = z.
+        geometric mean), over `one_core`. Being a speed-up curve it never exceeds s(z) = z. Its `moved` are
+        the points that it does not pass through.
     one_core : float
         The throughput that the majorant takes as one.
     one_core_measured : bool
@@ -183,12 +185,13 @@ def fit_curve(
     at_one = np.flatnonzero(data.cores == 1.0)
     one_core = math.exp(data.mean_log[at_one[0]]) if at_one.size else best.scale
     speedup = np.exp(data.mean_log - math.log(one_core))
+    majorant = _majorant(data.cores, speedup)
     return CurveFit(
         candidates=tuple(candidates),
-        majorant=_majorant(data.cores, speedup),
+        majorant=majorant,
         one_core=one_core,
         one_core_measured=bool(at_one.size),
-        notes=(*notes, *_doubts(candidates, data), *_unmatched(data.cores, speedup)),
+        notes=(*notes, *_doubts(candidates, data), *_unmatched(majorant, data.cores, speedup)),
         cores=data.measured_cores,
         throughput=data.measured_throughput,
     )
@@ -229,7 +232,9 @@ def _rank(candidate: FamilyFit) -> tuple[float, int, float]:
 
 def _majorant(cores: Floats, speedup: Floats) -> Tabulated:
     above = cores > 1.0
-    return Tabulated([(1.0, 1.0), *zip(cores[above].tolist(), speedup[above].tolist(), strict=True)])
+    with warnings.catch_warnings():  # what is moved is in the notes
+        warnings.simplefilter("ignore", CurveMoved)
+        return Tabulated([(1.0, 1.0), *zip(cores[above].tolist(), speedup[above].tolist(), strict=True)])
 
 
 def _doubts(candidates: list[FamilyFit], data: Measurements) -> list[str]:
@@ -257,9 +262,11 @@ def _doubts(candidates: list[FamilyFit], data: Measurements) -> list[str]:
     return notes
 
 
-def _unmatched(cores: Floats, speedup: Floats) -> list[str]:
+def _unmatched(majorant: Tabulated, cores: Floats, speedup: Floats) -> list[str]:
     """Return notes on measurements that no speed-up curve can match."""
     notes = []
+    if majorant.moved:
+        notes.append(f"not concave: the majorant moves {moved_points(majorant.moved)}")
     excess = speedup / cores
     if excess.max() > 1.0 + _EXACT:
         at = cores[excess.argmax()]
