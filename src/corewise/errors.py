@@ -11,7 +11,8 @@
     ├── UnstableSystem                   more work arrives than all cores can do
     ├── UnstablePolicy                   the system could cope, but not under this policy
     ├── BoxTooLarge                      the state space does not fit in memory
-    └── NotConverged                     an iteration ended before its certificate was reached
+    ├── NotConverged                     an iteration ended before its certificate was reached
+    └── NotSettled                       a simulation ended before its mean could be told
 
     UserWarning
     └── CurveMoved                       measured points that were moved to make a speed-up curve
@@ -29,6 +30,7 @@ __all__ = [
     "InvalidPolicy",
     "InvalidSystem",
     "NotConverged",
+    "NotSettled",
     "UnstablePolicy",
     "UnstableSystem",
 ]
@@ -76,6 +78,10 @@ class BoxTooLarge(CorewiseError):
 
 class NotConverged(CorewiseError):
     """An iteration ended before it reached its certificate."""
+
+
+class NotSettled(CorewiseError):
+    """A simulation is too short for an interval that covers: more events are needed than were allowed."""
 
 
 def nearest(word: str, known: list[str]) -> str:

@@ -438,7 +438,7 @@ def test_perfect_speed_up_is_rounded_down(load: float, kinds: int) -> None:
         before, busy = busy, busy + arrival / served
         residual += arrival / served**2
         cost += weight * arrival * (1 / served / (1 - before) + residual / ((1 - before) * (1 - busy)))
-    bound = Fraction(lower_bounds._perfect_speedup(system))
+    bound = Fraction(lower_bounds.perfect_speedup(system))
     assert bound <= cost
     assert float(1 - bound / cost) <= 1e-14 / (1 - load)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -10,12 +11,18 @@ import pytest
 from scipy import stats
 
 import corewise as cw
+from corewise.kit.arrays import Floats
+from corewise.policies.base import bind
+from corewise.simulation.sampling import sample_states
+from corewise.studies import compare as comparing
+from corewise.studies import means
 from corewise.studies.compare import ComparisonRow
-from corewise.studies.means import simulated_mean
+from corewise.studies.means import SimulatedMean, simulated_mean
 
 pytestmark = pytest.mark.slow
 
 FALSE_ALARM = 1e-6
+RNG = np.random.default_rng(1)
 
 
 def classes(count: int, seed: int, weights: bool = False) -> list[cw.JobClass]:
@@ -99,6 +106,94 @@ def test_many_classes_that_are_alike_are_one_queue() -> None:
         width = high - low
         assert low - width <= 0.6 / 0.4 <= high + width, policy
         assert not low - width <= 0.612 / 0.388 <= high + width, policy
+
+
+def one_queue(cores: int, load: float, classes: int = 1) -> tuple[cw.System, float]:
+    """Classes alike under EQUI, and their mean number of jobs: a birth-death chain on the number of all."""
+    curve = cw.Amdahl(0.9)
+    rate = load * cores / classes
+    system = cw.System(cores, [cw.JobClass(str(i), rate, 1.0, curve) for i in range(classes)])
+    jobs = np.arange(1.0, 40.0 * cores + 60.0 / (1.0 - load))
+    speeds = jobs * np.asarray(curve.rate(cores / jobs))
+    chances = np.exp(np.append(0.0, np.cumsum(np.log(load * cores / speeds))))
+    return system, float(jobs @ chances[1:] / chances.sum())
+
+
+@pytest.mark.statistical
+def test_intervals_cover_at_high_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One class on 64 cores at load 0.95, where values were fitted badly to states hardly ever seen.
+
+    Nineteen of twenty intervals cover, within binomial error; false alarm 1e-6. Negative control: without
+    states of other sizes in the fit, three of five do.
+    """
+    system, exact = one_queue(64, 0.95)
+    least = stats.binom.ppf(FALSE_ALARM, 60, 0.95)
+
+    def covered() -> int:
+        runs = [simulated_mean(system, cw.Equi(), events=100_000, rng=seed) for seed in range(60)]
+        return sum(run.interval[0] <= exact <= run.interval[1] for run in runs)
+
+    assert covered() >= least
+    monkeypatch.setattr(means, "_SCALED_WEIGHT", 0.0)
+    assert covered() < least
+
+
+@pytest.mark.statistical
+def test_near_saturation_simulations_are_made_longer_or_refused() -> None:
+    """Four classes at load 0.99: as many events as it takes; at 0.995 that is more than was allowed.
+
+    The interval is taken threefold: false alarm 1e-4 by Student's law with 15 degrees of freedom. Negative
+    control: a load of 0.991.
+    """
+    system, exact = one_queue(16, 0.99, classes=4)
+    found = simulated_mean(system, cw.Equi(), events=200_000, rng=5)
+    assert found.events > 5_000_000
+    (low, high), (_, other) = found.interval, one_queue(16, 0.991)
+    assert abs(found.mean_jobs - exact) < 1.5 * (high - low) < abs(found.mean_jobs - other)
+    with pytest.raises(
+        cw.errors.NotSettled, match=r"load 0\.995 is not settled after 2,500,000 events.*ask for 5\d\d,\d\d\d"
+    ):
+        simulated_mean(system.at_load(0.995), cw.Equi(), events=50_000)
+
+
+MIXED = 5.0 + 0.01 * np.array([3, 9, 1, 12, 5, 0, 14, 7, 2, 11, 4, 15, 8, 13, 6, 10])
+
+
+@pytest.mark.parametrize(
+    ("costs", "drift", "floor", "obstacle"),
+    [
+        (MIXED, 0.0, 1.0, ""),
+        (np.sort(MIXED), 0.0, 1.0, "parts of the simulation that follow one another are alike"),
+        (MIXED, -9.0, 1.0, r"it came out as -3.* to -3.*, and under no policy is it below 1"),
+        (MIXED, 0.0, 5.2, r"it came out as 5.0.* to 5.1.*, and under no policy is it below 5.2"),
+        (MIXED, 1.0, 1.0, "means with the control variate and without it are too far apart"),
+    ],
+)
+def test_what_is_not_to_be_trusted(costs: Floats, drift: float, floor: float, obstacle: str) -> None:
+    drifts: Floats = drift + 1e-3 * (np.arange(16.0) // 2.0 % 2.0 - 0.5)
+    assert re.fullmatch(obstacle, means._Controlled(costs, drifts, np.ones(16), floor).obstacle)
+
+
+def test_a_proved_bound_cuts_the_interval_off() -> None:
+    parts = means._Controlled(MIXED, np.zeros(16), np.ones(16), 5.08)
+    low, high = stats.t.interval(0.95, 15, MIXED.mean(), stats.sem(MIXED))
+    assert low < MIXED.mean() < 5.08 < high
+    assert parts.mean == parts.interval[0] == 5.08
+    assert parts.interval[1] == pytest.approx(high)
+
+
+@pytest.mark.parametrize("load", [0.9, 0.995])
+def test_a_stable_policy_is_not_called_unstable(load: float) -> None:
+    """However short: filling up from empty is no drift. Six standard deviations: false alarm 1e-9 each."""
+    system, _ = one_queue(64, load)
+    rule = bind(cw.Equi(), system)
+    grown = [
+        sample_states(system, rule, events=20_000, rng=np.random.default_rng(seed)).growth
+        for seed in range(50)
+    ]
+    assert max(grown) < means._UNSTABLE
+    over = sample_states(unstable(), bind(cw.Priority(unstable().names), unstable()), events=50_000, rng=RNG)
+    assert over.growth > means._UNSTABLE
 
 
 def unstable() -> cw.System:
@@ -207,3 +302,21 @@ def test_an_unstable_policy_among_many_classes_has_no_numbers() -> None:
 def test_a_simulation_has_no_capacity() -> None:
     with pytest.raises(cw.errors.InvalidInput, match="give no capacity, got 5"):
         cw.compare(small(0.5), simulate=True, capacity=5)
+
+
+def test_a_policy_that_is_not_settled_has_a_row_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two; if no policy is settled, nothing is shown."""
+    system = small(0.5)
+    real = simulated_mean
+
+    def sometimes(system: cw.System, policy: cw.Policy, **options: object) -> SimulatedMean:
+        if policy.name != "equi":
+            raise cw.errors.NotSettled("too short")
+        return real(system, policy, events=50_000, rng=1)
+
+    monkeypatch.setattr(comparing, "simulated_mean", sometimes)
+    found = cw.compare(system, ["equi", "greedy"], simulate=True)
+    assert [(row.stable, row.obstacle) for row in found.rows] == [(True, ""), (None, "too short")]
+    assert "greedy  not settled" in str(found)
+    with pytest.raises(cw.errors.NotSettled, match="too short"):
+        cw.compare(system, ["whittle", "greedy"], simulate=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,12 +107,15 @@ def print_comparison(comparison: Comparison) -> None:
     if weighted:
         columns.insert(3, "mean\ncost")
     print_table(columns, [_cells(row, weighted=weighted, exact=exact) for row in comparison.rows])
+    for row in comparison.rows:
+        if row.obstacle:
+            print(f"note: {row.obstacle}", file=sys.stderr)
 
 
 def _cells(row: ComparisonRow, *, weighted: bool, exact: bool) -> list[str]:
     """Return the cells of a policy in the table."""
     if row.mean_jobs is None or row.mean_response_time is None or row.mean_cost is None:
-        return [row.name, "unstable", *("-" for _ in range(3 if weighted else 2))]
+        return [row.name, row.verdict, *("-" for _ in range(3 if weighted else 2))]
     shown = row.gap if exact else row.certified_gap
     jobs, cost = f"{row.mean_jobs:.8g}", f"{row.mean_cost:.8g}"
     if row.interval is not None and row.cost_interval is not None:

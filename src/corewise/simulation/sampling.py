@@ -19,16 +19,23 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
+from corewise.simulation.relaxation import excess_growth, relaxation_time
 from corewise.simulation.simulator import draws_without_tables, first_tables, first_walk
 from corewise.simulation.tables import suits_sampled_tables
 from corewise.simulation.walk import State, Walk
 
-__all__ = ["Sample", "sample_states"]
+__all__ = ["Sample", "sample_states", "settled_events"]
 
 _BATCHES = 16
 _MOST_KEPT = 40_000
 _COPIES = 64
 _WARM_UP = 0.25
+
+_BATCH_RELAXATIONS = 2.0
+"""Relaxation times in a batch: then batches are about independent. Measured in `benchmarks/coverage.py`."""
+
+_COPY_RELAXATIONS = 12.0
+"""Relaxation times of a copy, which forgets its start in a quarter of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +47,29 @@ class Sample:
     counts : ndarray of int, shape (K, states)
         The states.
     times : ndarray, shape (batches, states)
-        The time spent in each of them in each part of the simulation; parts are about independent.
+        The time spent in each of them in each part of the simulation; parts are about independent if there
+        were enough events (`settled_events`).
+    growth : float
+        How many standard deviations the work in the system grew beyond what chance does.
     """
 
     counts: Ints
     times: Floats
+    growth: float = 0.0
+
+    def scaled(self, count: int, most: float, rng: np.random.Generator) -> Ints:
+        """Return states like these with 0 to `most` times as many jobs, shape (K, at most `count`).
+
+        In half of them the jobs of all classes are as many times as many, in half those of a single one.
+        """
+        times, classes = self.times.sum(axis=0), len(self.counts)
+        counts = self.counts[:, rng.choice(times.size, count, p=times / times.sum())]
+        factors = np.ones((classes, count))
+        alone = np.arange(count // 2, count)
+        factors[:, : count // 2] = most * rng.random(count // 2)
+        factors[rng.integers(classes, size=alone.size), alone] = most * rng.random(alone.size)
+        scaled = np.floor(counts * factors + rng.random(counts.shape) * (counts > 0))
+        return np.ascontiguousarray(np.unique(scaled.astype(np.int64), axis=1))
 
 
 def sample_states(
@@ -80,6 +105,14 @@ def sample_states(
     return _by_copies(system, policy, events, rng, _first_states(system, rng, near))
 
 
+def settled_events(system: System, policy: BoundPolicy) -> float:
+    """Return how many events a sample must have so that its parts are about independent."""
+    relaxations = _BATCHES * _BATCH_RELAXATIONS
+    if not (suits_sampled_tables(system) or draws_without_tables(policy)):
+        relaxations = _COPIES * _COPY_RELAXATIONS
+    return relaxations * relaxation_time(system) * 2.0 * float(system.arrival_rates.sum())
+
+
 def _by_path(
     system: System, policy: BoundPolicy, events: int, rng: np.random.Generator, near: Sample | None
 ) -> Sample:
@@ -93,7 +126,8 @@ def _by_path(
     walk.sampled(_WARM_UP * length, 1)
     seen = [walk.sampled(length / _BATCHES, each) for _ in range(_BATCHES)]
     spent = np.kron(np.eye(_BATCHES), np.full(each, length / (_BATCHES * each)))
-    return Sample(np.concatenate(seen, axis=1), spent)
+    growth = excess_growth(system, np.array([start]).T, np.array([walk.counts]).T, (1.0 + _WARM_UP) * length)
+    return Sample(np.concatenate(seen, axis=1), spent, growth)
 
 
 def _by_tables(system: System, policy: BoundPolicy, events: int, rng: np.random.Generator) -> Sample:
@@ -113,7 +147,9 @@ def _by_tables(system: System, policy: BoundPolicy, events: int, rng: np.random.
     spent = np.zeros((_BATCHES, states.shape[1]))
     batch_of = np.repeat(np.arange(_BATCHES), [part.shape[1] for part in seen])
     np.add.at(spent, (batch_of, where.ravel()), np.concatenate(times))
-    return Sample(np.ascontiguousarray(states), spent)
+    ended = np.array([state.counts]).T
+    growth = excess_growth(system, np.zeros_like(ended), ended, state.time)
+    return Sample(np.ascontiguousarray(states), spent, growth)
 
 
 def _first_states(system: System, rng: np.random.Generator, near: Sample | None) -> Ints:
@@ -132,7 +168,7 @@ def _by_copies(
     start: Ints,
 ) -> Sample:
     """Return the states of independent copies, in which each step is an event of every copy."""
-    counts = np.ascontiguousarray(start)
+    counts, spans = start.copy(), np.zeros(start.shape[1])
     classes, copies = counts.shape
     steps = max(events // copies, _BATCHES)
     every = max(1, steps * copies // _MOST_KEPT)
@@ -143,6 +179,7 @@ def _by_copies(
     for step in range(-int(_WARM_UP * steps), steps):
         rates[classes:] = departure_rates(system, counts.astype(np.float64), policy.rule(counts))
         upto = np.cumsum(rates, axis=0)
+        spans += 1.0 / upto[-1]
         if step >= 0 and step % every == 0:
             seen.append(counts.copy())
             times.append(1.0 / upto[-1])
@@ -151,4 +188,5 @@ def _by_copies(
     batch_of = np.tile(which % _BATCHES, len(seen))
     spent = np.zeros((_BATCHES, batch_of.size))
     spent[batch_of, np.arange(batch_of.size)] = np.concatenate(times)
-    return Sample(np.ascontiguousarray(np.concatenate(seen, axis=1)), spent)
+    growth = excess_growth(system, start, counts, float(spans.mean()))
+    return Sample(np.ascontiguousarray(np.concatenate(seen, axis=1)), spent, growth)

@@ -17,7 +17,7 @@ from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.solution import Solution, solve
-from corewise.errors import InvalidInput, InvalidPolicy, UnstablePolicy
+from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown, Table
 from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
@@ -38,7 +38,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, repr=False)
 class ComparisonRow(Shown):
-    """Row of a comparison: the performance of one policy, None where it is unstable.
+    """Row of a comparison: the performance of one policy, None where it is unstable or not settled.
 
     Attributes
     ----------
@@ -49,13 +49,15 @@ class ComparisonRow(Shown):
     gap : float or None
         How much it costs above the optimum, as a fraction: cost / optimal cost − 1. None if the optimum is
         not known.
-    stable : bool
-        Whether the number of jobs stays finite under it.
+    stable : bool or None
+        Whether the number of jobs stays finite under it; None if a simulation could not tell.
     interval, cost_interval : tuple of float or None
         95 % confidence intervals for `mean_jobs` and `mean_cost`; None if they are exact.
     certified_gap : float or None
         The gap is at most this: the upper end of the interval for the cost over the lower bound, less one, or
         the gap itself where it is known. None without a lower bound.
+    obstacle : str
+        Why a simulation gave no mean that can be trusted; empty if it did, or if none was needed.
     """
 
     _shown = ("name", "mean_jobs", "gap", "stable")
@@ -65,10 +67,16 @@ class ComparisonRow(Shown):
     mean_response_time: float | None
     mean_cost: float | None
     gap: float | None
-    stable: bool
+    stable: bool | None
     interval: tuple[float, float] | None = None
     cost_interval: tuple[float, float] | None = None
     certified_gap: float | None = None
+    obstacle: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """What to say in place of a mean; empty if there is one."""
+        return {True: "", False: "unstable", None: "not settled"}[self.stable]
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,7 +135,7 @@ class Comparison(Shown):
             )
             shown = row.gap if self.exact else row.certified_gap
             gap = "" if shown is None else f"{shown:.2%}"
-            lines.append(line(row.name, jobs if row.stable else "unstable", time, cost, gap))
+            lines.append(line(row.name, row.verdict or jobs, time, cost, gap))
         if self.lower_bound is not None:
             cost = "mean cost" if weighted else "mean number of jobs"
             lines.append(f"No policy has a {cost} below {self.lower_bound:.8g}.")
@@ -140,7 +148,7 @@ class Comparison(Shown):
 
     def _cells(self, row: ComparisonRow) -> tuple[object, ...]:
         gap = row.gap if self.exact else row.certified_gap
-        jobs = row.mean_jobs if row.stable else "unstable"
+        jobs = row.verdict or row.mean_jobs
         return (row.name, jobs, row.mean_response_time, row.mean_cost, None if gap is None else f"{gap:.2%}")
 
 
@@ -179,6 +187,9 @@ def compare(
     ------
     UnstableSystem
         If no policy keeps up. A policy that does not, where another could, gives a row with ``stable=False``.
+    NotSettled
+        If so many events are too few to tell the mean under any of the policies; if they are for some,
+        their rows have ``stable=None`` and say why.
     """
     if not isinstance(system, System):
         raise InvalidInput(f"expected a System, got {system!r}")
@@ -227,12 +238,15 @@ def _simulated(
 ) -> Comparison:
     """Return the comparison by simulation; every policy has a random stream of its own."""
     bound = lower_bound(system)
-    rows = []
+    rows, unsettled = [], []
     for k, (policy, stream) in enumerate(zip(policies, random_streams(rng, len(policies)), strict=True)):
         try:
-            found = simulated_mean(system, policy, events=events, rng=stream)
+            found = simulated_mean(system, policy, events=events, rng=stream, lower_bound=bound)
         except UnstablePolicy:
             rows.append(ComparisonRow(policy.name, None, None, None, None, stable=False))
+        except NotSettled as reason:
+            unsettled.append(reason)
+            rows.append(ComparisonRow(policy.name, None, None, None, None, stable=None, obstacle=str(reason)))
         else:
             rows.append(
                 ComparisonRow(
@@ -244,11 +258,13 @@ def _simulated(
                     stable=True,
                     interval=found.interval,
                     cost_interval=found.cost_interval,
-                    certified_gap=max(found.cost_interval[1] / bound - 1.0, 0.0),
+                    certified_gap=found.cost_interval[1] / bound - 1.0,
                 )
             )
         if progress:
             progress((k + 1) / len(policies))
+    if unsettled and len(unsettled) == len(rows):
+        raise unsettled[0]
     return Comparison(system, tuple(rows), bound, None)
 
 

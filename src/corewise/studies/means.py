@@ -4,12 +4,23 @@ For any function V of the state that does not grow too fast, the drift (QV)(n) o
 mean zero in the long run, so Σ h_i n_i + (QV)(n) has the mean of the cost; and where V is near the value
 function of the policy it hardly varies. V is fitted to the states of a first simulation
 (`corewise.control.improve.equations`), the mean is taken over those of a second one, independent of it: the
-interval owes nothing to the fit. The two are of the same length, since V must be good in all states that the
-second one sees: with a first one five times shorter intervals that should cover 95 % covered 93 % and less.
+interval owes nothing to the fit. The two are of the same length.
 
-A policy may be unstable where another one is not. The count of jobs then grows in proportion to the time: a
-policy is called unstable when its mean rises to one and a half times as much or more from a short simulation
-to one that is five times as long, and again to one that is five times as long as that.
+Three things can make such an interval too narrow, and each has its remedy.
+
+- V is wrong where the first simulation never was, at both ends: states nearly empty, and states with many
+  more jobs. It is rare for the second one to come there, but then QV is huge. The equations of V hold in
+  every state, visited or not; so V is fitted to states with 0 to 3 times as many jobs as well.
+- Over a path of length T the mean of QV is (V(end) − V(start))/T. That is small against the error only if
+  parts of the path are long against the relaxation time (`corewise.simulation.relaxation`): the simulation is
+  made as long as that takes. The mean of QV by itself must be near zero, and parts that follow one another
+  uncorrelated; otherwise the simulation is made longer.
+- An interval below a proved lower bound is wrong whatever the reason: again the simulation is made longer. An
+  interval that covers the bound is cut off there.
+
+What is not settled after fifty times the events asked for is refused (`NotSettled`). A policy is called
+unstable only where the work in the system has a drift upwards: where it grew by six standard deviations more
+than that of a queue without any drift, the false-alarm probability of which is 1e-9.
 
 Source: S. G. Henderson, S. P. Meyn, V. B. Tadić, *Performance evaluation and policy selection in multiclass
 networks* (2003).
@@ -18,27 +29,33 @@ networks* (2003).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from corewise.analysis.lower.bounds import perfect_speedup
 from corewise.control.improve.equations import Equations
-from corewise.errors import UnstablePolicy
+from corewise.errors import NotSettled, UnstablePolicy
 from corewise.kit import checks
-from corewise.kit.arrays import Floats
+from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import ratio_interval
-from corewise.simulation.sampling import Sample, sample_states
-from corewise.simulation.simulator import random_streams
+from corewise.simulation.sampling import Sample, sample_states, settled_events
+from corewise.simulation.simulator import random_generator
 
 __all__ = ["SimulatedMean", "simulated_mean"]
 
 _LEAST_EVENTS = 50_000
-_LONGER = 5
-_GROWTH = 1.5
+_LONGEST = 50  # times the events asked for
+_WITH_WARM_UP = 1.25
+
+_SCALED, _SCALE, _SCALED_WEIGHT = 8000, 3.0, 0.05
+_UNSTABLE = 6.0
+_CORRELATED = 0.65  # of 16 independent parts, one in a thousand by chance
+_AWAY = 3.0  # of the 95 % interval: half widths of it from zero
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,6 +106,7 @@ def simulated_mean(
     *,
     events: int = 1_000_000,
     rng: np.random.Generator | int | None = None,
+    lower_bound: float = 0.0,
 ) -> SimulatedMean:
     """Return the long-run means of a policy by simulation with a control variate; for any number of classes.
 
@@ -99,74 +117,153 @@ def simulated_mean(
     policy : Policy or str
         A rule, its name (``"equi"``), or a policy bound to another system with the same cores and classes.
     events : int, optional
-        How many events to simulate: half of them for the control variate, half for the mean.
+        How many events to simulate: half of them for the control variate, half for the mean. Near saturation
+        up to fifty times as many, if parts of the simulation would not be independent otherwise.
     rng : Generator or int, optional
         The source of randomness, or a seed for one.
+    lower_bound : float, optional
+        What the mean cost is known not to be below, besides that of perfect speed-up.
 
     Raises
     ------
     UnstableSystem
         If no policy keeps up.
     UnstablePolicy
-        If this one does not.
+        If this one does not: the work in the system drifts upwards.
+    NotSettled
+        If so many events are too few to tell.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.System(16, [cw.JobClass(name, 2.0, 1.0, cw.Amdahl(0.8)) for name in "abcd"])
+    >>> simulated_mean(system, "equi", events=50_000, rng=1).mean_jobs < 8.0
+    True
     """
     require_system(system)
     system.require_stable()
     system.require_scale()
     count = checks.count(events, "events", least=_LEAST_EVENTS)
-    bound = bind(policy, system)
-    streams = random_streams(rng, 4)
-    first, sample = (sample_states(system, bound, events=count // 2, rng=stream) for stream in streams[:2])
-    _require_no_growth(system, bound, sample, count // 2, streams[2:])
-    cores = bound.rule(sample.counts)
-    cost, cost_interval, gain = _controlled(system, bound, first, sample, cores)
-    jobs, interval = cost, cost_interval
+    bound, generator = bind(policy, system), random_generator(rng)
+    problems, floors = [system], [max(lower_bound, perfect_speedup(system))]
     if np.any(system.weights != 1.0):
-        equal = [replace(job_class, weight=1.0) for job_class in system.classes]
-        jobs, interval, _ = _controlled(System(system.cores, equal), bound, first, sample, cores)
-    return SimulatedMean(
-        policy=bound.name,
-        mean_cost=cost,
-        cost_interval=cost_interval,
-        mean_jobs=jobs,
-        interval=interval,
-        mean_response_time=jobs / float(system.arrival_rates.sum()),
-        gain=gain,
-        events=count,
+        problems.append(System(system.cores, [replace(one, weight=1.0) for one in system.classes]))
+        floors.append(perfect_speedup(problems[-1]))
+    length, most = max(count // 2, math.ceil(settled_events(system, bound))), _LONGEST * count
+    obstacle = "parts of a shorter simulation are not independent"
+    while 2.0 * length * _WITH_WARM_UP <= most:
+        first, sample = (sample_states(system, bound, events=length, rng=generator) for _ in range(2))
+        _require_no_drift(system, bound, sample, length)
+        states = np.concatenate([first.counts, first.scaled(_SCALED, _SCALE, generator)], axis=1)
+        fitted, seen = (_Allotted(each, bound.rule(each)) for each in (states, sample.counts))
+        means = [
+            _controlled(problem, floor, fitted, first.times, seen, sample.times)
+            for problem, floor in zip(problems, floors, strict=True)
+        ]
+        obstacle = next((mean.obstacle for mean in means if mean.obstacle), "")
+        if not obstacle:
+            cost, jobs = means[0], means[-1]
+            return SimulatedMean(
+                policy=bound.name,
+                mean_cost=cost.mean,
+                cost_interval=cost.interval,
+                mean_jobs=jobs.mean,
+                interval=jobs.interval,
+                mean_response_time=jobs.mean / float(system.arrival_rates.sum()),
+                gain=cost.gain,
+                events=2 * length,
+            )
+        length *= 2
+    needed = math.ceil(2 * length * _WITH_WARM_UP)
+    raise NotSettled(
+        f"the mean under {bound.name} at load {system.load:.6g} is not settled after {most:,} events, "
+        f"{_LONGEST} times as many as asked for: {obstacle}. At least {needed:,} are needed: ask for "
+        f"{math.ceil(needed / _LONGEST):,}"
     )
 
 
-def _require_no_growth(
-    system: System, policy: BoundPolicy, sample: Sample, events: int, streams: Sequence[np.random.Generator]
-) -> None:
-    """Raise `UnstablePolicy` if the mean grows with the length of the simulation, and goes on growing."""
-    here = _mean_jobs(sample)
-    before = _mean_jobs(sample_states(system, policy, events=events // _LONGER, rng=streams[0]))
-    if here <= _GROWTH * before:
-        return
-    after = _mean_jobs(sample_states(system, policy, events=_LONGER * events, rng=streams[1]))
-    if after > _GROWTH * here:
+def _require_no_drift(system: System, policy: BoundPolicy, sample: Sample, events: int) -> None:
+    """Raise `UnstablePolicy` if the work in the system grew as it does only under a drift upwards."""
+    if sample.growth > _UNSTABLE:
         raise UnstablePolicy(
-            f"under {policy.name} the number of jobs grows without end: {before:.4g} in the mean of "
-            f"{events // _LONGER:,} events, {here:.4g} of {events:,} and {after:.4g} of {_LONGER * events:,}"
+            f"under {policy.name} the number of jobs grows without end, though the load is "
+            f"{system.load:.6g}: in {events:,} events the work in the system rose by {sample.growth:.3g} "
+            "standard deviations more than that of a queue without drift"
         )
 
 
-def _mean_jobs(sample: Sample) -> float:
-    times = sample.times.sum(axis=0)
-    return float(sample.counts.sum(axis=0) @ times / times.sum())
+@dataclass(frozen=True, eq=False)
+class _Allotted:
+    """States, and the cores that a policy gives them, both of shape (K, states)."""
+
+    counts: Ints
+    cores: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Controlled:
+    """Sums of Σ h_i n_i and of QV over the parts of a simulation, their lengths, and a proved lower bound."""
+
+    costs: Floats
+    drifts: Floats
+    spans: Floats
+    floor: float
+
+    @property
+    def mean(self) -> float:
+        """The mean with the control variate, no less than is proved."""
+        return max(float((self.costs + self.drifts).sum() / self.spans.sum()), self.floor)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval for it; what lies below the proved bound is cut off."""
+        low, high = self._interval
+        return max(low, self.floor), high
+
+    @cached_property
+    def _interval(self) -> tuple[float, float]:
+        return ratio_interval(self.costs + self.drifts, self.spans)
+
+    @property
+    def gain(self) -> float:
+        """How many times longer a simulation without the control variate would have to be."""
+        width, plain = (high - low for low, high in (self._interval, ratio_interval(self.costs, self.spans)))
+        return (plain / width) ** 2 if width > 0.0 else math.inf
+
+    @property
+    def obstacle(self) -> str:
+        """Why the interval is not to be trusted, empty if it is."""
+        if self._interval[1] < self.floor:
+            low, high = self._interval
+            return f"it came out as {low:.6g} to {high:.6g}, and under no policy is it below {self.floor:.6g}"
+        low, high = ratio_interval(self.drifts, self.spans)
+        if abs(low + high) > _AWAY * (high - low):
+            return "means with the control variate and without it are too far apart"
+        both = (self.costs, self.costs + self.drifts)
+        if max(_correlation(sums / self.spans) for sums in both) > _CORRELATED:
+            return "parts of the simulation that follow one another are alike"
+        return ""
 
 
 def _controlled(
-    system: System, policy: BoundPolicy, first: Sample, sample: Sample, cores: Floats
-) -> tuple[float, tuple[float, float], float]:
-    """Return the mean of Σ h_i n_i over a sample, its interval, and what the control variate gained."""
-    weights = first.times.sum(axis=0, keepdims=True)
-    values = Equations.of(system, first.counts, weights, policy.rule(first.counts)).solved([1.0])
-    cost = system.weights @ sample.counts
-    spans = sample.times.sum(axis=1)
-    controlled = sample.times @ (cost + values.drift(system, sample.counts, cores))
-    low, high = ratio_interval(controlled, spans)
-    plain_low, plain_high = ratio_interval(sample.times @ cost, spans)
-    gain = ((plain_high - plain_low) / (high - low)) ** 2 if high > low else math.inf
-    return float(controlled.sum() / spans.sum()), (low, high), gain
+    system: System, floor: float, fitted: _Allotted, fitted_times: Floats, seen: _Allotted, times: Floats
+) -> _Controlled:
+    """Return the parts of the mean cost over a sample, with values fitted to other states.
+
+    The first of these were visited, and count for the time spent in them; the others count little.
+    """
+    visited = fitted_times.shape[1]
+    weights = np.zeros((2, fitted.counts.shape[1]))
+    weights[0, :visited] = fitted_times.sum(axis=0) / fitted_times.sum()
+    weights[1, visited:] = 1.0 / (weights.shape[1] - visited)
+    equations = Equations.of(system, fitted.counts, weights, fitted.cores)
+    values = equations.solved([1.0, _SCALED_WEIGHT])
+    cost, drift = system.weights @ seen.counts, values.drift(system, seen.counts, seen.cores)
+    return _Controlled(times @ cost, times @ drift, times.sum(axis=1), floor)
+
+
+def _correlation(means: Floats) -> float:
+    """Return the correlation of each mean with the next."""
+    away = means - means.mean()
+    spread = float(away @ away)
+    return float(away[1:] @ away[:-1]) / spread if spread > 0.0 else 0.0

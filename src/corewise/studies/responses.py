@@ -18,7 +18,7 @@ from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.solution import solve
-from corewise.errors import InvalidPolicy, UnstablePolicy
+from corewise.errors import InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy
@@ -42,9 +42,10 @@ class Point(Shown):
     cores : int
         How many.
     mean_jobs, mean_response_time : float
-        Under the policy; infinite if it cannot keep up.
+        Under the policy; infinite if it cannot keep up, NaN if a simulation could not tell.
     interval : tuple of float
-        For the mean response time: where it lies for sure if exact, with 95 % confidence if simulated.
+        For the mean response time: where it lies for sure if exact or not settled, with 95 % confidence if
+        simulated.
     exact : bool
         Whether it was computed rather than simulated.
     """
@@ -207,6 +208,8 @@ class Responses:
             found = simulated_mean(system, self._policies[cores], events=events, rng=rng)
         except UnstablePolicy:
             return Point(cores, math.inf, math.inf, (math.inf, math.inf), exact=False)
+        except NotSettled:
+            return Point(cores, math.nan, math.nan, (self.bound(cores), math.inf), exact=False)
         rate = float(system.arrival_rates.sum())
         low, high = found.interval
         return Point(cores, found.mean_jobs, found.mean_response_time, (low / rate, high / rate), exact=False)

@@ -32,7 +32,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import FAMILIES
 from corewise.model.system import JobClass, System, require_system
 
-__all__ = ["Bounds", "lower_bound", "lower_bounds"]
+__all__ = ["Bounds", "lower_bound", "lower_bounds", "perfect_speedup"]
 
 
 class Bounds(FrozenMapping[float]):
@@ -89,7 +89,7 @@ def lower_bounds(system: System) -> Bounds:
     return Bounds(
         {
             "fixed widths": start.bound,
-            "perfect speed-up": _perfect_speedup(system),
+            "perfect speed-up": perfect_speedup(system),
             "class by class": class_by_class(*shared, guess),
             "core-time": core_time(*shared, start),
         }
@@ -108,7 +108,7 @@ def _kinds(system: System) -> tuple[Sequence[JobClass], Floats]:
     return [alike[0] for alike in kinds.values()], np.array([float(len(a)) for a in kinds.values()])
 
 
-def _perfect_speedup(system: System) -> float:
+def perfect_speedup(system: System) -> float:
     """Return the cost of the cμ rule on one server of speed c: M/M/1 with preemptive priorities.
 
     It rises with every load, so it is made from numbers that are rounded down, and divided by what is left of

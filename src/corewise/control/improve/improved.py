@@ -29,7 +29,7 @@ from corewise.policies.fitted.rule import FittedRule
 from corewise.policies.fitted.values import FittedValues
 from corewise.policies.whittle import Whittle
 from corewise.simulation.intervals import ratio_interval
-from corewise.simulation.sampling import Sample, sample_states
+from corewise.simulation.sampling import Sample, sample_states, settled_events
 from corewise.simulation.simulator import random_generator
 
 __all__ = ["Improved", "Improvement", "Round", "improve"]
@@ -38,6 +38,7 @@ _TRUSTED = 0.9999
 _OTHERS = 0.05
 _SHUFFLED = 2000
 _LEAST_STEPS = 2
+_LONGEST = 20  # times the events asked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -166,7 +167,8 @@ def improve(
     steps : int
         How many improvements at most; a third and further ones only if the one before clearly gained.
     events : int
-        How many events to simulate of each policy.
+        How many events to simulate of each policy; near saturation up to twenty times as many, if parts of
+        the simulation would not be independent otherwise. Intervals are too narrow where even that is short.
 
     Raises
     ------
@@ -185,7 +187,8 @@ def improve(
     limits = np.zeros(len(system.classes) + 1)
     for k in range(steps + 1):
         near = samples[-1] if samples else None
-        samples.append(sample_states(system, policy, events=events, rng=generator, near=near))
+        length = int(min(max(events, settled_events(system, policy)), _LONGEST * events))
+        samples.append(sample_states(system, policy, events=length, rng=generator, near=near))
         limits = np.maximum(limits, _limits(samples[-1]))
         rounds.append(_examine(system, policy, samples, limits, generator))
         if k >= _LEAST_STEPS and not _clearly_worse(rounds[k - 1], rounds[k]):
