@@ -32,7 +32,7 @@ _COPIES = 64
 _WARM_UP = 0.25
 
 _BATCH_RELAXATIONS = 2.0
-"""Relaxation times in a batch: then batches are about independent. Measured in `benchmarks/coverage.py`."""
+"""Relaxation times in a batch: then batches are about independent. Measured in `benchmarks/intervals.py`."""
 
 _COPY_RELAXATIONS = 12.0
 """Relaxation times of a copy, which forgets its start in a quarter of them."""

@@ -1,10 +1,10 @@
-"""Coverage: how often the intervals of simulated means hold the exact mean.
+"""Intervals: how often the intervals of simulated means hold the exact mean.
 
-    python benchmarks/coverage.py [--seeds 400] [--events 1000000] [--only KxC@LOAD …] [--json FILE]
+    python benchmarks/intervals.py [--seeds 400] [--events 1000000] [--only KxC@LOAD …] [--json FILE]
 
-Classes alike under EQUI are one birth-death chain on the number of all jobs, however many classes there are: the
-mean is known. For two classes that differ it is computed; for more the mean of all runs is taken, which is known
-far better than that of one. A run is right, wrong or refused.
+Classes alike under EQUI are one birth-death chain on the number of all jobs, however many there are: the mean
+is known. For two classes that differ it is computed; for more the mean of all runs is taken, which is known far
+better than that of one. A run is right, wrong or refused.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 import corewise as cw
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from corewise.studies.means import simulated_mean
 
 CASES = (
     *((1, 64, load) for load in (0.5, 0.8, 0.95, 0.99, 0.995)),
@@ -71,7 +72,7 @@ def covered(
     means, intervals, began, simulated = [], [], perf_counter(), 0
     for seed in range(chosen.seeds):
         try:
-            run = cw.simulated_mean(system, policy, events=chosen.events, rng=seed)
+            run = simulated_mean(system, policy, events=chosen.events, rng=seed)
         except cw.errors.NotSettled:
             continue
         means.append(run.mean_jobs)
