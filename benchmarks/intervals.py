@@ -3,8 +3,8 @@
     python benchmarks/intervals.py [--seeds 400] [--events 1000000] [--only KxC@LOAD …] [--json FILE]
 
 Classes alike under EQUI are one birth-death chain on the number of all jobs, however many there are: the mean
-is known. For two classes that differ it is computed; for more the mean of all runs is taken, which is known far
-better than that of one. A run is right, wrong or refused.
+is known. For two classes that differ it is computed; for more the mean of all runs is taken, which is known
+far better than that of one. A run is right, wrong or refused.
 """
 
 from __future__ import annotations

@@ -8,10 +8,25 @@ import numpy as np
 
 from corewise.kit.arrays import Floats
 
-__all__ = ["LEVEL", "mean_interval", "ratio_interval"]
+__all__ = ["BATCH_TIMES", "LEVEL", "independent", "mean_interval", "ratio_interval"]
 
 LEVEL = 0.95
 """The confidence level of every interval here."""
+
+BATCH_TIMES = 10.0
+"""Correlation times (`corewise.simulation.relaxation`) in a batch, so that batches are about independent."""
+
+_CORRELATED = 0.65
+
+
+def independent(means: Floats) -> bool:
+    """Return whether means of batches that follow one another may be independent.
+
+    Each is correlated with the next by −1/n in the mean if they are, and by more than 0.65 in about one case
+    of a thousand with twelve of them, of ten thousand with twenty.
+    """
+    away = means - means.mean()
+    return float(away[1:] @ away[:-1]) <= _CORRELATED * float(away @ away)
 
 
 def mean_interval(samples: Floats) -> tuple[float, float]:

@@ -19,23 +19,21 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.simulation.relaxation import excess_growth, relaxation_time
+from corewise.simulation.intervals import BATCH_TIMES
+from corewise.simulation.relaxation import correlation_time, excess_growth
 from corewise.simulation.simulator import draws_without_tables, first_tables, first_walk
 from corewise.simulation.tables import suits_sampled_tables
 from corewise.simulation.walk import State, Walk
 
 __all__ = ["Sample", "sample_states", "settled_events"]
 
-_BATCHES = 16
+_BATCHES = 12
 _MOST_KEPT = 40_000
 _COPIES = 64
 _WARM_UP = 0.25
 
-_BATCH_RELAXATIONS = 2.0
-"""Relaxation times in a batch: then batches are about independent. Measured in `benchmarks/intervals.py`."""
-
-_COPY_RELAXATIONS = 12.0
-"""Relaxation times of a copy, which forgets its start in a quarter of them."""
+_COPY_TIMES = 20.0
+"""Correlation times of a copy, which forgets its start in a quarter of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +105,10 @@ def sample_states(
 
 def settled_events(system: System, policy: BoundPolicy) -> float:
     """Return how many events a sample must have so that its parts are about independent."""
-    relaxations = _BATCHES * _BATCH_RELAXATIONS
+    times = _BATCHES * BATCH_TIMES
     if not (suits_sampled_tables(system) or draws_without_tables(policy)):
-        relaxations = _COPIES * _COPY_RELAXATIONS
-    return relaxations * relaxation_time(system) * 2.0 * float(system.arrival_rates.sum())
+        times = _COPIES * _COPY_TIMES
+    return times * correlation_time(system) * 2.0 * float(system.arrival_rates.sum())
 
 
 def _by_path(

@@ -36,7 +36,8 @@ from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.fitted.rule import FittedRule
-from corewise.simulation.intervals import ratio_interval
+from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
+from corewise.simulation.relaxation import correlation_time
 from corewise.simulation.response_times import ResponseTimes
 from corewise.simulation.tableless.fitted import FittedWalk
 from corewise.simulation.tableless.level import LevelWalk
@@ -126,9 +127,8 @@ class Run(Shown):
         The mean number of jobs over the window.
     interval : tuple of float
         A 95 % confidence interval for the long-run mean, by means of 20 batches; NaN if the run is too short
-        for one. Batches must be long against the time that the system takes to forget, which grows as 1/(1 −
-        load)²: at a load of 0.9 it covers 95 % only from about 100 000 departures on. `replicate` needs no
-        such condition.
+        for one: if batches are not ten times as long as the number of jobs is correlated, which grows as 1/(1
+        − load)², or if each is like the next. `replicate` needs no such condition.
     mean_cost : float
         The mean of Σ h_i n_i over the window, each job counted by the weight of its class.
     events, departures : int
@@ -424,7 +424,7 @@ def run_of(walk: Engine, replay: Replay) -> Run:
     times.setflags(write=False)
     departures = int(moves[len(names) :].sum())
     areas, spans = np.array(walk.areas), np.array(walk.spans)
-    if departures < _LEAST_DEPARTURES:
+    if departures < _LEAST_DEPARTURES or not _has_batches(walk.system, areas.sum(axis=1), spans):
         areas, spans = areas.sum(axis=0, keepdims=True), spans.sum(keepdims=True)
     duration = float(spans.sum())
     if duration <= 0.0:
@@ -457,6 +457,17 @@ def run_of(walk: Engine, replay: Replay) -> Run:
         times=times,
         observed=walk.statistics() if isinstance(walk, Walk) else replay,
     )
+
+
+def _has_batches(system: System, areas: Floats, spans: Floats) -> bool:
+    """Return whether batches are long enough to be independent, and look as if they were.
+
+    Where more work comes than all cores can do, there is no long-run mean to give an interval for. A curve
+    that changes makes one batch unlike another: then it is the law that has no long-run mean.
+    """
+    if system.load >= 1.0:
+        return False
+    return float(spans.min()) >= BATCH_TIMES * correlation_time(system) and independent(areas / spans)
 
 
 def _responses(walk: Engine, replay: Replay, areas: Floats) -> tuple[list[float], list[float]]:

@@ -4,17 +4,19 @@ For any function V of the state that does not grow too fast, the drift (QV)(n) o
 mean zero in the long run, so Σ h_i n_i + (QV)(n) has the mean of the cost; and where V is near the value
 function of the policy it hardly varies. V is fitted to the states of a first simulation
 (`corewise.control.improve.equations`), the mean is taken over those of a second one, independent of it: the
-interval owes nothing to the fit. The two are of the same length.
+interval owes nothing to the fit. The second is twice as long.
 
-Three things can make such an interval too narrow, and each has its remedy.
+Some things can make such an interval too narrow, and each has its remedy.
 
 - V is wrong where the first simulation never was, at both ends: states nearly empty, and states with many
   more jobs. It is rare for the second one to come there, but then QV is huge. The equations of V hold in
-  every state, visited or not; so V is fitted to states with 0 to 3 times as many jobs as well.
+  every state, visited or not; so V is fitted to states with 0 to 3 times as many jobs as well. And QV is
+  taken at 99.5 %, which leaves half a per cent of the noise of the cost: more than rare states add, and
+  well-behaved.
 - Over a path of length T the mean of QV is (V(end) − V(start))/T. That is small against the error only if
-  parts of the path are long against the relaxation time (`corewise.simulation.relaxation`): the simulation is
-  made as long as that takes. The mean of QV by itself must be near zero, and parts that follow one another
-  uncorrelated; otherwise the simulation is made longer.
+  parts of the path are long against the time over which counts are correlated, which is known beforehand
+  (`corewise.simulation.relaxation`): the simulation is made as long as that takes. The mean of QV by itself
+  must be near zero, and parts that follow one another uncorrelated; otherwise it is made longer.
 - An interval below a proved lower bound is wrong whatever the reason: again the simulation is made longer. An
   interval that covers the bound is cut off there.
 
@@ -42,7 +44,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
-from corewise.simulation.intervals import ratio_interval
+from corewise.simulation.intervals import independent, ratio_interval
 from corewise.simulation.sampling import Sample, sample_states, settled_events
 from corewise.simulation.simulator import random_generator
 
@@ -53,8 +55,8 @@ _LONGEST = 50  # times the events asked for
 _WITH_WARM_UP = 1.25
 
 _SCALED, _SCALE, _SCALED_WEIGHT = 8000, 3.0, 0.05
+_CONTROL = 0.995
 _UNSTABLE = 6.0
-_CORRELATED = 0.65  # of 16 independent parts, one in a thousand by chance
 _AWAY = 3.0  # of the 95 % interval: half widths of it from zero
 
 
@@ -69,7 +71,7 @@ class SimulatedMean(Shown):
     mean_cost, mean_jobs : float
         The mean of Σ h_i n_i, and of the number of jobs.
     cost_interval, interval : tuple of float
-        95 % confidence intervals for them, by means of 16 parts of the simulation.
+        95 % confidence intervals for them, by means of 12 parts of the simulation.
     mean_response_time : float
         By Little's law.
     gain : float
@@ -117,7 +119,7 @@ def simulated_mean(
     policy : Policy or str
         A rule, its name (``"equi"``), or a policy bound to another system with the same cores and classes.
     events : int, optional
-        How many events to simulate: half of them for the control variate, half for the mean. Near saturation
+        How many events to simulate: a third for the control variate, the rest for the mean. Near saturation
         up to fifty times as many, if parts of the simulation would not be independent otherwise.
     rng : Generator or int, optional
         The source of randomness, or a seed for one.
@@ -149,10 +151,11 @@ def simulated_mean(
     if np.any(system.weights != 1.0):
         problems.append(System(system.cores, [replace(one, weight=1.0) for one in system.classes]))
         floors.append(perfect_speedup(problems[-1]))
-    length, most = max(count // 2, math.ceil(settled_events(system, bound))), _LONGEST * count
+    length, most = max(2 * count // 3, math.ceil(settled_events(system, bound))), _LONGEST * count
     obstacle = "parts of a shorter simulation are not independent"
-    while 2.0 * length * _WITH_WARM_UP <= most:
-        first, sample = (sample_states(system, bound, events=length, rng=generator) for _ in range(2))
+    while (needed := math.ceil(_WITH_WARM_UP * 1.5 * length)) <= most:
+        first = sample_states(system, bound, events=length // 2, rng=generator)
+        sample = sample_states(system, bound, events=length, rng=generator)
         _require_no_drift(system, bound, sample, length)
         states = np.concatenate([first.counts, first.scaled(_SCALED, _SCALE, generator)], axis=1)
         fitted, seen = (_Allotted(each, bound.rule(each)) for each in (states, sample.counts))
@@ -171,12 +174,11 @@ def simulated_mean(
                 interval=jobs.interval,
                 mean_response_time=jobs.mean / float(system.arrival_rates.sum()),
                 gain=cost.gain,
-                events=2 * length,
+                events=length + length // 2,
             )
         length *= 2
-    needed = math.ceil(2 * length * _WITH_WARM_UP)
     raise NotSettled(
-        f"the mean under {bound.name} at load {system.load:.6g} is not settled after {most:,} events, "
+        f"the mean under {bound.name} at load {system.load:.6g} is not settled within {most:,} events, "
         f"{_LONGEST} times as many as asked for: {obstacle}. At least {needed:,} are needed: ask for "
         f"{math.ceil(needed / _LONGEST):,}"
     )
@@ -239,8 +241,7 @@ class _Controlled:
         low, high = ratio_interval(self.drifts, self.spans)
         if abs(low + high) > _AWAY * (high - low):
             return "means with the control variate and without it are too far apart"
-        both = (self.costs, self.costs + self.drifts)
-        if max(_correlation(sums / self.spans) for sums in both) > _CORRELATED:
+        if not all(independent(sums / self.spans) for sums in (self.costs, self.costs + self.drifts)):
             return "parts of the simulation that follow one another are alike"
         return ""
 
@@ -259,11 +260,4 @@ def _controlled(
     equations = Equations.of(system, fitted.counts, weights, fitted.cores)
     values = equations.solved([1.0, _SCALED_WEIGHT])
     cost, drift = system.weights @ seen.counts, values.drift(system, seen.counts, seen.cores)
-    return _Controlled(times @ cost, times @ drift, times.sum(axis=1), floor)
-
-
-def _correlation(means: Floats) -> float:
-    """Return the correlation of each mean with the next."""
-    away = means - means.mean()
-    spread = float(away @ away)
-    return float(away[1:] @ away[:-1]) / spread if spread > 0.0 else 0.0
+    return _Controlled(times @ cost, _CONTROL * (times @ drift), times.sum(axis=1), floor)
