@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.fit import fit as fit_verb
-from corewise.estimation.throughput.measured import CurveFit, fit_curve
+from corewise.estimation.throughput.measured import CurveFit, fit_curve, groups_alike
 from corewise.kit.arrays import Floats
 from corewise.plots.measured import measured_curves
 
@@ -519,6 +519,48 @@ def test_a_curve_that_is_bent_says_so() -> None:
     assert as_json(table)["majorant"]["moved"] == [[2.0, pytest.approx(1.1), pytest.approx(5.0 / 3.0)]]
     flat = " ".join(succeed(table).split())
     assert "not concave: the majorant moves at 2 cores 1.1 → 1.667 (+51.52%)" in flat
+
+
+KINDS = "type,cores,x\n" + "".join(
+    f"{kind},{z},{scale * z / (1 + (1 - p) * (z - 1))}\n"
+    for kind, p, scale in (("etl", 0.3, 100.0), ("web", 0.99, 4.0))
+    for z in (1, 2, 4, 8, 16)
+)
+"""Two curves by Amdahl's law; as one they have a relative error of more than 100 %."""
+
+
+@pytest.mark.parametrize("header", ["type", "17"])
+def test_a_table_of_several_kinds_is_not_fitted_as_one(header: str) -> None:
+    table = write(KINDS.replace("type", header))
+    assert fail(table).strip() == (
+        f"error: curve.csv: rows with different '{header}' (etl, web) have different curves: say "
+        f"--where {header}=etl to fit one of them, or --where '{header}=*' to fit all as one"
+    )
+    one, other, both = (as_json(table, "--where", f"{header}={kind}") for kind in ("etl", "web", "*"))
+    assert one["parameters"]["p"] == pytest.approx(0.3)
+    assert other["parameters"]["p"] == pytest.approx(0.99)
+    assert (one["n"], both["n"]) == (5, 10)
+    assert both["error"] > 1.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_repetitions_are_of_one_kind(seed: int) -> None:
+    """Columns that number runs, name hosts or go with the cores; errors of 5 %."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        f"{z},{z / (1 + 0.1 * (z - 1)) * rng.lognormal(0.0, 0.05)},{run},host{rng.integers(2)},{2 * z},v2"
+        for run in range(3)
+        for z in (1, 2, 4, 8, 16)
+    ]
+    table = write("\n".join(["cores,x,run,host,threads_in_all,version", *rows]))
+    assert as_json(table)["n"] == 15
+
+
+def test_groups_that_tell_nothing_of_a_curve_are_left_aside() -> None:
+    z, y = [1.0, 2.0, 4.0, 8.0] * 2, [1.0, 1.9, 3.2, 5.1, 10.0, 10.1, 10.2, 10.3]
+    assert groups_alike(z, y, ["a"] * 4 + ["b"] * 4) < 1e-3
+    assert groups_alike(z, y, ["a"] * 7 + ["b"]) == 1.0
+    assert groups_alike(z[:4] * 2, y[:4] * 2, ["a", "b"] * 4) > 0.1
 
 
 def test_what_has_no_criterion_is_null_in_json() -> None:

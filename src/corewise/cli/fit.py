@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import re
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,10 @@ __all__ = ["fit"]
 _CORES = re.compile(r"(num_)?(cores|processors|cpus|gpus|workers|threads|replicas)|nodes|n|load|scale_factor")
 _THROUGHPUT = re.compile(r"throughput|x|rate|speed_?up|tps|qps|\w+_per_second")
 _TIME = re.compile(r"(\w+_)?(times?|seconds|runtime|elapsed|duration|latency|makespan)")
+
+
+_ALIKE = 1e-3
+"""Below this p-value rows are of several kinds."""
 
 
 @reporting
@@ -57,7 +62,10 @@ def fit(
     ] = False,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", help="Use these rows only; may be given more than once."),
+        typer.Option(
+            metavar="COLUMN=VALUE",
+            help="Use these rows only; may be given more than once. COLUMN=* fits all of them as one.",
+        ),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw the measurements and the curves.")
@@ -71,8 +79,10 @@ def fit(
     """
     if throughput is not None and time is not None:
         raise InvalidInput("give --throughput or --time, not both")
-    table = _selected(_read_table(curve), where or [])
-    pairs = _pairs(table, *_columns(table, cores, throughput, time), timed=time is not None, weak=weak)
+    table, chosen = _selected(_read_table(curve), where or [])
+    columns = _columns(table, cores, throughput, time)
+    pairs = _pairs(table, *columns, timed=time is not None, weak=weak)
+    _require_alike(table, {*columns, *chosen}, pairs)
     require_figure(plot, (), curve)
     from corewise.estimation.throughput.measured import fit_curve
 
@@ -150,19 +160,23 @@ def _read_table(path: str) -> _Table:
     return _Table(path, header, rows)
 
 
-def _selected(table: _Table, where: list[str]) -> _Table:
-    """Return the table with only those rows that have the values asked for."""
+def _selected(table: _Table, where: list[str]) -> tuple[_Table, list[int]]:
+    """Return the table with only those rows that have the values asked for, and the columns they are in."""
+    chosen = []
     for condition in where:
         column, equals, value = (part.strip() for part in condition.partition("="))
         if not equals:
             raise InvalidInput(f"--where must be COLUMN=VALUE, got {condition!r}")
         i = table.index(column, "--where")
+        chosen.append(i)
+        if value == "*":
+            continue
         rows = [(line, row) for line, row in table.rows if row[i] == value]
         if not rows:
             values = list(dict.fromkeys(row[i] for _, row in table.rows))
             raise InvalidFile(f"{table.path}: no row with {column} = {value!r}{nearest(value, values[:50])}")
         table = replace(table, rows=rows)
-    return table
+    return table, chosen
 
 
 def _columns(table: _Table, cores: str | None, throughput: str | None, time: str | None) -> tuple[int, int]:
@@ -210,6 +224,25 @@ def _pairs(table: _Table, z: int, y: int, *, timed: bool, weak: bool) -> list[tu
         except InvalidInput as error:
             raise InvalidFile(f"{table.path}: line {line}: {error}") from None
     return pairs
+
+
+def _require_alike(table: _Table, used: set[int], pairs: list[tuple[float, float]]) -> None:
+    """Raise `InvalidFile` if the values of another column say that the rows are of several kinds."""
+    from corewise.estimation.throughput.measured import groups_alike
+
+    cores, throughput = zip(*pairs, strict=True)
+    for i in (i for i in range(len(table.header)) if i not in used):
+        values = [row[i] for _, row in table.rows]
+        kinds = list(dict.fromkeys(values))
+        if not 2 <= len(kinds) <= len(values) // 2 or groups_alike(cores, throughput, values) > _ALIKE:
+            continue
+        column, most = table.header[i], 5
+        more = f" and {len(kinds) - most} more" if len(kinds) > most else ""
+        raise InvalidFile(
+            f"{table.path}: rows with different {column!r} ({', '.join(kinds[:most])}{more}) have different "
+            f"curves: say --where {shlex.quote(f'{column}={kinds[0]}')} to fit one of them, or --where "
+            f"{shlex.quote(f'{column}=*')} to fit all as one"
+        )
 
 
 def _number(text: str) -> float | str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,10 +32,16 @@ from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, moved_points
 
-__all__ = ["CurveFit", "FamilyFit", "fit_curve"]
+__all__ = ["CurveFit", "FamilyFit", "fit_curve", "groups_alike"]
 
 # Relative errors below this are rounding in the data; without a floor, perfect fits would be ranked by it.
 _EXACT = 1e-9
+
+
+_QUICK = ("amdahl", "power")
+
+_USUAL, _USUAL_WEIGHT = 0.05, 4
+"""A usual relative error, and how many measurements it weighs where groups of them are compared."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,6 +201,39 @@ def fit_curve(
         cores=data.measured_cores,
         throughput=data.measured_throughput,
     )
+
+
+def groups_alike(cores: Sequence[float], throughput: Sequence[float], groups: Sequence[str]) -> float:
+    """Return the p-value of one curve for all groups of measurements against a curve for each of them.
+
+    By the F test for least squares, with Amdahl's law or a power law for each. Few measurements are met
+    exactly, whatever they are; so errors of 5 % are added to those that are seen, and weigh as much as four
+    measurements. Groups whose own measurements tell nothing of a curve are left aside; one if there are not
+    two others.
+    """
+    from scipy.special import fdtrc
+
+    parts: dict[str, tuple[list[float], list[float]]] = {}
+    for z, y, group in zip(cores, throughput, groups, strict=True):
+        part = parts.setdefault(group, ([], []))
+        part[0].append(z)
+        part[1].append(y)
+    telling, fits = [], []
+    for part in parts.values():
+        try:
+            fits.append(fit_curve(*part, families=_QUICK))
+        except InvalidInput:
+            continue
+        telling.append(part)
+    if len(fits) < 2:
+        return 1.0
+    together = fit_curve(*([x for part in telling for x in part[i]] for i in (0, 1)), families=_QUICK)
+    squares = [fit.error**2 * fit.cores.size for fit in (*fits, together)]
+    unknowns = [len(fit.parameters) + 1 for fit in (*fits, together)]
+    apart, more = sum(squares[:-1]), max(sum(unknowns[:-1]) - unknowns[-1], 1)
+    freedom = max(together.cores.size - sum(unknowns[:-1]), 0) + _USUAL_WEIGHT
+    variance = (apart + _USUAL_WEIGHT * _USUAL**2) / freedom
+    return float(fdtrc(more, freedom, max(squares[-1] - apart, 0.0) / more / variance))
 
 
 def _checked_families(families: Iterable[str] | None) -> list[str]:
