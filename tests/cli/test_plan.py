@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import corewise as cw
 from corewise.cli.main import app
+from corewise.cli.plan import _print_plan
+from corewise.studies.plan import CapacityPlan
+from corewise.studies.responses import Point
 
 pytestmark = pytest.mark.slow
 
@@ -130,3 +134,21 @@ def test_the_keys_are_those_that_are_documented(straight: Path) -> None:
     text = DOCS[DOCS.index("The keys of `--json`") :].split("\n\n")[0]
     named = set(re.findall(r"`(\w+)`", text))
     assert named == {*found, *found["one_more_core"], *found["curve"][0]}
+
+
+def test_what_is_left_undecided_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    system = cw.System(9, [cw.JobClass("a", 3.0, 1.0, cw.Amdahl(1.0))])
+    curve = tuple(
+        Point(cores, 3.0 * time, time, (time - 0.01, time + 0.01), exact=False)
+        for cores, time in ((7, 0.4), (8, 0.3), (9, 0.2), (10, 0.1))
+    )
+    found = CapacityPlan(system, 0.3, "whittle", 9, 5, (8,), 0.0, curve, 3)
+    _print_plan(found, 3, 1.0)
+    text = capsys.readouterr().out
+    flat = " ".join(text.split())
+    assert "undecided 8 cores may be enough as well: the target lies within the interval of" in flat
+    told = "  8 cores may meet it as well: the simulation leaves it undecided (95 %: 0.29 to 0.31)"
+    assert told in str(found).splitlines()
+    assert re.search(r"^ +7 .* no$", text, flags=re.MULTILINE)
+    assert re.search(r"^ +8 .* undecided$", text, flags=re.MULTILINE)
+    assert re.search(r"^ +9 .* yes$", text, flags=re.MULTILINE)

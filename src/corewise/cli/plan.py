@@ -90,6 +90,7 @@ def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[s
         "target": found.target,
         "policy": found.policy,
         "least_cores": found.least_cores,
+        "undecided": list(found.undecided),
         "limit": found.limit,
         "one_more_core": {
             "time_saved": found.time_saved,
@@ -114,6 +115,13 @@ def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
         ("mean number of jobs", f"{point.mean_jobs:.8g}"),
         ("one more core", f"saves {saved} of the response time, and {found.jobs_saved:.4g} jobs"),
         ("proved", _proved(found)),
+        *(
+            (
+                "undecided",
+                f"{cores} cores may be enough as well: the target lies within the interval of the simulation",
+            )
+            for cores in found.undecided
+        ),
         ("limit", f"{found.limit:.8g}: no number of cores gives less"),
         ("time", f"{seconds:.3g} s"),
     ]
@@ -127,7 +135,7 @@ def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
             value_with_interval(at.mean_response_time, at.interval, 6),
             f"{at.mean_jobs:.6g}",
             f"{found.system.load * found.cores / at.cores:.1%}",
-            "yes" if at.interval[1] <= found.target else "no",
+            "undecided" if at.cores in found.undecided else "yes" if at.interval[1] <= found.target else "no",
         ]
         for at in found.curve
     ]

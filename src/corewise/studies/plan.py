@@ -53,6 +53,9 @@ class CapacityPlan(Shown):
         The fewest cores with which it is met for sure.
     least_cores : int
         Fewer than that are not enough under any policy, which is proved.
+    undecided : tuple of int
+        Numbers of cores just below `cores` that may be enough as well: the target lies within the interval of
+        the longest simulation. They are on the curve.
     limit : float
         The mean response time that no number of cores undercuts.
     curve : tuple of Point
@@ -68,6 +71,7 @@ class CapacityPlan(Shown):
     policy: str
     cores: int
     least_cores: int
+    undecided: tuple[int, ...]
     limit: float
     curve: tuple[Point, ...]
     seed: int | None
@@ -127,6 +131,11 @@ class CapacityPlan(Shown):
             f"it is {self.mean_response_time:.6g}{how}",
             f"  fewer than {self.least_cores} do not, under any policy; no number of cores gives less than "
             f"{self.limit:.6g}",
+            *(
+                f"  {point.cores} cores may meet it as well: the simulation leaves it undecided "
+                f"(95 %: {point.interval[0]:.6g} to {point.interval[1]:.6g})"
+                for point in map(self.__getitem__, self.undecided)
+            ),
             f"  one more core saves {self.time_saved:.4g} of it{saved}, and {self.jobs_saved:.4g} jobs",
             "  cores  mean response time",
         ]
@@ -198,7 +207,8 @@ def plan(
     responses = Responses(system, policy, seed, found)
     cores = _fewest(responses, wanted, most)
     responses.at(cores + 1, like=cores)
-    shown = sorted({*_around(responses, cores, most), cores, cores + 1})
+    undecided = _undecided(responses, cores, wanted)
+    shown = sorted({*_around(responses, cores, most), *undecided, cores, cores + 1})
     curve = tuple(point for point in map(responses.at, shown) if math.isfinite(point.mean_response_time))
     return CapacityPlan(
         system=responses.with_cores(cores),
@@ -206,6 +216,7 @@ def plan(
         policy=responses.name(cores),
         cores=cores,
         least_cores=_proved(responses, cores, wanted),
+        undecided=undecided,
         limit=limit,
         curve=curve,
         seed=None if all(point.exact for point in curve) else seed,
@@ -245,6 +256,14 @@ def _fewest(responses: Responses, target: float, most: int) -> int:
             )
         high += 1
     return high
+
+
+def _undecided(responses: Responses, cores: int, target: float) -> tuple[int, ...]:
+    """Return the numbers of cores next below that a look left undecided."""
+    low = cores
+    while responses.leaves_open(low - 1, target):
+        low -= 1
+    return tuple(range(low, cores))
 
 
 def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:

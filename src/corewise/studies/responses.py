@@ -113,6 +113,11 @@ class Responses:
         """Return whether that many cores were looked at, exactly."""
         return cores in self._points and self._points[cores].exact
 
+    def leaves_open(self, cores: int, target: float) -> bool:
+        """Return whether that many cores were looked at, and may or may not meet a target."""
+        point = self._points.get(cores)
+        return point is not None and not point.exact and point.interval[0] <= target
+
     def with_cores(self, cores: int) -> System:
         """Return the system on that many cores."""
         return replace(self.system, cores=cores)
