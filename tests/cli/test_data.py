@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.main import app
+from corewise.estimation.units import pace, unit_question
 from corewise.observation import log_reader, sample_path
 from corewise.observation.event_logs import load_events
 from corewise.observation.rows import find_faults
@@ -713,3 +715,66 @@ def test_a_long_run_shows_its_progress_on_a_terminal_and_can_be_interrupted() ->
 def test_without_a_terminal_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("corewise.cli.waiting._PATIENCE", -1.0)
     assert "departures/s" not in succeed(*RUN, "--departures", "1e5")  # which sees that stderr is empty
+
+
+# --- the unit of time -----------------------------------------------------------------------------
+
+
+def in_other_units(factor: float, rates: bool = True) -> tuple[str, str]:
+    """Write a system and a log of it in which times are so many times as long; return both files."""
+    system = Path("unit.toml")
+    text = GOOD if rates else re.sub(r"arrival_rate = .*", "", GOOD)
+    system.write_text(text, encoding="utf-8")
+    full = Path("full.toml")
+    full.write_text(GOOD, encoding="utf-8")
+    run = cw.simulate(cw.load_system(full), "equi", departures=300, rng=3, record=True)
+    assert run.path is not None
+    cw.save_events(replace(run.path, time=factor * run.path.time), "unit.csv")
+    return str(system), "unit.csv"
+
+
+@pytest.mark.parametrize(
+    ("factor", "rates", "told"),
+    [
+        (
+            3600.0,
+            True,
+            r"1/3\d\d\d of the rates of the file: are its times in seconds, and the rates per hour",
+        ),
+        (
+            60.0,
+            True,
+            r"1/[56]\d\.\d+ of the rates of the file: are its times in seconds, and the rates per min",
+        ),
+        (
+            1e-3,
+            True,
+            r"(9\d\d(\.\d)?|1\d\d\d) times .* are its times in seconds, and the rates per millisecond",
+        ),
+        (3e5, True, r"1/\d\.?\d*e\+05 of the rates of the file: are both in the same unit of time"),
+        (3600.0, False, r"1/\d+ of the rates of the file: are both in the same unit of time"),
+        (1e-3, False, r"\d+(\.\d+)? times the rates of the file: are both in the same unit of time"),
+    ],
+)
+def test_a_log_in_another_unit_is_asked_about(factor: float, rates: bool, told: str) -> None:
+    result = as_json("estimate", *in_other_units(factor, rates))
+    assert re.match(told, result["unit"])
+    flat = " ".join(succeed("estimate", *in_other_units(factor, rates)).split())
+    assert f"warning events come at {result['unit']} If so, the estimates are far off" in flat
+
+
+@pytest.mark.parametrize("rates", [True, False])
+@pytest.mark.parametrize("factor", [1.0, 0.3, 4.0])
+def test_a_log_that_is_a_little_slower_or_faster_is_not(factor: float, rates: bool) -> None:
+    assert as_json("estimate", *in_other_units(factor, rates))["unit"] is None
+
+
+def test_a_log_of_hardly_any_events_has_no_unit() -> None:
+    """Three arrivals in a thousandth of the time that they should take may be chance, or a quick look."""
+    system = cw.System(4.0, [cw.JobClass("one", 1.0, 1.0, cw.Amdahl(0.5))])
+    few = cw.Statistics.empty(("one",))
+    assert pace(few, system) == 1.0
+    run = cw.simulate(system, "equi", departures=3, rng=1)
+    assert pace(replace(run.statistics, time=1e-3), system) == 1.0
+    assert pace(replace(run.statistics, time=1e3), system) < 0.1
+    assert unit_question(1.0) is None

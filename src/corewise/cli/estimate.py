@@ -81,6 +81,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     """
     from corewise.estimation.mle import estimate as estimate_curves
     from corewise.estimation.residuals import goodness_of_fit
+    from corewise.estimation.units import pace, unit_question
     from corewise.model.files import load_system, save_system
     from corewise.observation.event_logs import load_events
     from corewise.observation.statistics import Statistics
@@ -101,6 +102,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         statistics = Statistics.of(log.path)
         found = estimate_curves(statistics, known, family=family, unknown_size_rates=free, level=confidence)
         verdicts = goodness_of_fit(log.path, known, found, statistics=statistics)
+        unit = unit_question(pace(statistics, known))
     seconds = perf_counter() - began
     if save:
         save_system(found.applied_to(known), save)
@@ -117,9 +119,9 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         draw(residuals, lambda: residual_figure(verdicts, names=known.names))
     if as_json:
         classes = [_as_mapping(row, verdicts.get(name)) for name, row in found.items()]
-        print_json({"classes": classes, **_about(log, confidence), "seconds": seconds})
+        print_json({"classes": classes, **_about(log, confidence), "unit": unit, "seconds": seconds})
         return
-    _print_log(events, log, seconds)
+    _print_log(events, log, unit, seconds)
     _print_estimates(found, confidence)
     _print_fit(verdicts)
     print_written((plot, "plot of the curves"), (residuals, "plot of the residuals"))
@@ -196,7 +198,7 @@ def _as_mapping(found: Estimate, verdict: GoodnessOfFit | None) -> dict[str, obj
 # --- for people -------------------------------------------------------------------------------
 
 
-def _print_log(file: Path, log: EventLog, seconds: float) -> None:
+def _print_log(file: Path, log: EventLog, unit: str | None, seconds: float) -> None:
     path = log.path
     facts = [
         ("departures", f"{path.departures:,} in {path.duration:,.6g} units of time"),
@@ -208,6 +210,8 @@ def _print_log(file: Path, log: EventLog, seconds: float) -> None:
         if log.skipped > len(log.reasons):
             facts.append(("", f"and {log.skipped - len(log.reasons):,} more"))
         facts.append(("warning", _warning(log)))
+    if unit:
+        facts.append(("warning", f"events come at {unit} If so, the estimates are far off"))
     print_facts(str(file), facts)
 
 

@@ -1,0 +1,65 @@
+r"""The unit of time: whether the times of a log are in the unit of the rates that are taken for granted.
+
+A log in seconds and rates per hour differ by a factor of 3600, which no curve explains: every job is far
+slower than on one core, and the most likely parallel fraction is zero. With K arrivals in a time T and rates
+λ_i, K / (T Σ λ_i) is about one if the units agree. Without arrival rates, departures are compared with the
+most and the least that any curve has, min(z, 1) ≤ s(z) ≤ z.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from corewise.model.system import System
+from corewise.observation.statistics import Statistics, require_statistics
+
+__all__ = ["pace", "unit_question"]
+
+_FAR = 10.0
+"""The factor from which on rates do not differ by themselves."""
+
+_FEW = 10
+"""Fewer events than this, seen and expected, tell nothing of a unit."""
+
+_NEAR = 1.3
+"""Within this factor two units are the likely reason."""
+
+_UNITS = {"milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
+_USUAL = ("seconds", "minutes", "hours", "days", "milliseconds")
+"""Units of rates, the likelier ones first."""
+
+
+def pace(statistics: Statistics, system: System) -> float:
+    """Return how many times as fast as the rates of a system a log is.
+
+    One if that is not far from one, or if there are few events; without arrival rates, if a curve explains it.
+    """
+    require_statistics(statistics, system.names)
+    known = ~np.isnan(system.arrival_rates)
+    if np.any(known):
+        seen = float(sum(table.arrivals for table, has in zip(statistics.classes, known, strict=True) if has))
+        least = most = statistics.time * float(system.arrival_rates[known].sum())
+    else:
+        seen = float(statistics.departures)
+        pairs = list(zip(system.size_rates.tolist(), statistics.classes, strict=True))
+        least = math.fsum(rate * float(t.job_time @ np.minimum(t.widths, 1.0)) for rate, t in pairs)
+        most = math.fsum(rate * float(t.job_time @ t.widths) for rate, t in pairs)
+    if max(seen, most) < _FEW or not least > 0.0:
+        return 1.0
+    ratio = max(seen, 0.5) / min(max(seen, least), most)
+    return ratio if abs(math.log(ratio)) > math.log(_FAR) else 1.0
+
+
+def unit_question(ratio: float) -> str | None:
+    """Return the question which units would explain a log that is so many times as fast; None for one."""
+    if ratio == 1.0:
+        return None
+    shown = f"{ratio:.4g} times" if ratio > 1.0 else f"1/{1.0 / ratio:.4g} of"
+    for rates in _USUAL:
+        for times, length in _UNITS.items():
+            if abs(math.log(ratio * _UNITS[rates] / length)) < math.log(_NEAR):
+                units = f"are its times in {times}, and the rates per {rates.removesuffix('s')}?"
+                return f"{shown} the rates of the file: {units}"
+    return f"{shown} the rates of the file: are both in the same unit of time?"
