@@ -34,7 +34,7 @@ _USUAL = ("seconds", "minutes", "hours", "days", "milliseconds")
 def pace(statistics: Statistics, system: System) -> float:
     """Return how many times as fast as the rates of a system a log is.
 
-    One if that is not far from one, or if there are few events; without arrival rates, if a curve explains it.
+    One if it is not far from that, or if there are few events; without arrival rates, if a curve explains it.
     """
     require_statistics(statistics, system.names)
     known = ~np.isnan(system.arrival_rates)
