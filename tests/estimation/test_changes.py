@@ -654,3 +654,21 @@ def test_cusum_adds_up_likelihood_ratios() -> None:
         assert cusum.alarmed == (cusum.level >= 5.0)
     naive = [max(sum(steps[j : k + 1]) for j in range(k + 1)) for k in range(len(steps))]
     assert levels == pytest.approx(naive)
+
+
+def test_a_change_before_the_last_window_is_found_at_its_end() -> None:
+    """The newest edge counts: one window of five times the arrivals, or a twelfth of them, is an alarm.
+
+    Negative control: a window like the others is none.
+    """
+    for factor in (1.0, 5.0, 1.0 / 12.0):
+        rng = np.random.default_rng(31)
+        watched = Watched.of(PAIR).see(PAIR, 20, rng)
+        rate = PAIR["one"].arrival_rate
+        assert rate is not None
+        watched.see(with_class(PAIR, "one", arrival_rate=factor * rate), 1, rng)
+        assert [alarm.kind for alarm in watched.alarms] == ([] if factor == 1.0 else ["arrival rate"])
+        if watched.alarms:
+            (alarm,) = watched.alarms
+            assert alarm.departures == pytest.approx(alarm.raised, rel=0.2)
+            assert alarm.time == pytest.approx(2000.0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import corewise as cw
+from corewise.estimation._kernels import AMDAHL, global_maximum
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.search import ClosedFit, GeneralFit
 from corewise.observation.statistics import ClassStatistics
@@ -403,3 +404,48 @@ def test_results_can_be_compared_and_sent() -> None:
     assert pickle.loads(pickle.dumps(run)).classes == run.classes
     with pytest.raises(ValueError, match="read-only"):
         run.times[0] = 1.0
+
+
+# --- evidence and search, by hand -------------------------------------------------------------------
+
+
+def test_weights_of_families_are_those_of_the_criterion() -> None:
+    """exp(−BIC/2) over their sum, with BIC = k log n − 2 ℓ and n departures above one core, written out."""
+    table = table_of([1.0, 2.0, 4.0, 8.0], [9.0, 30.0, 40.0, 30.0], [9.0, 17.0, 17.0, 10.0])
+    system = cw.System(8, [cw.JobClass("one", None, 1.0, cw.Amdahl(0.5))])
+    (row,) = cw.estimate(cw.Statistics(("one",), 50.0, (table,)), system, family="auto").values()
+    criteria = [
+        len(candidate.parameters) * math.log(100.0) - 2.0 * candidate.log_likelihood
+        for candidate in row.candidates
+    ]
+    assert [candidate.bic for candidate in row.candidates] == pytest.approx(criteria)
+    weights = [math.exp(-0.5 * (criterion - min(criteria))) for criterion in criteria]
+    expected = [weight / math.fsum(weights) for weight in weights]
+    assert [candidate.weight for candidate in row.candidates] == pytest.approx(expected, rel=1e-9)
+    assert 0.01 < min(expected) < max(expected) < 0.99  # the factor of a half shows
+
+
+def test_the_certified_maximum_of_small_tables() -> None:
+    """20 000 tables of three widths with few departures: never below the best of a fine grid.
+
+    Amdahl's likelihood of some of them has two maxima, which is what the search is for.
+    """
+    rng, count = np.random.default_rng(8), 20_000
+    x = 1.0 - 1.0 / np.sort(np.exp(rng.uniform(0.0, math.log(1000.0), (count, 3))), axis=1)
+    departures = rng.poisson(rng.choice([0.5, 2.0, 5.0], (count, 1)), (count, 3)).astype(float)
+    exposure = rng.lognormal(0.0, 2.5, (count, 3)) * (1.0 - x) ** rng.uniform(0.0, 1.0, (count, 1))
+    found = np.array([global_maximum(AMDAHL, *rows) for rows in zip(x, departures, exposure, strict=True)])
+    near = np.geomspace(1e-3, 0.5, 30)
+    values = []
+    for p in (0.0, *near, *(1.0 - near[-2::-1]), 1.0):
+        rest = 1.0 - p * x
+        values.append(np.sum(-departures * np.log(rest) - exposure / rest, axis=1))
+    values = np.array(values)
+    top, gap = found[:, 1], found[:, 2]
+    assert np.all(top >= values.max(axis=0) - 1e-9 * (1.0 + np.abs(top)))
+    assert np.all(gap <= 1e-9 * (1.0 + np.abs(top)))
+    at = 1.0 - found[:, :1] * x
+    assert np.allclose(top, np.sum(-departures * np.log(at) - exposure / at, axis=1), rtol=1e-9, atol=1e-9)
+    rises = np.diff(values, axis=0) > 0.0
+    humps = np.sum(~rises[1:] & rises[:-1], axis=0) + ~rises[0] + rises[-1]
+    assert np.sum(humps > 1) > 20

@@ -183,3 +183,19 @@ def test_classes_without_information_are_left_out() -> None:
 def test_a_path_of_other_classes_is_refused() -> None:
     with pytest.raises(cw.errors.InvalidInput, match="the path is of classes a; the system has one, two"):
         cw.goodness_of_fit(logged(np.ones(3), np.ones(3)), SYSTEM)
+
+
+def test_the_tests_together_are_held_by_bonferroni() -> None:
+    """The least of the p-values, times how many there are, and one at most; of every seed and class."""
+    seen = []
+    for seed in range(12):
+        run = cw.simulate(cw.load_system("paper:1"), "equi", departures=150, rng=seed, record=True)
+        assert run.path is not None
+        system = cw.load_system("paper:1")
+        for verdict in cw.goodness_of_fit(run.path, system, cw.estimate(run.statistics, system)).values():
+            count, least = len(verdict.p_values), min(verdict.p_values.values())
+            assert count >= 2
+            assert verdict.p_value == pytest.approx(min(1.0, count * least))
+            seen.append((count, count * least))
+    assert max(count for count, _ in seen) == 3
+    assert min(product for _, product in seen) < 1.0 < max(product for _, product in seen)

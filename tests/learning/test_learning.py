@@ -1529,3 +1529,58 @@ class Lying:
 def test_a_plant_that_yields_no_statistics() -> None:
     with pytest.raises(cw.errors.InvalidInput, match=r"expected Statistics.*got 'all is well'"):
         next(cw.learn(Lying(), METHOD))
+
+
+# --- when the last policy will do -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Told:
+    """A memory that always recalls the first window, and is told the arrival rate of class one."""
+
+    rates: tuple[float, ...]
+    first: cw.Statistics | None = None
+    alarms: tuple[Any, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return ()
+
+    def recall(self) -> cw.Statistics:
+        assert self.first is not None
+        return self.first
+
+    def remember(self, window: cw.Statistics) -> Told:
+        return Told(self.rates if self.first is None else self.rates[1:], self.first or window)
+
+    def of_parts(self, parts: tuple[Any, ...]) -> Told:
+        return self
+
+    def known(self, system: cw.System) -> cw.System:
+        return with_rates(system, "one", arrival_rate=self.rates[0])
+
+
+def test_a_policy_is_made_anew_when_a_rate_has_moved() -> None:
+    """By more than a hundredth since the last was made, though no estimate has moved."""
+    rate = EXAMPLE["one"].arrival_rate
+    assert rate is not None
+    factors = (1.0, 1.0, 1.5, 1.5, 1.495, 1.0, 1.009, 1.018)
+    anew = [True, False, True, False, False, True, False, True]
+    method = cw.Algorithm(
+        "told",
+        EXAMPLE,
+        cw.schedules.Constant(200),
+        Told(tuple(factor * rate for factor in factors)),
+        policy=cw.Whittle(),
+        inertia=0.1,
+    )
+    learner, plant = Learner(method), cw.SimulatedPlant(EXAMPLE, rng=4)
+    for factor, new in zip(factors, anew, strict=True):
+        request = learner.observe(plant.run(learner.policy, 200))
+        assert request is not None
+        assert (request.in_force is None) == new
+        last = learner.policy
+        learner.adopt(request.carry_out())
+        assert (learner.policy is last) != new
+        if new:
+            assert request.system["one"].arrival_rate == pytest.approx(factor * rate)

@@ -93,3 +93,20 @@ def test_every_kernel_is_compared_here() -> None:
     """A new one has to be added."""
     source = Path(__file__).read_text(encoding="utf-8")
     assert not_compared(walk_kernels, "walk_kernels", source) == []
+
+
+def test_no_variable_reaches_beyond_the_last_threshold() -> None:
+    """The last move with a rate has one above 1, whatever the sum rounds to; so have moves without a rate."""
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        leaving = rng.exponential(size=(2, 1)) * np.array([[1.0], [rng.integers(0, 2)]])
+        arrivals = rng.exponential(size=2)
+        thresholds, holding = np.empty(4), np.empty(1)
+        counts, shape = np.ones((2, 1), dtype=np.int64), np.array([5, 5])
+        walk_kernels.move_thresholds(leaving, arrivals, counts, shape, thresholds, holding)
+        last = 3 if leaving[1, 0] > 0.0 else 2
+        assert np.all(thresholds[last:] == 2.0)
+        assert np.all(thresholds[:last] < 1.0)
+        what = np.zeros(1, dtype=np.int16)
+        walk_kernels.retrace(np.array([np.nextafter(1.0, 0.0)]), thresholds, (1, 1, -1, -1), 0, what)
+        assert what[0] == last

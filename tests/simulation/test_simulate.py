@@ -1108,3 +1108,23 @@ def test_percentiles_are_those_of_the_recorded_path() -> None:
         assert values.tolist() == pytest.approx([times[0], float(np.median(times)), times[-1]])
     with pytest.raises(cw.errors.InvalidInput, match="percentiles need every event"):
         cw.simulate(system, cw.Equi(), departures=30, rng=1).percentiles([50.0])
+
+
+@pytest.mark.parametrize("window", [{"time": 20.0}, {"departures": 4000}], ids=["time", "departures"])
+def test_a_regime_that_ends_inside_a_batch(window: dict[str, Any]) -> None:
+    """Jobs on one core each until 10.5, in the middle of a batch; from then on all cores are of use.
+
+    Before, M/M/∞ with a mean of 200, at least 130 with probability 1 − 1e-7; after, they leave at a rate of
+    1e5 and are gone at once: 0.01 later there are ten or more with probability 1e-25.
+    """
+    slow = cw.JobClass("one", 200.0, 1.0, cw.Amdahl(0.0))
+    change = cw.Change(10.5, "one", cw.Amdahl(1.0))
+    run = cw.simulate(cw.System(1e5, [slow], [change]), "equi", rng=4, record=True, **window)
+    assert run.path is not None
+    assert run.time > 15.0
+    counts = run.path.counts[:, 0]
+    before, after = (int(counts[np.searchsorted(run.path.time, at) - 1]) for at in (10.499, 10.51))
+    assert before > 130
+    assert after < 10
+    later = (run.path.time > 10.51) & (run.path.time < 11.0)
+    assert counts[later].max() < 10
