@@ -434,13 +434,13 @@ def test_the_certified_maximum_of_small_tables() -> None:
     x = 1.0 - 1.0 / np.sort(np.exp(rng.uniform(0.0, math.log(1000.0), (count, 3))), axis=1)
     departures = rng.poisson(rng.choice([0.5, 2.0, 5.0], (count, 1)), (count, 3)).astype(float)
     exposure = rng.lognormal(0.0, 2.5, (count, 3)) * (1.0 - x) ** rng.uniform(0.0, 1.0, (count, 1))
-    found = np.array([global_maximum(AMDAHL, *rows) for rows in zip(x, departures, exposure, strict=True)])
+    found = np.array([global_maximum(AMDAHL, *row) for row in zip(x, departures, exposure, strict=True)])
     near = np.geomspace(1e-3, 0.5, 30)
-    values = []
+    rows = []
     for p in (0.0, *near, *(1.0 - near[-2::-1]), 1.0):
         rest = 1.0 - p * x
-        values.append(np.sum(-departures * np.log(rest) - exposure / rest, axis=1))
-    values = np.array(values)
+        rows.append(np.sum(-departures * np.log(rest) - exposure / rest, axis=1))
+    values = np.array(rows)
     top, gap = found[:, 1], found[:, 2]
     assert np.all(top >= values.max(axis=0) - 1e-9 * (1.0 + np.abs(top)))
     assert np.all(gap <= 1e-9 * (1.0 + np.abs(top)))
@@ -449,3 +449,13 @@ def test_the_certified_maximum_of_small_tables() -> None:
     rises = np.diff(values, axis=0) > 0.0
     humps = np.sum(~rises[1:] & rises[:-1], axis=0) + ~rises[0] + rises[-1]
     assert np.sum(humps > 1) > 20
+
+
+@pytest.mark.parametrize(("gap", "certified"), [(0.0, True), (1e-10, True), (1e-3, False)])
+def test_a_maximum_that_may_be_surpassed_is_not_called_certified(
+    gap: float, certified: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corewise.estimation._kernels.global_maximum", lambda *_: (0.5, -3.0, gap))
+    system = cw.System(8, [cw.JobClass("a", None, 1.0, cw.Amdahl(0.5))])
+    found = cw.estimate(one_class(table_of([2.0, 8.0], [30.0, 20.0], [20.0, 7.0])), system)
+    assert found["a"].certified is certified
