@@ -102,3 +102,26 @@ def test_files_that_are_not_what_they_should_be(case: str, tmp_path: File) -> No
     with zipfile.ZipFile(tmp_path / "good", "w") as file:
         file.writestr("about.npy", GOOD)
     assert read_archive(tmp_path / "good", KIND, WHAT) == ({"format": KIND}, {})
+
+
+def test_what_unpacks_to_too_much_is_refused_before(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the directory of the archive says, which also bounds what is unpacked."""
+    file = tmp_path / "file"
+    write_archive(file, KIND, {}, {"zeros": np.zeros(10_000)})
+    assert file.stat().st_size < 2000
+    monkeypatch.setattr("corewise.kit.archive._MOST_BYTES", 80_000)
+    monkeypatch.setattr("numpy.load", None)  # nothing is unpacked
+    with pytest.raises(cw.errors.InvalidFile, match="file is not a usable test: it unpacks to 0 MiB"):
+        read_archive(file, KIND, WHAT)
+    with pytest.raises(cw.errors.InvalidFile, match=r"file unpacks to 0 MiB, more than"):
+        write_archive(file, KIND, {}, {"zeros": np.zeros(10_001)})
+
+
+@pytest.mark.parametrize("shape", ["(9,)", "(2, 9)", "(10**12,)", "(0,)"])
+def test_an_array_has_the_size_that_its_header_says(shape: str, tmp_path: File) -> None:
+    said = with_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}", bytes(80))
+    with zipfile.ZipFile(tmp_path / "file", "w") as archive:
+        archive.writestr("about.npy", GOOD)
+        archive.writestr("a.npy", said)
+    with pytest.raises(cw.errors.InvalidFile, match="is not a usable test"):
+        read_archive(tmp_path / "file", KIND, WHAT)
