@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -308,3 +309,50 @@ def test_the_errors_form_one_tree() -> None:
     )
     assert all(issubclass(error, cw.CorewiseError) for error in wide)
     assert [error for error in wide if issubclass(error, ValueError)] == [cw.errors.InvalidInput]
+
+
+def test_a_message_is_one_short_line() -> None:
+    """Whatever the value: a whole object, lines, what moves the cursor or turns the writing."""
+    value = [{"a": list(range(1000))}] * 50
+    with pytest.raises(cw.errors.InvalidSystem) as caught:
+        cw.System(value, [])  # type: ignore[arg-type]
+    assert str(caught.value).startswith("cores must be a number, got [{'a': [0, 1, 2")
+    assert len(str(caught.value)) <= 610
+    assert len(str(cw.errors.InvalidInput("x" * 600))) == 600
+    text = str(cw.errors.InvalidFile("a\n\n  b\r\nc\x1b[31m\u202ed\x9be\tf 日本 naïve 😀  g"))
+    assert text == r"a b c\x1b[31m\u202ed\x9be\tf 日本 naïve 😀  g"
+    again = pickle.loads(pickle.dumps(cw.errors.InvalidFile("two\nlines")))
+    assert (type(again), str(again)) == (cw.errors.InvalidFile, "two lines")
+
+
+def test_a_box_of_many_classes_is_named_by_its_first() -> None:
+    classes = [cw.JobClass(f"{i}", 0.1, 1.0, cw.Amdahl(0.5)) for i in range(200)]
+    with pytest.raises(cw.errors.BoxTooLarge) as caught:
+        cw.evaluate(cw.System(400, classes), cw.Equi(), capacity=37)
+    assert "a box of 38 × 38 × 38 × 38 × … (200 classes) = 10^315 states" in str(caught.value)
+
+
+def test_a_policy_of_many_classes_that_needs_tables_says_so() -> None:
+    classes = [cw.JobClass(f"{i}", 0.1, 1.0, cw.Amdahl(0.5)) for i in range(200)]
+    with pytest.raises(cw.errors.BoxTooLarge) as caught:
+        cw.simulate(cw.System(400, classes), cw.Fixed([0.005] * 200), departures=5, rng=1)
+    assert str(caught.value).startswith(
+        "200 classes with 0 jobs at the start need larger tables than there is"
+    )
+    assert "[0, 0" not in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", [1e308, 1e-308])
+@pytest.mark.parametrize("call", [cw.solve, cw.lower_bound, lambda s: cw.evaluate(s, cw.Equi()), cw.compare])
+def test_a_weight_out_of_scale_is_refused(call: Callable[[Any], object], weight: float) -> None:
+    system = cw.System(
+        4, [cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.5), weight), cw.JobClass("b", 1.0, 1.0, cw.Amdahl(0.2))]
+    )
+    with pytest.raises(cw.errors.InvalidSystem, match=r"class 'a': weight 1e.308 is out of scale"):
+        call(system)
+
+
+def test_a_load_beyond_all_numbers_is_refused_as_any_other() -> None:
+    classes = [cw.JobClass(name, 1e9, 1e-300, CURVE) for name in "ab"]
+    with pytest.raises(cw.errors.UnstableSystem, match="the load is inf, and it must be below 1"):
+        cw.solve(cw.System(4, classes))

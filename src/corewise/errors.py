@@ -20,6 +20,8 @@
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "BoxTooLarge",
     "CorewiseError",
@@ -36,8 +38,22 @@ __all__ = [
 ]
 
 
+_LONGEST = 600  # characters of a message
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
 class CorewiseError(Exception):
-    """Whatever corewise refuses to do; the message says why and names the offending value."""
+    """Whatever corewise refuses to do; the message says why and names the offending value.
+
+    A message is one line, whatever the value: a long one is cut in its middle, and nothing in it moves the
+    cursor.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        text = printable(re.sub(r"\s*[\r\n]\s*", " ", str(message)))
+        if len(text) > _LONGEST:
+            text = f"{text[: 2 * _LONGEST // 3]} … {text[-_LONGEST // 3 :]}"
+        super().__init__(text)
 
 
 class InvalidInput(CorewiseError, ValueError):
@@ -84,11 +100,16 @@ class NotSettled(CorewiseError):
     """A simulation is too short for an interval that covers: more events are needed than were allowed."""
 
 
+def printable(text: str) -> str:
+    """Return a text in which what would move the cursor or turn the direction of writing is spelt out."""
+    return _UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
 def nearest(word: str, known: list[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known word nearest to `word`, or all of them."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    close = get_close_matches(word[:_LONGEST], known, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; known: {', '.join(known)}"

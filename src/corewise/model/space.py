@@ -23,6 +23,8 @@ __all__ = ["StateSpace", "available_memory"]
 _SMALL = 4096
 """Boxes of so many states are kept for when they are asked for again."""
 
+_SIDES = 4  # of a box that are named
+
 
 @dataclass(frozen=True)
 class StateSpace:
@@ -52,6 +54,12 @@ class StateSpace:
     def shape(self) -> tuple[int, ...]:
         """The number of different counts of each class."""
         return tuple(n + 1 for n in self.capacity)
+
+    @property
+    def sides(self) -> str:
+        """The shape in words, of many classes the first few."""
+        first = " × ".join(map(_many, self.shape[:_SIDES]))
+        return first if len(self.shape) <= _SIDES else f"{first} × … ({len(self.shape)} classes)"
 
     @property
     def size(self) -> int:
@@ -98,7 +106,7 @@ class StateSpace:
         if self.size * per_state > available:
             most = available // per_state
             raise BoxTooLarge(
-                f"a box of {' × '.join(map(_many, self.shape))} = {_many(self.size)} states needs about "
+                f"a box of {self.sides} = {_many(self.size)} states needs about "
                 f"{_many(self.size * per_state // 2**30)} GiB, and this machine has "
                 f"{available / 2**30:,.1f} GiB for it "
                 f"(about {most:,} states). Give a smaller capacity, or merge classes that are "

@@ -199,7 +199,10 @@ class System(Shown):
     @cached_property
     def load(self) -> float:
         """Σ λ_i / (c μ_i): the least share of the cores that is busy."""
-        return math.fsum(job_class.work_rate for job_class in self.classes) / self.cores
+        try:
+            return math.fsum(job_class.work_rate for job_class in self.classes) / self.cores
+        except OverflowError:
+            return math.inf
 
     @cached_property
     def likely_states(self) -> float:
@@ -230,6 +233,11 @@ class System(Shown):
         """Raise `InvalidSystem` if some rate is so large or small that arithmetic would break down."""
         self.require_arrival_rates()
         for job_class, arrival_rate in zip(self.classes, self.arrival_rates.tolist(), strict=True):
+            if not 1e-100 <= job_class.weight <= 1e100:
+                raise InvalidSystem(
+                    f"class {job_class.name!r}: weight {job_class.weight:g} is out of scale; choose a unit "
+                    f"of cost nearer to it"
+                )
             rates = (self.cores * job_class.size_rate, arrival_rate, job_class.size_rate)
             if max(rates) > 1e100 or min(rates) < 1e-100:
                 raise InvalidSystem(

@@ -13,6 +13,7 @@ import numpy as np
 
 from corewise.errors import BoxTooLarge
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import cut
 from corewise.model import space as boxes
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace
@@ -95,7 +96,9 @@ class Tables:
             return cls.over(system, policy, tuple(max(most, n + n // 2 + 2) for most, n in around))
         except BoxTooLarge:
             raise BoxTooLarge(
-                f"{list(start)} jobs at the start need larger tables than there is room for"
+                f"{len(start)} classes with {sum(start)} jobs at the start need larger tables than there is "
+                f"room for: {cut(policy.name, 40)} is tabulated; equi, greedy, whittle, priority and "
+                f"improved need no tables"
             ) from None
 
     @classmethod
@@ -122,8 +125,8 @@ class Tables:
             return Tables.over(self.system, self.policy, wider)
         except BoxTooLarge:
             raise BoxTooLarge(
-                f"the simulation came to {list(counts)} jobs, and needs larger tables than "
-                f"there is room for; is the system stable under {self.policy.name}?"
+                f"the simulation came to {sum(counts)} jobs of {len(counts)} classes, and needs larger "
+                f"tables than there is room for; is the system stable under {cut(self.policy.name, 40)}?"
             ) from None
 
     @property
