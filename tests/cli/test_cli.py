@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import corewise as cw
 from corewise.cli.main import app
 from corewise.cli.output import print_json
-from corewise.cli.waiting import say_if_long
+from corewise.cli.waiting import progress_bar, say_if_long, waiting
 from tests.helpers.commands import finish, start
 
 ONE = """\
@@ -529,3 +529,69 @@ def test_a_curve_that_is_bent_is_a_line_on_stderr() -> None:
         "warning: tabulated speed-up moved to its least concave majorant: at 2 cores 1.1 → 1.667 (+51.52%)\n"
     )
     assert json.loads(result.stdout)["policy"] == "equi"
+
+
+# --- where output goes, and how wide it is ----------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "40", "-7", "abc", "999999999"])
+def test_numbers_stay_whole_however_wide_the_terminal_says_it_is(columns: str) -> None:
+    wide = CliRunner(env={"COLUMNS": "120"}).invoke(app, ["compare", "paper:2"])
+    found = CliRunner(env={"COLUMNS": columns}).invoke(app, ["compare", "paper:2"])
+    assert found.exit_code == 0
+    numbers = re.findall(r"\d+\.\d+%?", wide.stdout)
+    assert len(numbers) > 10
+    assert re.findall(r"\d+\.\d+%?", found.stdout) == numbers
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["solve", "--help"], ["--version"]])
+def test_output_that_cannot_be_written(arguments: list[str]) -> None:
+    """To a full disk: one line, and an exit code that says so."""
+    with (
+        Path("/dev/full").open("wb") as full,
+        start("-m", "corewise", *arguments, stdout=full, stderr=subprocess.PIPE) as process,
+    ):
+        _, said = finish(process)
+    assert process.returncode == 2
+    assert said.decode().splitlines()[-1].lower().endswith("no space left on device")
+    assert len(said.splitlines()) == 1
+
+
+def test_output_that_is_closed() -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "corewise", "--version"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_what_takes_long_says_so_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In plain lines: how long it has taken, and the rest if that is known."""
+    monkeypatch.setattr("corewise.cli.waiting._PAUSES", (0.01, 1e9))
+    said = ""
+    with waiting("Working ..."):
+        while "so far" not in said:
+            said += capsys.readouterr().err
+    assert said == "Working: 0 s so far\n"
+    with progress_bar("Walking\x1b", 5.0, "steps") as report:
+        report(0.25)
+        while said.count("so far") < 2:
+            said += capsys.readouterr().err
+    assert re.search(r"\nWalking\\x1b: 0 s so far, 25% done, about 0 s left\n$", said)
+
+
+def test_names_do_not_reach_the_terminal_as_commands() -> None:
+    """Control characters are spelt out in tables, facts and errors; JSON has its own way to do so."""
+    system = write(GOOD.replace('"one"', '"a\\u001b[31m\\u202eb"'))
+    for arguments in (
+        ("solve", system),
+        ("compare", system),
+        ("simulate", system, "--policy", "equi", "--departures", "50", "--plot", "path.png"),
+        ("solve", system, "--save", "x\x1b.policy", "--plot", "policy.png"),
+    ):
+        said = succeed(*arguments)
+        assert not re.search("[\x1b\u202e]", said)
+    assert r"a\x1b[31m\u202eb" in said
+    assert r"x\x1b.policy" in said
+    assert "\x1b" not in fail("solve", "no\x1bfile")
+    assert "\x1b" not in fail("evaluate", system, "--policy", "priority:\x1b,two")

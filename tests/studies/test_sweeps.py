@@ -273,18 +273,18 @@ def test_learning_rows_judge_the_last_policy() -> None:
 
 def test_a_run_that_fails_is_a_row(tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
+    classes = [cw.JobClass(f"{i}", 0.4, 1.0, cw.Amdahl(0.5)) for i in range(40)]
     plan = {
-        "systems": ["paper:1"],
-        "loads": [0.5, 1.5],
+        "systems": {"narrow": cw.load_system("paper:1"), "wide": cw.System(40, classes)},
         "evaluate": [{"policies": ["equi"]}],
         "simulate": [{"policies": ["equi"], "departures": 500, "gap": False}],
     }
     rows = _rows(plan, out=out)
     bad = [row for row in rows if row.status == "failed"]
     assert len(rows) == 4
-    assert [row.key for row in bad] == ["evaluate system=paper:1 load=1.5 policy=equi"]
+    assert [row.key for row in bad] == ["evaluate system=wide policy=equi"]
     assert bad[0].error is not None
-    assert bad[0].error.startswith("UnstableSystem: the load is 1.5")
+    assert bad[0].error.startswith("BoxTooLarge: ")
     assert (bad[0].mean_jobs, bad[0].gap, bad[0].interval) == (None, None, None)
     assert all(row.error is None and row.mean_jobs is not None for row in rows if row not in bad)
     assert _same(_rows(plan, out=out)) == _same(rows)
@@ -646,3 +646,35 @@ def test_a_dask_cluster_has_its_own_workers() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(cw.errors.InvalidInput, match="has its own workers, got workers=2"):
         next(cw.sweep(_plan(), dask="tcp://127.0.0.1:9", workers=2))
+
+
+@pytest.mark.parametrize(
+    ("table", "refused"),
+    [
+        ({"evaluate": [{"policies": ["equi"]}]}, True),
+        ({"learn": [{"algorithms": ["1a"], "departures": 5, "steps": 2}]}, True),
+        ({"simulate": [{"policies": ["optimal"], "departures": 5}]}, True),
+        ({"simulate": [{"policies": ["equi"], "departures": 5, "gap": True}]}, True),
+        ({"simulate": [{"policies": ["equi"], "departures": 5}]}, False),
+    ],
+)
+def test_an_overloaded_system_is_refused_beforehand(table: dict[str, Any], refused: bool) -> None:
+    """Where nothing could come of it: a simulation of an overloaded system is one."""
+    source = {"systems": ["paper:1"], "loads": [0.5, 1.5], **table}
+    if not refused:
+        assert len(load_sweep(source).trials) == 2
+        return
+    with pytest.raises(cw.errors.InvalidInput, match=r"number 1: the load is 1\.5, and it must be below 1"):
+        load_sweep(source)
+
+
+@pytest.mark.parametrize(
+    "address", ["foo", "", "tcp://", "tcp://host", "host:port", "inproc://x", "tcp://h:1:2"]
+)
+def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
+    pytest.importorskip("distributed")
+    with (
+        cw.sweep(_plan(), dask=address) as runs,
+        pytest.raises(cw.errors.InvalidInput, match="dask must be local"),
+    ):
+        next(runs)

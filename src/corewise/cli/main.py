@@ -5,6 +5,7 @@ Nothing heavy is imported here nor at the top of a verb's file, so that ``corewi
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from corewise.cli.fit import fit
 from corewise.cli.init import init
 from corewise.cli.learn.command import learn
 from corewise.cli.plan import plan
+from corewise.cli.reporting import BAD_INPUT, READER_GONE
 from corewise.cli.reproduce import reproduce
 from corewise.cli.simulate import simulate
 from corewise.cli.solve import solve
@@ -72,6 +74,28 @@ def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(lost)
 
 
+def _run() -> None:
+    """Run the command, and see to it that what it printed has gone out: else that is an error as well."""
+    try:
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:  # None: it was closed before the program began
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _say_no_more()
+        sys.exit(READER_GONE)
+    except OSError as error:
+        _say_no_more()
+        print(f"error: output: {error.strerror or error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+def _say_no_more() -> None:
+    """Let what stdout still holds go nowhere: else Python tries once more to write it, with a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
@@ -80,7 +104,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     sys.unraisablehook = _interrupt_again
     try:
-        app()
+        _run()
     except KeyboardInterrupt:
         sys.exit(130)
     finally:

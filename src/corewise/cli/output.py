@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from corewise.errors import printable
 from corewise.kit.jsonable import to_json
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ __all__ = [
 ]
 
 
+_WORD = 32  # characters of a word that is not folded
+_USUAL = 80  # columns
+_SIDES = 8  # of a box that are named
+
+
 def print_json(result: Mapping[str, object]) -> None:
     """Print one JSON object; what is not a finite number becomes null."""
     print(to_json(result), flush=True)
@@ -32,36 +38,35 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     """Print a title and, below it, one named value per line."""
     from rich.table import Table
 
+    rows = [(f"  {printable(name)}", printable(value)) for name, value in facts]
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in facts:
-        grid.add_row(f"  {name}", value)
-    _print(title, grid)
+    for row in rows:
+        grid.add_row(*row)
+    words = [len(word) for _, value in rows for word in value.split()]
+    least = max((len(name) for name, _ in rows), default=0) + 2 + min(max(words, default=0), _WORD)
+    _print(printable(title), grid, width=max(_columns(), least))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> None:
     """Print a table whose first columns are names and whose others are numbers."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    cells = [columns, *rows]
+    cells = [columns, *([printable(cell) for cell in row] for row in rows)]
     widths = [
         max(len(line) for row in cells for line in (row[i].splitlines() or [""])) for i in range(len(columns))
     ]
-    # Numbers stay in one piece, and long names are folded, where this leaves room for names.
-    least = sum(widths[names:]) + sum(min(width, 8) for width in widths[:names])
-    whole = least + 3 * len(columns) + 1 <= Console().width
+    # Numbers stay in one piece, on a terminal that is too narrow as well; long names are folded.
+    least = sum(widths[names:]) + sum(min(width, 8) for width in widths[:names]) + 3 * len(columns) + 1
     table = Table(box=box.SIMPLE_HEAD)
     for i, column in enumerate(columns):
         number = i >= names
-        table.add_column(
-            column, justify="right" if number else "left", overflow="fold", no_wrap=number and whole
-        )
+        table.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=number)
     for row in cells[1:]:
         table.add_row(*row)
-    _print(table)
+    _print(table, width=max(_columns(), least))
 
 
 def headline(what: str, system: System) -> str:
@@ -80,7 +85,7 @@ def is_weighted(system: System) -> bool:
 
 def box_of(capacity: Sequence[int], blocking: bool, edge_probability: float) -> str:
     """Return which counts of jobs were looked at, and how likely their edge is."""
-    counts = " x ".join(f"0..{n}" for n in capacity)
+    counts = " x ".join(f"0..{n}" for n in capacity[:_SIDES]) + (" x ..." if len(capacity) > _SIDES else "")
     if blocking:
         lost = (
             "; what is lost costs nothing, so a larger capacity gives another answer"
@@ -124,11 +129,19 @@ def print_classes(performance: Performance, weighted: bool) -> None:
     print_table(columns, rows)
 
 
-def _print(*renderables: object) -> None:
+def _columns() -> int:
+    """Return how wide the terminal says that it is, or what is usual if that makes no sense."""
+    from rich.console import Console
+
+    width = Console().width
+    return width if width > 0 else _USUAL
+
+
+def _print(*renderables: object, width: int) -> None:
     from rich.console import Console
 
     # Names of classes are not markup, and colouring digits one by one helps nobody.
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = Console(markup=False, highlight=False, emoji=False, width=width)
     with console.capture() as captured:
         console.print(*renderables, sep="\n")
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -6,18 +6,19 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec
 
 import typer
 
-from corewise.errors import CorewiseError, CurveMoved
+from corewise.errors import CorewiseError, CurveMoved, printable
 
-__all__ = ["INTERRUPTED", "reporting"]
+__all__ = ["BAD_INPUT", "INTERRUPTED", "READER_GONE", "reporting"]
 
 P = ParamSpec("P")
 
 BAD_INPUT = 2
+READER_GONE = 1
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
 
@@ -53,7 +54,7 @@ def _warnings_in_a_line() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **how: Any) -> None:
         if issubclass(category, CurveMoved):
-            print(f"warning: {message}", file=sys.stderr)
+            print(f"warning: {printable(str(message))}", file=sys.stderr)
         else:
             usual(message, category, *where, **how)
 
@@ -64,5 +65,7 @@ def _warnings_in_a_line() -> Iterator[None]:
 
 
 def _fail(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
+    if sys.stderr is not None:
+        with suppress(OSError):  # nobody hears of it, but for the exit code
+            print(f"error: {printable(message)}", file=sys.stderr, flush=True)
     raise typer.Exit(BAD_INPUT) from None

@@ -17,7 +17,8 @@ from corewise.cli.options import AsJson, whole_number
 from corewise.cli.output import print_json, print_table
 from corewise.cli.reporting import INTERRUPTED, reporting
 from corewise.cli.targets import require_target
-from corewise.cli.waiting import waiting
+from corewise.cli.waiting import progress_bar, waiting
+from corewise.errors import printable
 from corewise.kit.numbers import half_width
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def sweep(
     else:
         _print_means(runs.means)
         for row in failed[:_SHOWN]:
-            print(row)
+            print(printable(str(row)))
         print(_summary(runs, len(failed), perf_counter() - began, target))
     if interrupted:
         _print_how_to_go_on(file, out, dask, workers)
@@ -113,12 +114,14 @@ def sweep(
 
 @contextmanager
 def _bar(runs: Sweep) -> Iterator[Callable[[SweepRow], None]]:
-    """Show on stderr how many runs are over and failed, and how long the rest takes; on a terminal only.
+    """Show on stderr how many runs are over and failed, and how long the rest takes.
 
     Yields what is to be called with every row that arrives.
     """
-    if not sys.stderr.isatty():
-        yield lambda _: None
+    if sys.stderr is None or not sys.stderr.isatty():
+        trials = len(runs.plan.trials)
+        with progress_bar(f"Sweep of {trials} runs", trials, "runs") as report:
+            yield lambda _: report((len(runs.rows) - runs.before) / max(trials - runs.before, 1))
         return
     from rich import progress
     from rich.console import Console

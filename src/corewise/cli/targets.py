@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corewise.cli.waiting import waiting
-from corewise.errors import InvalidFile
+from corewise.errors import InvalidFile, printable
 
 __all__ = ["draw", "print_written", "require_figure", "require_target"]
 
@@ -56,4 +56,4 @@ def print_written(*files: tuple[Path | None, str]) -> None:
     """Print which files were written, and what they are."""
     for path, what in files:
         if path:
-            print(f"Wrote the {what} to {path}.")
+            print(printable(f"Wrote the {what} to {path}."))

@@ -1,12 +1,19 @@
-"""What is shown on a terminal while a verb works: a spinner, a bar, or a note that it may take long."""
+"""What is shown while a verb works: a spinner, a bar, or a note that it may take long.
+
+Where stderr is no terminal, what takes long says so in plain lines now and then.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
+
+from corewise.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["progress_bar", "say_if_long", "waiting"]
 
 _PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
+_PAUSES = (8.0, 22.0, 30.0)  # seconds, before each of the first plain lines; the last one from then on
 
 
 def say_if_long(system: System, instead: str) -> None:
@@ -29,9 +37,10 @@ def say_if_long(system: System, instead: str) -> None:
 
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
-    """Show a spinner on stderr while the body runs, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield
+    """Show a spinner on stderr while the body runs; without a terminal, a line now and then."""
+    if not _on_a_terminal():
+        with _spoken(message.removesuffix(" ..."), lambda: 0.0):
+            yield
         return
     from rich.spinner import Spinner
     from rich.text import Text
@@ -41,8 +50,8 @@ def waiting(message: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[float], None] | None]:
-    """Show a bar on stderr while the body runs, on a terminal only; otherwise give None.
+def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar on stderr while the body runs; without a terminal, a line now and then.
 
     Parameters
     ----------
@@ -55,11 +64,13 @@ def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[fl
 
     Yields
     ------
-    callable or None
+    callable
         To be called with the share that is done, from 0 to 1.
     """
-    if not sys.stderr.isatty():
-        yield None
+    if not _on_a_terminal():
+        done = [0.0]
+        with _spoken(message, lambda: done[0]):
+            yield lambda share: done.__setitem__(0, share)
         return
     from rich import progress
     from rich.text import Text
@@ -85,6 +96,44 @@ def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[fl
 
     with _shown_late(bar):
         yield report
+
+
+def _on_a_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def _spoken(message: str, share: Callable[[], float]) -> Iterator[None]:
+    """Say on stderr how much is done and how long the rest may take, once the body has run for a while."""
+    began, over = time.monotonic(), threading.Event()
+
+    def speak() -> None:
+        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+            if over.wait(pause) or sys.stderr is None:
+                return
+            seconds, done = time.monotonic() - began, share()
+            left = (
+                f", {done:.0%} done, about {spoken_time(seconds / done - seconds)} left" if done > 0.0 else ""
+            )
+            with suppress(OSError, ValueError):  # stderr is full or closed: the work goes on
+                print(
+                    f"{printable(message)}: {spoken_time(seconds)} so far{left}", file=sys.stderr, flush=True
+                )
+
+    speaker = threading.Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        speaker.join()
+
+
+def spoken_time(seconds: float) -> str:
+    """Return a length of time in the unit that suits it."""
+    if seconds < 100.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 6000.0 else f"{seconds / 3600.0:.1f} h"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest
+from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest, printable
 from corewise.kit.files import write_bytes
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def styled() -> Iterator[None]:
 
 
 def escaped(text: str) -> str:
-    """Return text that matplotlib shows as it is, dollar signs included."""
-    return text.replace("$", r"\$")
+    """Return text that matplotlib shows as it is, dollar signs included; control characters spelt out."""
+    return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")
 
 
 def shortened(name: str, most: int = 24) -> str:

@@ -129,6 +129,8 @@ class _Reader:
         ):
             system = self._varied_system(name, cores, load)
             for policy, algorithm in product(policies, algorithms):
+                if kind != "simulate" or policy in COMPUTED or said.get("gap"):
+                    system.require_stable()
                 one = Trial(
                     seed,
                     kind,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,6 +23,8 @@ __all__ = ["Pool", "dask_pool", "given_pool", "process_pool"]
 
 _DASK_IN_FLIGHT = 1000  # enough to keep a large cluster busy between two looks at it
 _LOCAL = "local"
+_ADDRESS = re.compile(r"([a-z]+://)?([^\s/:\[\]]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}")
+_ANSWER = 5.0  # seconds, within which a scheduler answers
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ def dask_pool(address: str, workers: int | None = None) -> Iterator[Pool]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise CorewiseError("a Dask cluster needs distributed: install corewise[dask]") from None
+    if address != _LOCAL and not _ADDRESS.fullmatch(address):
+        raise InvalidInput(f"dask must be {_LOCAL} or an address like tcp://10.0.0.1:8786, got {address!r}")
     if address != _LOCAL and workers is not None:
         raise InvalidInput(f"the Dask cluster at {address} has its own workers, got workers={workers!r}")
     with ExitStack() as stack:
@@ -111,8 +116,10 @@ def dask_pool(address: str, workers: int | None = None) -> Iterator[Pool]:
             client = stack.enter_context(Client(cluster, set_as_default=False))
         else:
             try:
-                client = stack.enter_context(Client(address, set_as_default=False))
-            except (OSError, ValueError) as error:
+                # What goes wrong is said once, below.
+                logging.getLogger("distributed").setLevel(logging.CRITICAL)
+                client = stack.enter_context(Client(address, timeout=_ANSWER, set_as_default=False))
+            except (OSError, ValueError, RuntimeError) as error:
                 raise CorewiseError(f"no Dask scheduler answers at {address}: {error}") from None
         executor = client.get_executor(pure=False)
         try:
