@@ -152,7 +152,7 @@ def _words() -> Iterator[Line]:
     yield from _done(
         "--version", "--help", "solve|--help", "learn|--help", "init|new.toml", "solve|paper:1|--json"
     )
-    yield Line((), (0, 2))
+    yield Line(("simulate", "overload.toml", "--policy", "equi", "--departures", "500"), EITHER)
 
 
 def _policies() -> Iterator[Line]:
@@ -245,7 +245,6 @@ def _runs() -> Iterator[Line]:
     yield from _done(
         f"{simulate}--departures|1",
         f"{simulate}--time|1e-300",
-        "simulate|overload.toml|--policy|equi|--departures|500",
         "simulate|many.toml|--policy|equi|--departures|1000",
         "simulate|many.toml|--policy|whittle|--departures|1000",
         f"{simulate}--departures|99|--events|log.csv|--seed|1",

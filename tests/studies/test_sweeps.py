@@ -23,6 +23,7 @@ from benchmarks.clusters import Cluster, dask_cluster
 from corewise.studies.sweeps import sweep as module
 from corewise.studies.sweeps.file import load_sweep
 from corewise.studies.sweeps.grid import Trial
+from corewise.studies.sweeps.results import Journal
 from corewise.studies.sweeps.sweep import sweep_means
 from corewise.studies.sweeps.trial import SweepRow, carry_out
 
@@ -678,3 +679,30 @@ def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
         pytest.raises(cw.errors.InvalidInput, match="dask must be local"),
     ):
         next(runs)
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    """Also when the file is closed, for a row that could not be written is tried once more then."""
+    plan = load_sweep(_plan(seeds=1))
+    journal = Journal(plan, tmp_path / "rows.csv")
+    journal.close()
+    journal._file = Path("/dev/full").open("r+b")  # noqa: SIM115
+    row = carry_out(plan.trials[0], plan.fingerprint, cw.__version__)
+    with pytest.raises(cw.errors.InvalidFile, match=r"rows\.csv: cannot be written: no space left"), journal:
+        journal.append(row)
+
+
+def test_rows_are_kept_in_a_regular_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").symlink_to("/dev/full")  # which has no end either
+    with pytest.raises(cw.errors.InvalidFile, match=r"rows\.csv: rows are kept in a regular file"):
+        cw.sweep(_plan(), out=tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"), [(0, "seeds must be at least 1"), (10**17, "100000000000000000 runs are")]
+)
+@pytest.mark.parametrize("kind", ["simulate", "evaluate"])
+def test_seeds_are_looked_at_before_the_runs_are_made(seeds: int, message: str, kind: str) -> None:
+    table = {"policies": ["equi"], **({"departures": 5} if kind == "simulate" else {})}
+    with pytest.raises(cw.errors.InvalidInput, match=message):
+        load_sweep({"systems": ["paper:1"], "seeds": seeds, kind: [table]})

@@ -67,5 +67,5 @@ def _warnings_in_a_line() -> Iterator[None]:
 def _fail(message: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError):  # nobody hears of it, but for the exit code
-            print(f"error: {printable(message)}", file=sys.stderr, flush=True)
+            print(f"error: {CorewiseError(message)}", file=sys.stderr, flush=True)
     raise typer.Exit(BAD_INPUT) from None

@@ -7,6 +7,7 @@ cores, loads, policies, algorithms and seeds; ``docs/sweeps.md`` has every key.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -97,6 +98,8 @@ class _Reader:
         _require_known(mapping, ("seed", *_SHARED, *_KINDS), "sweep")
         seed = checks.count(mapping.get("seed", 0), "seed", least=0)
         shared = {key: mapping[key] for key in _SHARED if key in mapping}
+        if "seeds" in shared:
+            _seeds(shared["seeds"])  # also if no table asks for them
         trials: dict[str, Trial] = {}
         for kind, known in _KINDS.items():
             for number, table in enumerate(_tables(mapping, kind), start=1):
@@ -108,8 +111,7 @@ class _Reader:
                         if trial.key in trials:
                             raise InvalidInput(f"asked for twice: {trial.key}")
                         trials[trial.key] = trial
-                        if len(trials) > _MOST_TRIALS:
-                            raise InvalidInput(f"more than {_MOST_TRIALS} runs in one sweep")
+                    _require_few(len(trials))
                 except CorewiseError as error:
                     raise InvalidInput(f"{what}: {error}") from None
         if not trials:
@@ -124,9 +126,9 @@ class _Reader:
         algorithms = _algorithms(said) if kind == "learn" else [None]
         seeds: list[int] | list[None] = [None] if kind == "evaluate" else _seeds(said.get("seeds", 1))
         numbers = _numbers(said)
-        for name, cores, load in product(
-            self._named(said["systems"]), _varied(said, "cores"), _varied(said, "loads")
-        ):
+        grid = self._named(said["systems"]), _varied(said, "cores"), _varied(said, "loads")
+        _require_few(math.prod(map(len, (*grid, policies, algorithms, seeds))))
+        for name, cores, load in product(*grid):
             system = self._varied_system(name, cores, load)
             for policy, algorithm in product(policies, algorithms):
                 if kind != "simulate" or policy in COMPUTED or said.get("gap"):
@@ -190,6 +192,11 @@ class _Reader:
         return sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def _require_few(trials: int) -> None:
+    if trials > _MOST_TRIALS:
+        raise InvalidInput(f"{trials} runs are more than the {_MOST_TRIALS} that one sweep may have")
+
+
 # --- single values ----------------------------------------------------------------------------
 
 
@@ -235,7 +242,9 @@ def _algorithms(said: Table) -> list[str]:
 def _seeds(value: object) -> list[int]:
     if isinstance(value, list | tuple):
         return [checks.count(seed, "seeds", least=0) for seed in _list(value, "seeds")]
-    return list(range(1, checks.count(value, "seeds") + 1))
+    count = checks.count(value, "seeds")
+    _require_few(count)
+    return list(range(1, count + 1))
 
 
 def _varied(said: Table, key: str) -> list[float] | list[None]:

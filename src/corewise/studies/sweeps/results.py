@@ -17,6 +17,7 @@ import fcntl
 import io
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 from types import TracebackType
@@ -99,7 +100,8 @@ class Journal:
     def close(self) -> None:
         """Let go of the file."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # of a row that could not be written, which was said
+                self._file.close()
             self._file = None
 
     @property
@@ -178,6 +180,8 @@ class Journal:
 
 def _opened(path: Path) -> BinaryIO:
     """Return a file to read and append to, locked until it is closed."""
+    if path.exists() and not path.is_file():
+        raise InvalidFile(f"{path}: rows are kept in a regular file, which this is not")
     file = path.open("a+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
