@@ -347,7 +347,7 @@ def _studies() -> Iterator[Line]:
         "reproduce|figure-1",
         "reproduce|figure-1|--out|/proc/nowhere",
     )
-    yield Line(("compare", "many.toml", "--events", "20000"), DONE)
+    yield Line(("compare", "many.toml", "--events", "50000"), DONE)
 
 
 def _outputs() -> Iterator[Line]:

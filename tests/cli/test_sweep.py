@@ -148,6 +148,7 @@ def test_failed_runs_are_done_again_if_asked(quick: Path) -> None:
     ("arguments", "words"),
     [
         (["no.toml"], "no.toml: cannot be read: no such file or directory"),
+        (["."], ".: cannot be read: is a directory"),
         (["quick.toml", "--workers", "0"], "--workers must be at least 1, got '0'"),
         (
             ["quick.toml", "--out", "quick.toml"],

@@ -33,6 +33,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from typer.testing import CliRunner
 
@@ -163,7 +164,8 @@ def _run_commands(source: str, directory: Path) -> str:
         if not words:
             continue
         assert words[0] == "corewise", f"not a command of corewise: {line}"
-        with chdir(directory):
+        # On a busy machine a command may take long, and would say so.
+        with chdir(directory), mock.patch("corewise.cli.waiting._PAUSES", (1e9,)):
             done = CliRunner(env=SURROUNDINGS).invoke(app, words[1:])
         assert done.exit_code == 0, f"{line}\n{done.output}{done.exception or ''}"
         printed.append(done.output)

@@ -69,10 +69,10 @@ def sweep(
     from corewise.studies.sweeps.sweep import sweep as sweep_runs
 
     count = None if workers is None else whole_number(workers, "--workers", least=1)
-    target = file.with_suffix(".csv") if out is None else out
     began = perf_counter()
     with waiting(f"Reading {file} ..."):
         plan = load_sweep(file)
+        target = file.with_suffix(".csv") if out is None else out
         require_target(target, file)
     interrupted = False
     with sweep_runs(plan, out=target, workers=count, dask=dask, retry_failed=retry_failed) as runs:
