@@ -72,6 +72,7 @@ def lines() -> Iterator[Line]:
     yield from _runs()
     yield from _data()
     yield from _studies()
+    yield from _saturated()
     yield from _outputs()
 
 
@@ -272,6 +273,8 @@ def _runs() -> Iterator[Line]:
         "--plot|x.txt",
     ):
         yield Line(tuple(f"{learn}{option}".split("|")), REFUSED)
+    for path in sorted(Path("runs").iterdir()):
+        yield Line(tuple(f"{learn}--resume|{path}".split("|")), REFUSED)
     yield from _done(f"{learn}--seed|1")
 
 
@@ -347,7 +350,15 @@ def _studies() -> Iterator[Line]:
         "reproduce|figure-1",
         "reproduce|figure-1|--out|/proc/nowhere",
     )
-    yield Line(("compare", "many.toml", "--events", "50000"), DONE)
+    yield Line(("compare", "many.toml", "--events", "50000", "--policy", "whittle"), DONE)
+
+
+def _saturated() -> Iterator[Line]:
+    """Loads just below one, more cores than anybody has: an answer or a refusal, and nobody waits long."""
+    for name in ("two-0.999.toml", "three-0.95.toml", "one-1e5.toml", "four-0.995.toml"):
+        for words in (("solve", name), ("compare", name), ("evaluate", name, "--policy", "equi")):
+            yield Line(words, EITHER)
+        yield Line(("simulate", name, "--policy", "whittle", "--departures", "1e5"), DONE)
 
 
 def _outputs() -> Iterator[Line]:

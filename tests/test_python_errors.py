@@ -317,6 +317,10 @@ def test_a_message_is_one_short_line() -> None:
     with pytest.raises(cw.errors.InvalidSystem) as caught:
         cw.System(value, [])  # type: ignore[arg-type]
     assert str(caught.value).startswith("cores must be a number, got [{'a': [0, 1, 2")
+    assert len(str(caught.value)) < 140
+    with pytest.raises(cw.errors.InvalidSystem) as caught:
+        cw.solve(value)  # type: ignore[arg-type]
+    assert str(caught.value).startswith("expected a System, got [{'a': [0, 1, 2")
     assert len(str(caught.value)) <= 610
     assert len(str(cw.errors.InvalidInput("x" * 600))) == 600
     text = str(cw.errors.InvalidFile("a\n\n  b\r\nc\x1b[31m\u202ed\x9be\tf 日本 naïve 😀  g"))

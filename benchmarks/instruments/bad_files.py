@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -234,6 +236,14 @@ def write_bad_files(good: str) -> None:
     Path("full.csv").symlink_to("/dev/full")
     Path("damaged.csv").write_text("key,kind\nx,y\n")
     Path("other.csv").write_text("a,b,c\n1,2,3\n")
+    for name, classes, cores, load in (
+        ("two-0.999", 2, 30, 0.999),
+        ("three-0.95", 3, 12, 0.95),
+        ("one-1e5", 1, 100_000, 0.9),
+        ("four-0.995", 4, 64, 0.995),
+    ):
+        kinds = [cw.JobClass(f"{i}", 1.0 + i, 2.0 - i / 3, cw.Amdahl(0.3 + i / 5)) for i in range(classes)]
+        cw.save_system(cw.System(cores, kinds).at_load(load), f"{name}.toml")
     _write_saved()
 
 
@@ -249,15 +259,23 @@ def _write_saved() -> None:
     assert run.path is not None
     cw.save_events(run.path, "log0.csv")
     folder = Path("saved")
-    folder.mkdir()
-    (folder / "empty").write_bytes(b"")
-    (folder / "cut").write_bytes(whole[: len(whole) // 2])
-    rng = np.random.default_rng(0)
-    for i in range(6):
-        damaged = bytearray(whole)
-        for at in rng.integers(len(whole), size=20):
-            damaged[at] ^= 0xFF
-        (folder / f"damaged-{i}").write_bytes(damaged)
+    _write_damaged(folder, whole)
+    command = [
+        "-m",
+        "corewise",
+        "learn",
+        "paper:1",
+        "--algorithm",
+        "1b",
+        "--departures",
+        "20",
+        "--steps",
+        "3",
+        "--save",
+        "good.run",
+    ]
+    subprocess.run([sys.executable, *command], check=True, capture_output=True)
+    _write_damaged(Path("runs"), Path("good.run").read_bytes())
     with zipfile.ZipFile("best.policy") as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     _pack(folder / "no-about", {"cores.npy": entries["cores.npy"]})
@@ -276,6 +294,19 @@ def _write_saved() -> None:
                 stream.write(header)
                 for _ in range(80):
                     stream.write(zeros)
+
+
+def _write_damaged(folder: Path, whole: bytes) -> None:
+    """Write a file empty, cut off, and with bytes changed here and there."""
+    folder.mkdir()
+    (folder / "empty").write_bytes(b"")
+    (folder / "cut").write_bytes(whole[: len(whole) // 2])
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        damaged = bytearray(whole)
+        for at in rng.integers(len(whole), size=20):
+            damaged[at] ^= 0xFF
+        (folder / f"damaged-{i}").write_bytes(damaged)
 
 
 def _saved(array: NDArray[Any]) -> bytes:

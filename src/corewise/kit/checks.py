@@ -6,14 +6,17 @@ import math
 from numbers import Integral, Real
 
 from corewise.errors import InvalidInput
+from corewise.kit.display import cut
 
 __all__ = ["count", "finite", "positive", "shown", "within"]
 
+_LONGEST = 100  # characters of a value
+
 
 def shown(value: object) -> str:
-    """Return what to print of a value in a message."""
+    """Return what to print of a value in a message: of a long one, its beginning."""
     try:
-        return repr(value)
+        return cut(repr(value), _LONGEST)
     except ValueError:  # an integer with more digits than Python prints
         return "an integer of thousands of digits"
 
