@@ -21,6 +21,7 @@ __all__ = [
     "print_facts",
     "print_json",
     "print_table",
+    "terminal_width",
 ]
 
 
@@ -46,7 +47,7 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
         grid.add_row(*row)
     words = [len(word) for _, value in rows for word in value.split()]
     least = max((len(name) for name, _ in rows), default=0) + 2 + min(max(words, default=0), _WORD)
-    _print(printable(title), grid, width=max(_columns(), least))
+    _print(printable(title), grid, width=max(terminal_width(), least))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> None:
@@ -66,7 +67,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, names:
         table.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=number)
     for row in cells[1:]:
         table.add_row(*row)
-    _print(table, width=max(_columns(), least))
+    _print(table, width=max(terminal_width(), least))
 
 
 def headline(what: str, system: System) -> str:
@@ -129,7 +130,7 @@ def print_classes(performance: Performance, weighted: bool) -> None:
     print_table(columns, rows)
 
 
-def _columns() -> int:
+def terminal_width() -> int:
     """Return how wide the terminal says that it is, or what is usual if that makes no sense."""
     from rich.console import Console
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from corewise.cli.learn.changes import print_changes
 from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
-from corewise.cli.output import headline, is_weighted, print_facts, print_table
+from corewise.cli.output import headline, is_weighted, print_facts, print_table, terminal_width
 from corewise.kit.numbers import plus_minus
 
 if TYPE_CHECKING:
@@ -186,9 +186,7 @@ def _selected(rows: Sequence[EpochRow]) -> list[EpochRow]:
 
 def _print_epochs(rows: Sequence[EpochRow], weighted: bool) -> None:
     """Print epochs, all columns beside each other if they fit, and otherwise the estimates further down."""
-    from rich.console import Console
-
-    room = Console().width
+    room = terminal_width()
     k = ["k", *(f"{row['k']:,}" for row in rows)]
     departures = ["departures", *(f"{row['departures']:,}" for row in rows)]
     window = ["window", *(f"{row['window']:,}" for row in rows)]
