@@ -68,9 +68,14 @@ def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[fl
         To be called with the share that is done, from 0 to 1.
     """
     if not _on_a_terminal():
-        done = [0.0]
-        with _spoken(message, lambda: done[0]):
-            yield lambda share: done.__setitem__(0, share)
+        done = 0.0
+
+        def note(share: float) -> None:
+            nonlocal done
+            done = share
+
+        with _spoken(message, lambda: done):
+            yield note
         return
     from rich import progress
     from rich.text import Text
@@ -112,13 +117,11 @@ def _spoken(message: str, share: Callable[[], float]) -> Iterator[None]:
             if over.wait(pause) or sys.stderr is None:
                 return
             seconds, done = time.monotonic() - began, share()
-            left = (
-                f", {done:.0%} done, about {spoken_time(seconds / done - seconds)} left" if done > 0.0 else ""
-            )
+            line = f"{printable(message)}: {_in_words(seconds)} so far"
+            if done > 0.0:
+                line += f", {done:.0%} done, about {_in_words(seconds / done - seconds)} left"
             with suppress(OSError, ValueError):  # stderr is full or closed: the work goes on
-                print(
-                    f"{printable(message)}: {spoken_time(seconds)} so far{left}", file=sys.stderr, flush=True
-                )
+                print(line, file=sys.stderr, flush=True)
 
     speaker = threading.Thread(target=speak, daemon=True)
     speaker.start()
@@ -129,7 +132,7 @@ def _spoken(message: str, share: Callable[[], float]) -> Iterator[None]:
         speaker.join()
 
 
-def spoken_time(seconds: float) -> str:
+def _in_words(seconds: float) -> str:
     """Return a length of time in the unit that suits it."""
     if seconds < 100.0:
         return f"{seconds:.0f} s"
