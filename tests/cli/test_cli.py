@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +22,7 @@ import corewise as cw
 from corewise.cli.main import app
 from corewise.cli.output import print_json
 from corewise.cli.waiting import progress_bar, say_if_long, waiting
-from tests.helpers.commands import finish, start
+from tests.helpers.commands import PATIENCE, finish, start
 
 ONE = """\
 [[class]]
@@ -563,21 +565,25 @@ def test_output_that_is_closed() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_what_takes_long_says_so_without_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_takes_long_says_so_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """In plain lines: how long it has taken, and the rest if that is known."""
     monkeypatch.setattr("corewise.cli.waiting._PAUSES", (0.01, 1e9))
-    said = ""
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+
+    def wait_for_lines(number: int) -> None:
+        began = time.monotonic()
+        while said.getvalue().count("\n") < number and time.monotonic() - began < PATIENCE:
+            time.sleep(0.01)
+
     with waiting("Working ..."):
-        while "so far" not in said:
-            said += capsys.readouterr().err
-    assert said == "Working: 0 s so far\n"
+        wait_for_lines(1)
     with progress_bar("Walking\x1b", 5.0, "steps") as report:
         report(0.25)
-        while said.count("so far") < 2:
-            said += capsys.readouterr().err
-    assert re.search(r"\nWalking\\x1b: 0 s so far, 25% done, about 0 s left\n$", said)
+        wait_for_lines(2)
+    first, second = said.getvalue().splitlines()
+    assert re.fullmatch(r"Working: \d+ s so far", first)
+    assert re.fullmatch(r"Walking\\x1b: \d+ s so far, 25% done, about \d+ s left", second)
 
 
 def test_names_do_not_reach_the_terminal_as_commands() -> None:
