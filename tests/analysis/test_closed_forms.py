@@ -182,3 +182,29 @@ def test_the_closed_forms_themselves() -> None:
     assert naive.erlang_c(8, 5 / 8) == pytest.approx(float(law @ np.arange(len(law))), abs=1e-12)
     assert preemptive([0.5], [1.0])[0] == pytest.approx(1.0, abs=1e-12)
     assert math.isclose(sum(preemptive([0.3, 0.4], [1.0, 1.0])), 0.7 / 0.3)
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.0, 9e4), (1.0, 9.0)])
+def test_one_class_on_very_many_cores(p: float, expected: float) -> None:
+    """M/M/c with 100 000 cores at load 0.9, where nobody waits, and M/M/1: no sweeps, and no digits lost."""
+    system = cw.System(1e5, [cw.JobClass("a", 1.8e5, 2.0, cw.Amdahl(p))])
+    assert cw.evaluate(system, cw.Equi()).mean_jobs == pytest.approx(expected, rel=1e-10)
+    solution = cw.solve(system)
+    assert solution.solver == "closed form"
+    assert solution.mean_jobs == pytest.approx(expected, rel=1e-10)
+    low, high = solution.bounds
+    assert low <= expected * (1 + 1e-13)
+    assert expected * (1 - 1e-13) <= high
+    assert high - low < 1e-8 * expected
+    assert (np.diff(solution.values) > 0.0).all()
+
+
+@pytest.mark.parametrize("load", [0.9, 0.9999])
+def test_relative_values_of_one_class(load: float) -> None:
+    """M/M/1: V(n) = n (n + 1) / (2 (mu - lambda)), far into a heavy tail."""
+    system = cw.System(2.0, [cw.JobClass("a", 2.0 * load, 1.0, cw.Amdahl(1.0))])
+    solution = cw.solve(system)
+    n = np.arange(200)
+    assert solution.values[:200] == pytest.approx(n * (n + 1) / (4.0 * (1.0 - load)), rel=1e-6)
+    assert solution.mean_jobs == pytest.approx(load / (1.0 - load), rel=1e-9)
+    assert solution.bounds[1] - solution.bounds[0] < 1e-7 * solution.mean_jobs

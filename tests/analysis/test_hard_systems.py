@@ -256,3 +256,33 @@ def test_a_box_in_which_blocking_pays_is_solved(capacity: int | tuple[int, int])
     attained = cw.evaluate(system, solution.policy, capacity=capacity).mean_cost
     assert low - 1e-9 <= attained <= high + 1e-9
     assert attained < cw.evaluate(system, cw.Whittle(), capacity=capacity).mean_cost - 1e-6
+
+
+def test_sizes_far_apart_do_not_inflate_the_box() -> None:
+    """Only the class that piles up gets room: once each got more at every look, to 179 million states."""
+    system = cw.System(
+        4,
+        [
+            cw.JobClass("k0", 26.2626, 18.461, cw.Amdahl(0.5), weight=0.395346),
+            cw.JobClass("k1", 4.45426, 10.5631, cw.PowerLaw(0.5), weight=0.288874),
+            cw.JobClass("k2", 0.685113, 1.23284, cw.Amdahl(0.0), weight=3.01581),
+        ],
+    )
+    result = cw.evaluate(system, cw.Whittle())
+    assert math.prod(n + 1 for n in result.capacity) < 200_000
+    assert result.edge_probability < 1e-12
+
+
+def test_the_policy_found_costs_what_its_certificate_says() -> None:
+    """Sizes 77 : 1: sweeps that no longer seemed to fall had left the work unsettled, by 3e-9 of the cost."""
+    system = cw.System(
+        20,
+        [
+            cw.JobClass("k0", 0.6059411474376948, 0.12579533568634058, cw.Amdahl(0.97), weight=0.65788),
+            cw.JobClass("k1", 4.5326052371789185, 9.661893298660637, cw.Amdahl(1.0)),
+            cw.JobClass("k2", 52.52963388946093, 8.76350402912602, cw.Amdahl(0.7794630599215551)),
+        ],
+    )
+    solution = cw.solve(system)
+    low, high = solution.bounds
+    assert low - 1e-10 <= solution.mean_cost <= high + 1e-10

@@ -79,6 +79,35 @@ def test_rebalance_of_a_law_with_empty_totals() -> None:
     assert np.flatnonzero(prob).tolist() == [0, 11]
 
 
+@BOXES
+def test_level_kernels(capacity: tuple[int, ...]) -> None:
+    chain = chain_on(capacity)
+    space, prob = chain.space, some_law(chain.space)
+    steps = np.linspace(0.7, 1.9, len(capacity))
+    for top in (2.0, float(space.size)):
+        place, count = (space.dimensions, steps, top), 2 * sum(capacity) + 4
+        band = np.zeros((7, count))
+        rates = (chain.rates, chain.system.arrival_rates)
+        same(chain_kernels.level_equations, prob, *rates, *place, band)
+        assert band.sum() == pytest.approx(0.0, abs=1e-12)
+        sums = np.zeros(count)
+        same(chain_kernels.level_sums, prob, np.empty(0), 0.0, *place, sums)
+        assert sums.sum() == pytest.approx(1.0, abs=1e-14)
+        same(chain_kernels.level_sums, prob, prob.copy(), 0.3, *place, np.zeros(count))
+        same(chain_kernels.add_levels, np.zeros(space.size), np.arange(count, dtype=float), *place)
+        same(chain_kernels.scale_levels, prob.copy(), np.linspace(-1.0, 20.0, count), *place)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_birth_death_kernels(idle: bool) -> None:
+    departures = np.array([0.0, 1.0, 0.0 if idle else 2.0, 3.0, 3.0, 3.0])
+    law = same(chain_kernels.birth_death_law, departures, 2.0)
+    assert law[:-1] * 2.0 == pytest.approx(law[1:] * departures[1:], abs=1e-15)
+    assert law.sum() == pytest.approx(1.0)
+    assert bool(law[1] == 0.0) is idle
+    same(chain_kernels.birth_death_steps, np.arange(6.0), 2.0, np.arange(6.0), 1.9)
+
+
 def test_every_kernel_is_compared_here() -> None:
     """A new one has to be added."""
     source = Path(__file__).read_text(encoding="utf-8")

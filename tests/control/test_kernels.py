@@ -52,6 +52,16 @@ def test_value_kernels(capacity: tuple[int, ...]) -> None:
         same(value_kernels.sweep_values, values, shares, arrivals, chain.inverse, gain, *stencil, sweeps)
 
 
+def test_bounds_from_steps_are_those_from_values() -> None:
+    departures, cost, steps = np.arange(5.0), np.arange(5.0), np.array([0.0, 1.0, 1.5, 1.7, 2.5, 0.0])
+    joining = np.array([2.0, 2.0, 2.0, 2.0, 0.0])
+    low, high, rounding = same(value_kernels.step_bracket, departures, joining, cost, steps)
+    drift = cost + joining * steps[1:] - departures * steps[:-1]
+    assert low <= drift.min() < drift.max() <= high
+    assert high - low == pytest.approx(np.ptp(drift), abs=1e-13)
+    assert 0.0 < rounding < 1e-13
+
+
 def test_offers_that_differ_by_rounding_are_made_equal() -> None:
     """And only those: a difference a thousand times larger stays."""
     space = StateSpace((1, 1))

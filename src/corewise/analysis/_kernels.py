@@ -1,8 +1,9 @@
-"""Compiled loops over a box of states: Gauss-Seidel sweeps for the stationary distribution.
+"""Compiled loops over a box of states: Gauss-Seidel sweeps, levels of work, and birth-death recursions.
 
 States are in C order; a row is a run of states along the last class. Terms of the other classes are added
 to a whole row at once, which the compiler vectorises; only the last class is a recursion. Arrays over classes
-and states are class-major. See `corewise.analysis.chain` for the mathematics.
+and states are class-major. See `corewise.analysis.chain` for the mathematics, and `corewise.analysis.work`
+for that of the levels.
 """
 
 from __future__ import annotations
@@ -14,13 +15,28 @@ from numba import njit
 
 from corewise.kit.arrays import Floats, Ints
 
-__all__ = ["advance", "flow_imbalance", "relax", "settle", "total_rates"]
+__all__ = [
+    "add_levels",
+    "advance",
+    "birth_death_law",
+    "birth_death_steps",
+    "flow_imbalance",
+    "level_equations",
+    "level_sums",
+    "relax",
+    "scale_levels",
+    "settle",
+    "total_rates",
+]
 
 
 u = np.uint64  # an unsigned index spares the test for a negative one, which keeps loops from vectorising
 
 _SMALLEST_FACTOR = 1e-6
 """A total far from balance is not wiped out: later sweeps may need its shape."""
+
+_MOST_CHANGE = 10.0
+"""The most by which balancing the levels of work changes a probability at a time, up or down."""
 
 
 @njit(cache=True)
@@ -240,3 +256,161 @@ def settle(
             return True, best, stalled
         relax(prob, rates, arrivals, outflow, inverse, shape, strides, 4)
     return False, best, stalled
+
+
+@njit(cache=True)
+def birth_death_law(departures: Floats, arrival: float) -> Floats:
+    """Return the stationary distribution of a birth-death chain, by its product form outwards from the mode.
+
+    Every step is one multiplication, so a probability is exact to as many roundings as it is states away.
+    """
+    size = departures.size
+    height, highest, mode = 0.0, 0.0, 0
+    for n in range(1, size):
+        if departures[n] <= 0.0:  # never left downwards: nothing below is ever seen again
+            height, highest, mode = 0.0, 0.0, n
+            continue
+        height += math.log(arrival / departures[n])
+        if height > highest:
+            highest, mode = height, n
+    law = np.zeros(size)
+    law[mode] = 1.0
+    for n in range(mode, 0, -1):
+        law[n - 1] = law[n] * (departures[n] / arrival)
+    for n in range(mode + 1, size):
+        law[n] = law[n - 1] * (arrival / departures[n])
+    law /= law.sum()
+    return law
+
+
+@njit(cache=True)
+def birth_death_steps(departures: Floats, arrival: float, cost: Floats, mean: float) -> Floats:
+    """Return d(n) = V(n) − V(n − 1) of a birth-death chain, and a zero at the end.
+
+    The equations are λ d(n + 1) = δ(n) d(n) + J − f(n). They are solved upwards while f(n) ≤ J and downwards
+    from the top where f(n) > J: all terms are then positive, and nothing cancels.
+    """
+    size = departures.size
+    steps = np.zeros(size + 1)
+    above = 0
+    while above + 1 < size and cost[above] <= mean:
+        steps[above + 1] = (departures[above] * steps[above] + (mean - cost[above])) / arrival
+        above += 1
+    for n in range(size - 1, above, -1):
+        steps[n] = (arrival * steps[n + 1] + (cost[n] - mean)) / departures[n]
+    return steps
+
+
+@njit(cache=True)
+def level_equations(
+    prob: Floats, rates: Floats, arrivals: Floats, shape: Ints, steps: Floats, top: float, band: Floats
+) -> None:
+    """Add up B_kl = Σ_n π(n) φ_k(n) (Q φ_l)(n) for the hat functions φ of the level.
+
+    `band[h + k − l, l]` is B_kl, with h the half width of the band; `steps` is how many levels a job is, and
+    what is above the level `top` counts as being there.
+    """
+    length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
+    half = band.shape[0] // 2
+    digits = np.zeros(last, dtype=np.int64)
+    base = u(0)
+    while base < size:
+        start = 0.0
+        for i in range(last):
+            start += digits[i] * steps[i]
+        for j in range(length):
+            weight = prob[base + j]
+            place = min(start + j * steps[last], top)
+            k = int(place)
+            upper = place - k
+            lower_weight, upper_weight = weight * (1.0 - upper), weight * upper
+            out = 0.0
+            for i in range(shape.size):
+                count = digits[i] if i < last else int(j)
+                for way in range(2):
+                    if way == 0:
+                        if count == shape[i] - 1:
+                            continue
+                        rate, to = arrivals[i], min(place + steps[i], top)
+                    else:
+                        if count == 0:
+                            continue
+                        rate, to = rates[i, base + j], max(place - steps[i], 0.0)
+                    out += rate
+                    m = int(to)
+                    share = to - m
+                    near, far = rate * (1.0 - share), rate * share
+                    band[half + k - m, m] += lower_weight * near
+                    band[half + k - m - 1, m + 1] += lower_weight * far
+                    band[half + k - m + 1, m] += upper_weight * near
+                    band[half + k - m, m + 1] += upper_weight * far
+            band[half, k] -= lower_weight * out * (1.0 - upper)
+            band[half - 1, k + 1] -= lower_weight * out * upper
+            band[half + 1, k] -= upper_weight * out * (1.0 - upper)
+            band[half, k + 1] -= upper_weight * out * upper
+        advance(digits, shape)
+        base += length
+
+
+@njit(cache=True)
+def level_sums(
+    prob: Floats, drift: Floats, mean: float, shape: Ints, steps: Floats, top: float, sums: Floats
+) -> None:
+    """Add up Σ_n π(n) φ_k(n) (r(n) − J) for the hat functions φ of the level; without a drift r, of one."""
+    length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
+    digits = np.zeros(last, dtype=np.int64)
+    base = u(0)
+    while base < size:
+        start = 0.0
+        for i in range(last):
+            start += digits[i] * steps[i]
+        for j in range(length):
+            weight = prob[base + j]
+            if drift.size > 0:
+                weight *= drift[base + j] - mean
+            place = min(start + j * steps[last], top)
+            k = int(place)
+            sums[k] += weight * (1.0 - (place - k))
+            sums[k + 1] += weight * (place - k)
+        advance(digits, shape)
+        base += length
+
+
+@njit(cache=True)
+def add_levels(values: Floats, levels: Floats, shape: Ints, steps: Floats, top: float) -> None:
+    """Add to V a piecewise linear function of the level."""
+    length, size, last = u(shape[-1]), u(values.size), shape.size - 1
+    digits = np.zeros(last, dtype=np.int64)
+    base = u(0)
+    while base < size:
+        start = 0.0
+        for i in range(last):
+            start += digits[i] * steps[i]
+        for j in range(length):
+            place = min(start + j * steps[last], top)
+            k = int(place)
+            values[base + j] += levels[k] + (place - k) * (levels[k + 1] - levels[k])
+        advance(digits, shape)
+        base += length
+
+
+@njit(cache=True)
+def scale_levels(prob: Floats, factors: Floats, shape: Ints, steps: Floats, top: float) -> None:
+    """Multiply π by a piecewise linear function of the level, within limits, and norm it."""
+    length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
+    digits = np.zeros(last, dtype=np.int64)
+    base, whole = u(0), 0.0
+    while base < size:
+        start = 0.0
+        for i in range(last):
+            start += digits[i] * steps[i]
+        for j in range(length):
+            place = min(start + j * steps[last], top)
+            k = int(place)
+            factor = factors[k] + (place - k) * (factors[k + 1] - factors[k])
+            prob[base + j] *= min(max(factor, 1.0 / _MOST_CHANGE), _MOST_CHANGE)
+            whole += prob[base + j]
+        advance(digits, shape)
+        base += length
+    for s in range(size):
+        prob[s] /= whole

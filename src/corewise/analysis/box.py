@@ -3,15 +3,17 @@
 The chain lives on all counts; arithmetic needs a finite box, at whose edge arrivals are blocked. The box is
 right when the edge is so unlikely that blocking there moves the mean number of jobs by less than 1e-10. So
 it is found by trying: beyond the body of its law the count of a class falls geometrically, and the decay
-read off one box says how large the next must be. Where it does not fall, the box is doubled; if twice in a
-row the edge then stays as likely as before, the jobs of that class pile up without bound: the policy is
-unstable.
+read off one box says how large the next must be. It is read off the settled distribution: what a few
+sweeps leave in the tail is no smaller than the tail, and would make the box grow without end. Where it does
+not fall, the box is doubled; if twice in a row the edge then stays as likely as before, the jobs of that
+class pile up without bound: the policy is unstable.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -64,21 +66,19 @@ def fitted_box(
     """
     before: list[float] | None = None
     flat = [0] * len(system.classes)
+    chain = chain_on(space)
     for _ in range(_ROUNDS):
-        chain = chain_on(space)
-        distribution = chain.rough
+        distribution = chain.distribution
         edges = edge_probabilities(space, distribution)
         if edge_is_remote(system, space, edges):
-            distribution = chain.distribution
-            edges = edge_probabilities(space, distribution)
-            if edge_is_remote(system, space, edges):
-                return chain
+            return chain
         sizes = list(space.capacity)
+        decays = [1.0] * len(sizes)
         for i, name in enumerate(system.names):
             if _edge_effect(system, sizes[i], edges[i]) <= _TOLERATED:
                 flat[i] = 0
                 continue
-            decay = _decay(space, distribution, i)
+            decay = decays[i] = _decay(space, distribution, i)
             flat[i] = flat[i] + 1 if before and decay > 0.999 and edges[i] > 0.6 * before[i] else 0
             if flat[i] >= 2:
                 raise UnstablePolicy(
@@ -92,7 +92,9 @@ def fitted_box(
                 wanted = sizes[i] + 4 + math.ceil(-1.1 * math.log(excess) / math.log(decay))
             sizes[i] = min(wanted, 4 * sizes[i])
         before = edges
-        space = _grown(space, sizes, system, what)
+        larger = _grown(space, sizes, system, what)
+        guess = _continued(distribution.reshape(space.shape), larger, decays)
+        space, chain = larger, replace(chain_on(larger), guess=guess)
     raise NotConverged(f"no box found for {what} on this system: at {space.capacity} the edge still matters")
 
 
@@ -128,6 +130,18 @@ def _grown(space: StateSpace, sizes: list[int], system: System, what: str) -> St
         raise BoxTooLarge(
             f"{what} at load {system.load:.4g} needs more room than {space.capacity} jobs per class: {error}"
         ) from None
+
+
+def _continued(grid: Floats, space: StateSpace, decays: list[float]) -> Floats:
+    """Return a distribution on a larger box: beyond its own edge it goes on falling as it did."""
+    for axis, decay in enumerate(decays):
+        ahead = np.arange(1, space.shape[axis] - grid.shape[axis] + 1)
+        if ahead.size:
+            falling = np.minimum(decay, 1.0) ** ahead
+            last = grid.take([-1], axis=axis)
+            tail = last * falling.reshape([-1 if i == axis else 1 for i in range(grid.ndim)])
+            grid = np.concatenate([grid, tail], axis=axis)
+    return np.asarray(grid.ravel() / grid.sum())
 
 
 def _decay(space: StateSpace, distribution: Floats, i: int) -> float:

@@ -13,9 +13,14 @@ totals are a birth-death chain. This is iterative aggregation-disaggregation (Ko
 Balancing the single counts as well was tried: it saves up to a third of the time under EQUI and diverges
 under strict priority.
 
-*Direct,* for up to two classes, when the iteration is slow: with row and column r removed, −Q is an
-M-matrix, and one sparse LU factorisation without pivoting gives π (left solve) and V (right solve). r is
-taken where π is large, since digits are lost as 1/π(r).
+Where sizes differ, totals are not what settles last at high load, but the work in the system: its flows are
+balanced as well once the sweeps turn out to be slow (`corewise.analysis.work`).
+
+*Closed form,* for one class, a birth-death chain: π by its product form, V by the recursion of its steps.
+
+*Direct,* for two classes, should the iteration fail, and for exact values: with row and column r removed, −Q
+is an M-matrix, and one sparse LU factorisation without pivoting gives π (left solve) and V (right solve). r
+is taken where π is large, since digits are lost as 1/π(r).
 
 Paper: section 4.1, equations (4.1)-(4.4).
 """
@@ -29,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.analysis import _kernels
+from corewise.analysis.work import WorkLevels
 from corewise.errors import NotConverged
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
@@ -45,9 +51,19 @@ __all__ = ["Chain"]
 _DIRECT_STATES = 20_000
 _IMBALANCE = 1e-14
 _ROUGH = 1e-6
-_PATIENCE = 50
+_FLOOR = 1e-13
+"""An imbalance below which one that no longer falls is rounding."""
+_PATIENCE = 400
+_DIRECT_PATIENCE = 160
+_NEAR = 16
+"""Rounds before giving up, before a factorisation takes over, and before a distribution is near enough."""
+_MISSES = 3
+"""Balancing the levels of work ends when it has failed to halve the imbalance so many times."""
 _AT_A_TIME = 2**16
 """States per call of a kernel, which cannot be interrupted."""
+_UNTIL_BALANCED = 8
+_WHILE_BALANCED = 2
+"""Rounds before the levels of work are balanced: in a small box, and at least."""
 _REFINEMENTS = 3
 
 
@@ -112,16 +128,36 @@ class Chain:
     @cached_property
     def distribution(self) -> Floats:
         """The stationary distribution π."""
-        return self._iterate(_IMBALANCE, self.relaxed(2) if self.direct else self.rough.copy())
+        if len(self.space.capacity) == 1:
+            return _kernels.birth_death_law(self.rates[0], float(self.system.arrival_rates[0]))
+        return self._iterate(_IMBALANCE, self.rough.copy())
 
     def values(self, cost: Floats) -> tuple[float, Floats]:
         """Return J = π f and the relative values V, zero at the reference state; direct only."""
+        if len(self.space.capacity) == 1:
+            mean, steps = self.steps(cost)
+            reference = int(np.argmax(self.distribution))
+            below = -np.cumsum(steps[reference:0:-1])[::-1]
+            return mean, np.concatenate([below, [0.0], np.cumsum(steps[reference + 1 : -1])])
         mean = float(self._factored @ cost)
         values = np.zeros(self.space.size)
         for _ in range(_REFINEMENTS):
             rest = cost - mean + self.generator @ values
             values[self._others] += self._factors.solve(rest[self._others])
         return mean, values
+
+    def steps(self, cost: Floats) -> tuple[float, Floats]:
+        """Return J = π f and the steps V(n) − V(n − 1) of one class, with a zero below and one above.
+
+        The recursions from both sides meet at one state, and the last digits of J follow from its residual.
+        """
+        rates, law, arrival = self.rates[0], self.distribution, float(self.system.arrival_rates[0])
+        mean = float(law @ cost)
+        for _ in range(_REFINEMENTS):
+            steps = _kernels.birth_death_steps(rates, arrival, cost, mean)
+            met = int(np.argmax(cost > mean))
+            mean += float(law[met] * (cost[met] - mean + arrival * steps[met + 1] - rates[met] * steps[met]))
+        return mean, _kernels.birth_death_steps(rates, arrival, cost, mean)
 
     @cached_property
     def _factored(self) -> Floats:
@@ -167,13 +203,35 @@ class Chain:
     @cached_property
     def rough(self) -> Floats:
         """The stationary distribution π to a few digits: enough to see where its mass lies."""
-        return self.distribution if self.direct else self._iterate(_ROUGH, self.relaxed(2))
+        if len(self.space.capacity) == 1:
+            return self.distribution
+        return self._iterate(_ROUGH, self.relaxed(2))
+
+    def near(self, prob: Floats) -> Floats:
+        """Return a distribution near π, from one that is not far from it; not nearer than a few digits."""
+        return self._settled(_ROUGH, self.relaxed(1, prob), _NEAR)[0]
 
     def _iterate(self, target: float, prob: Floats) -> Floats:
         """Return `prob` brought to a flow imbalance of at most `target`, or as low as rounding lets it be."""
-        space, best, stalled = self.space, np.inf, 0
-        rounds, at_once = _PATIENCE if self.direct else 40 * _PATIENCE, 1 + _AT_A_TIME // self.space.size
-        while rounds > 0:
+        prob, settled, imbalance = self._settled(target, prob, _DIRECT_PATIENCE if self.direct else _PATIENCE)
+        if settled:
+            return prob
+        if self.direct:
+            return self._factored
+        raise NotConverged(
+            f"the stationary distribution over {self.space.size:,} states "
+            f"still has a flow imbalance of {imbalance:.1e}"
+        )
+
+    def _settled(self, target: float, prob: Floats, patience: int) -> tuple[Floats, bool, float]:
+        """Return `prob` after up to so many rounds of sweeps, whether it is settled, and its imbalance."""
+        space, best, stalled, misses = self.space, np.inf, 0, 0
+        levels = WorkLevels(self.system, space)
+        at_once = min(max(_AT_A_TIME // space.size, _WHILE_BALANCED), _UNTIL_BALANCED)
+        for done in range(0, patience, at_once):
+            before = best
+            if done > 0 and misses < _MISSES and not levels.are_totals:
+                prob = levels.equations(prob, self.rates).balanced()
             settled, best, stalled = _kernels.settle(
                 prob,
                 self.rates,
@@ -183,17 +241,12 @@ class Chain:
                 space.dimensions,
                 space.strides,
                 target,
-                1000.0 * _IMBALANCE,
-                min(rounds, at_once),
+                _FLOOR,
+                min(patience - done, at_once),
                 best,
                 stalled,
             )
             if settled:
-                return prob
-            rounds -= at_once
-        if self.direct:
-            return self._factored
-        raise NotConverged(
-            f"the stationary distribution over {self.space.size:,} states "
-            f"still has a flow imbalance of {best:.1e}"
-        )
+                return prob, True, best
+            misses += best > 0.5 * before
+        return prob, False, best

@@ -11,7 +11,7 @@ from numba import njit
 from corewise.analysis._kernels import advance
 from corewise.kit.arrays import Floats, Ints
 
-__all__ = ["apply_generator", "bracket", "improve_whole", "sweep_values", "value_steps"]
+__all__ = ["apply_generator", "bracket", "improve_whole", "step_bracket", "sweep_values", "value_steps"]
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -169,5 +169,20 @@ def bracket(
         short = gap[s] if gap.size > 0 else 0.0
         low = min(low, drift[s] - short - rounding)
         high = max(high, drift[s] + rounding)
+        most = max(most, rounding)
+    return low, high, 2.0 * most
+
+
+@njit(cache=True)
+def step_bracket(
+    departures: Floats, arrivals: Floats, cost: Floats, steps: Floats
+) -> tuple[float, float, float]:
+    """Return `bracket` of a birth-death chain by the steps of V: r(n) = f(n) + λ(n) d(n + 1) − δ(n) d(n)."""
+    low, high, most = np.inf, -np.inf, 0.0
+    for n in range(cost.size):
+        up, down = arrivals[n] * steps[n + 1], departures[n] * steps[n]
+        rounding = 4.0 * _EPSILON * (abs(up) + abs(down) + cost[n])
+        low = min(low, cost[n] + up - down - rounding)
+        high = max(high, cost[n] + up - down + rounding)
         most = max(most, rounding)
     return low, high, 2.0 * most

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.analysis.chain import Chain
+from corewise.analysis.work import WorkLevels
 from corewise.control import _kernels
 from corewise.kit.arrays import Floats
 from corewise.model.rates import cost_rates
@@ -37,6 +38,9 @@ from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole, round_cores
 
 __all__ = ["Bellman", "Step"]
+
+_HARM = 10.0
+"""A correction by which residuals grow so many times is taken back."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,30 @@ class Bellman:
             return self._first
         return Chain.under(Whittle().on(self.system), self.system, self.space)
 
+    def draining_values(self) -> Floats:
+        """Return the cost of draining the system as a fluid, the class with the largest h μ first.
+
+        Far from the empty state relative values grow like it: with the square of the counts.
+        """
+        system = self.system
+        worth = system.weights * system.size_rates
+        values, emptied, work = (
+            np.zeros(self.space.size),
+            np.zeros(self.space.size),
+            np.zeros(self.space.size),
+        )
+        spare = system.cores
+        for i in np.argsort(-worth, kind="stable"):
+            share = float(system.arrival_rates[i] / system.size_rates[i])
+            own = self.space.jobs[i] / system.size_rates[i]
+            work += own
+            spare -= share
+            until = work / spare
+            piled = own + share * emptied
+            values += 0.5 * worth[i] * ((own + piled) * emptied + piled * (until - emptied))
+            emptied = until
+        return values
+
     def apply(self, chain: Chain, values: Floats) -> Floats:
         """Return f + QV for the chain of a policy."""
         drift = np.empty(self.space.size)
@@ -145,13 +173,39 @@ class Bellman:
 
     def sweep(self, chain: Chain, values: Floats, mean: float, sweeps: int) -> None:
         """Improve `values` in place by Gauss-Seidel sweeps for a policy whose mean cost is about `mean`."""
-        shares, gain = chain.rates * chain.inverse, (self.cost - mean) * chain.inverse
+        self._sweep(chain, chain.rates * chain.inverse, values, mean, sweeps)
+
+    def settle(self, chain: Chain, values: Floats, prob: Floats, corrections: int, sweeps: int) -> None:
+        """Bring `values` near those of a policy whose stationary distribution is about `prob`, in place.
+
+        Sweeps settle all but what changes slowly, the work in the system; that is corrected between them. A
+        policy on the way may have a trap in states it hardly sees, where a correction does harm: it is taken
+        back, and sweeps alone go on.
+        """
+        shares = chain.rates * chain.inverse
+        equations = WorkLevels(self.system, self.space).equations(prob, chain.rates)
+        before, least = values.copy(), np.inf
+        for k in range(corrections):
+            drift = self.apply(chain, values)
+            span = float(np.ptp(drift))
+            if not span <= _HARM * least:
+                values[:] = before
+                mean = float(prob @ self.apply(chain, values))
+                self._sweep(chain, shares, values, mean, sweeps * (corrections - k))
+                break
+            before[:], least = values, min(span, least)
+            mean = float(prob @ drift)
+            equations.correct_values(values, drift, mean)
+            self._sweep(chain, shares, values, mean, sweeps)
+        values -= values[0]
+
+    def _sweep(self, chain: Chain, shares: Floats, values: Floats, mean: float, sweeps: int) -> None:
         _kernels.sweep_values(
             values,
             shares,
             self.system.arrival_rates,
             chain.inverse,
-            gain,
+            (self.cost - mean) * chain.inverse,
             self.space.dimensions,
             self.space.strides,
             sweeps,

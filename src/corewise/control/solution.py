@@ -12,7 +12,7 @@ from corewise.analysis.box import edge_is_remote, edge_probabilities, fitted_box
 from corewise.analysis.chain import Chain
 from corewise.analysis.performance import Performance, performance_of, stationary_chain
 from corewise.control.bellman import Bellman
-from corewise.control.solvers import ModifiedPolicyIteration, PolicyIteration, Solver
+from corewise.control.solvers import ClosedForm, ModifiedPolicyIteration, Solver
 from corewise.errors import InvalidInput, NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
@@ -29,7 +29,6 @@ from corewise.policies.whole import require_whole
 __all__ = ["Solution", "solve"]
 
 _TOLERANCE = 1e-9
-_HIGH_LOAD = 0.7
 _ROUNDS = 8
 
 
@@ -165,7 +164,7 @@ def solve(
         Warm start: an earlier solution of a like system, or its `Solution.warm_start`. The search begins from
         its values and, unless a capacity is given, in its box, which grows if it is not ample.
     solver : Solver, optional
-        By default modified policy iteration, or policy iteration at high load.
+        By default modified policy iteration, and for one class its closed form.
 
     Raises
     ------
@@ -237,15 +236,8 @@ class _Task:
             system, space, tolerance=self.tolerance, whole_cores=whole_cores, blocking=blocking, first=first
         )
         values = _fitted_values(start, space)
-        chosen = self.solver or _suited(system, space)
-        try:
-            result = chosen.run(bellman, values)
-        except NotConverged:
-            if self.solver is not None or isinstance(chosen, ModifiedPolicyIteration):
-                raise
-            # Where blocking pays, exact values can send policy iteration from one edge of the box to another.
-            chosen = ModifiedPolicyIteration()
-            result = chosen.run(bellman, values)
+        chosen = self.solver or _suited(space)
+        result = chosen.run(bellman, values)
         relative = (result.values - result.values[0]).reshape(space.shape)
         relative.setflags(write=False)
         chain = result.step.chain
@@ -263,11 +255,9 @@ class _Task:
         )
 
 
-def _suited(system: System, space: StateSpace) -> Solver:
-    """Return the solver that is quickest: sweeps at light load or in many dimensions, else factorisation."""
-    if system.load >= _HIGH_LOAD and len(space.capacity) <= 2:
-        return PolicyIteration()
-    return ModifiedPolicyIteration()
+def _suited(space: StateSpace) -> Solver:
+    """Return the solver that is quickest: sweeps, but for one class, whose values have a closed form."""
+    return ClosedForm() if len(space.capacity) == 1 else ModifiedPolicyIteration()
 
 
 def _fitted_values(values: Floats | None, space: StateSpace) -> Floats | None:

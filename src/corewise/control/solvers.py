@@ -1,15 +1,15 @@
 """The solvers, as objects: give one to `solve(…, solver=…)`.
 
-All three apply the Bellman operator until its certified bounds meet, the first two beginning with the
-values of the Whittle policy; they differ in what they do between two applications to the values of the
-policy just found.
+One class is solved in closed form (`ClosedForm`). The other three apply the Bellman operator until its
+certified bounds meet, the first two beginning with the Whittle policy; they differ in what they do between
+two applications to the values of the policy just found.
 
 - `ModifiedPolicyIteration` sweeps over them a few times. The mean cost that a sweep needs is π·(f + QV),
   with the stationary distribution π kept up by a cycle of its own; it is wrong only to second order in the
   errors of π and V. Sweeps go in order of rising counts, so that what is known at few jobs reaches many in
-  one sweep: at light load three or four applications suffice. The default.
-- `PolicyIteration` computes them exactly by a sparse factorisation now and then. At high load, where sweeps
-  alone take long to settle, it is the quicker one; it is chosen there.
+  one sweep: at light load three or four applications suffice. At high load what settles last is the work in
+  the system, and that is solved for between sweeps (`corewise.analysis.work`). The default.
+- `PolicyIteration` computes them exactly by a sparse factorisation now and then.
 - `RelativeValueIteration` takes one step of the uniformised chain. Slow, simple, and known to converge: the
   reference.
 
@@ -18,18 +18,34 @@ Paper: section 4.3, Algorithm 2 (value iteration).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from corewise.analysis.chain import Chain
+from corewise.control import _kernels
 from corewise.control.bellman import Bellman, Step
 from corewise.errors import BoxTooLarge, NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.model.rates import uniformisation_constant
 
-__all__ = ["ModifiedPolicyIteration", "PolicyIteration", "RelativeValueIteration", "Solver", "SolverResult"]
+_HIGH_LOAD = 0.55
+"""From this load on the work in the system settles slowly, and is corrected between sweeps."""
+_PER_CORRECTION = 4
+_MOST_CORRECTED = 60
+_CORRECTED_PATIENCE = 8
+"""Improvements with corrections before sweeps alone take over: in all, and without the bounds closing."""
+
+__all__ = [
+    "ClosedForm",
+    "ModifiedPolicyIteration",
+    "PolicyIteration",
+    "RelativeValueIteration",
+    "Solver",
+    "SolverResult",
+]
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,39 @@ class ModifiedPolicyIteration:
 
     def run(self, bellman: Bellman, values: Floats | None) -> SolverResult:
         """Apply the operator until its bounds are within its tolerance."""
+        if bellman.system.load >= _HIGH_LOAD:
+            found = self._with_corrections(bellman, values)
+            if found is not None:
+                return found
+        return self._with_sweeps(bellman, values)
+
+    def _with_corrections(self, bellman: Bellman, values: Floats | None) -> SolverResult | None:
+        """Return the result with the work corrected between sweeps; None if that does not settle."""
+        if values is None:
+            held, chain = bellman.draining_values(), bellman.first_chain()
+            prob = chain.rough.copy()
+            self._settle(bellman, chain, held, prob)
+        else:
+            held = values.copy()
+            prob = bellman(held).chain.rough.copy()
+        least, since = np.inf, 0
+        for k in range(min(self.rounds, _MOST_CORRECTED)):
+            step = bellman(held, prob)
+            if step.settled:
+                return SolverResult(step, held, k + 1)
+            since = 0 if step.span < 0.9 * least else since + 1
+            least = min(step.span, least)
+            if since >= _CORRECTED_PATIENCE or step.gap > 0.0 or not np.isfinite(step.span):
+                return None
+            prob = step.chain.near(prob)
+            self._settle(bellman, step.chain, held, prob)
+        return None
+
+    def _settle(self, bellman: Bellman, chain: Chain, held: Floats, prob: Floats) -> None:
+        bellman.settle(chain, held, prob, 2 * _PER_CORRECTION, max(self.sweeps // _PER_CORRECTION, 1))
+
+    def _with_sweeps(self, bellman: Bellman, values: Floats | None) -> SolverResult:
+        """Return the result by sweeps alone."""
         prob: Floats | None = None
         if values is None:
             held, chain = bellman.cost.copy(), bellman.first_chain()
@@ -155,6 +204,34 @@ class PolicyIteration:
                     bellman.sweep(chain, held, mean, self.sweeps)
                     held -= held[0]
         raise watch.unsettled()
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """Closed form for one class, a birth-death chain: nothing is to be chosen but to use the cores.
+
+    Its certificate is taken from the steps of the values, not from their differences: values grow with the
+    square of the count, and would lose the digits.
+    """
+
+    @property
+    def name(self) -> str:
+        """What to call the solver."""
+        return "closed form"
+
+    def run(self, bellman: Bellman, values: Floats | None) -> SolverResult:  # noqa: ARG002 (nothing to start)
+        """Return the values of the only policy, and what the operator makes of them."""
+        chain = bellman.first_chain()
+        held = chain.values(bellman.cost)[1]
+        step = bellman(held)
+        steps = step.chain.steps(bellman.cost)[1]
+        arrival = bellman.system.arrival_rates[0] * (1.0 - bellman.space.edge[0])
+        low, high, rounding = _kernels.step_bracket(step.chain.rates[0], arrival, bellman.cost, steps)
+        low -= step.gap
+        # The recursions add up their roundings, which are worst at one state: some times those of a step.
+        if not high - low <= bellman.tolerance * max(1.0, abs(high)) + 8.0 * rounding:
+            raise NotConverged(f"the {self.name} has bounds {high - low:.3g} apart")
+        return SolverResult(replace(step, bounds=(low, high), settled=True), held, 1)
 
 
 @dataclass(frozen=True)
