@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import corewise as cw
 from corewise.cli.main import app
 from corewise.cli.output import print_json
-from corewise.cli.waiting import progress_bar, say_if_long, waiting
+from corewise.cli.waiting import progress_bar, say_how_long, say_if_long, waiting
 from tests.helpers.commands import PATIENCE, finish, start
 
 ONE = """\
@@ -221,6 +221,22 @@ def test_an_optimum_that_takes_long_is_said_so(capsys: pytest.CaptureFixture[str
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "note: the exact optimum of 4 classes may take very long; ask for less\n"
+    say_if_long(cw.System(16, classes[:2]).at_load(0.999), "ask for less")
+    assert re.fullmatch(
+        r"note: the exact optimum of some [\d,]+ states takes about \d+ seconds; ask for less\n",
+        capsys.readouterr().err,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(9.0, ""), (44.0, "40 seconds"), (119.0, "120 seconds"), (300.0, "5 minutes"), (1e6, "12 days")],
+)
+def test_how_long_it_takes_is_said_in_words(
+    seconds: float, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say_how_long("this", seconds, "or not")
+    assert capsys.readouterr().err == (f"note: this takes about {told}; or not\n" if told else "")
 
 
 @pytest.mark.parametrize(

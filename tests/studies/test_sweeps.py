@@ -13,6 +13,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ import pytest
 import corewise as cw
 from benchmarks.clusters import Cluster, dask_cluster
 from corewise.studies.sweeps import sweep as module
+from corewise.studies.sweeps import trial as trials
 from corewise.studies.sweeps.file import load_sweep
 from corewise.studies.sweeps.grid import Trial
 from corewise.studies.sweeps.results import Journal
@@ -457,6 +459,7 @@ LETHAL = """
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 from corewise.studies.sweeps.trial import carry_out
 
@@ -706,3 +709,38 @@ def test_seeds_are_looked_at_before_the_runs_are_made(seeds: int, message: str, 
     table = {"policies": ["equi"], **({"departures": 5} if kind == "simulate" else {})}
     with pytest.raises(cw.errors.InvalidInput, match=message):
         load_sweep({"systems": ["paper:1"], "seeds": seeds, kind: [table]})
+
+
+def test_a_mean_that_would_take_long_is_simulated_unless_it_is_insisted_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At load .9999 a table of states under EQUI has billions of them; its row once hung."""
+    busy = {
+        "systems": {"busy": cw.System(4, [cw.JobClass(n, 1.0, 1.0, cw.Amdahl(0.5)) for n in "ab"])},
+        "loads": [0.5, 0.9999],
+        "evaluate": [{"policies": ["equi", "optimal"], "gap": False}],
+    }
+    ways: list[str] = []
+
+    def taken(way: str) -> Callable[..., Any]:
+        def found(*args: object, **options: object) -> Any:
+            ways.append(way)
+            return SimpleNamespace(mean_jobs=1.0, interval=(0.9, 1.1), mean_response_time=1.0, mean_cost=1.0)
+
+        return found
+
+    monkeypatch.setattr(trials, "simulated_mean", taken("simulated"))
+    monkeypatch.setattr(trials, "evaluate", taken("exact"))
+    rows = [trials.carry_out(trial, "s", cw.__version__) for trial in load_sweep(busy).trials]
+    assert ways == ["exact", "exact", "simulated"]
+    assert [row.status for row in rows] == ["done", "done", "done", "failed"]
+    assert [row.interval for row in rows[:3]] == [None, None, (0.9, 1.1)]
+    assert "takes some" in str(rows[3].error)
+    assert "exact = true insists" in str(rows[3].error)
+    ways.clear()
+    insisted = load_sweep(busy, exact=True)
+    assert trials.carry_out(insisted.trials[2], "s", cw.__version__).status == "done"
+    assert ways == ["exact"]
+    assert insisted.fingerprint != load_sweep(busy).fingerprint
+    with pytest.raises(cw.errors.InvalidInput, match="exact must be true or false, got 1"):
+        load_sweep({**busy, "evaluate": [{"policies": ["equi"], "exact": 1}]})

@@ -11,11 +11,12 @@ import typer
 from corewise.cli.options import SEED_HELP, AsJson, Capacity, SystemName, parse_capacity, whole_number
 from corewise.cli.output import headline, is_weighted, print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
-from corewise.cli.waiting import progress_bar
+from corewise.cli.waiting import progress_bar, say_how_long
 from corewise.errors import InvalidInput
 from corewise.kit.numbers import half_width, plus_minus
 
 if TYPE_CHECKING:
+    from corewise.model.system import System
     from corewise.studies.compare import Comparison, ComparisonRow
 
 __all__ = ["compare", "print_comparison"]
@@ -41,8 +42,8 @@ def compare(
         bool | None,
         typer.Option(
             "--simulate/--exact",
-            help="Simulated or exact means. Default: exact where that takes seconds: for up to three "
-            "classes, and not too many states for the load.",
+            help="Simulated or exact means. Default: exact for up to three classes if it takes no more than "
+            "a minute.",
         ),
     ] = None,
     events: Annotated[
@@ -61,6 +62,8 @@ def compare(
         raise InvalidInput("--exact simulates nothing: give neither --events nor --seed")
     problem = load_system(system)
     chosen = [policy_named(text, problem) for text in policies] if policies else None
+    if capacity is None:
+        _say_what_is_done(problem, simulate)
     with progress_bar("Comparing", 100.0, "%") as progress:
         comparison = compare_policies(
             problem,
@@ -81,6 +84,18 @@ def compare(
         )
     else:
         print_comparison(comparison)
+
+
+def _say_what_is_done(system: System, simulate: bool | None) -> None:
+    """Say on stderr that means are simulated because exact ones take too long, or how long these take."""
+    from corewise.analysis.reach import Reach
+
+    reach = Reach.of(system)
+    if simulate is None and not reach.exact and reach.classes <= 3:
+        told = f"the exact means of some {reach.states:,.0f} states"
+        say_how_long(told, reach.seconds, "they are simulated instead; --exact insists")
+    elif simulate is False or (simulate is None and reach.exact):
+        say_how_long("the exact comparison", reach.seconds, "--simulate is quicker")
 
 
 def print_comparison(comparison: Comparison) -> None:

@@ -17,7 +17,7 @@ from corewise.cli.output import (
     print_json,
 )
 from corewise.cli.reporting import reporting
-from corewise.cli.waiting import waiting
+from corewise.cli.waiting import say_how_long, waiting
 
 __all__ = ["evaluate"]
 
@@ -31,11 +31,16 @@ def evaluate(
 ) -> None:
     """Compute the exact performance of a policy."""
     from corewise.analysis.performance import evaluate as evaluate_policy
+    from corewise.analysis.reach import Reach
     from corewise.model.files import load_system
     from corewise.policies.names import policy_named
 
     problem = load_system(system)
     box = parse_capacity(capacity)
+    if box is None and problem.load < 1.0:
+        reach = Reach.of(problem)
+        told = f"an exact mean over some {reach.states:,.0f} states"
+        say_how_long(told, reach.seconds_to_evaluate, "corewise compare --simulate does without it")
     with waiting("Evaluating ..."):
         rule = policy_named(policy, problem, capacity=box)
         performance = evaluate_policy(problem, rule, capacity=box)

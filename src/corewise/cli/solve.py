@@ -21,7 +21,7 @@ from corewise.cli.output import (
 )
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_target
-from corewise.cli.waiting import say_if_long, waiting
+from corewise.cli.waiting import progress_bar, say_if_long
 
 if TYPE_CHECKING:
     from corewise.control.solution import Solution
@@ -72,8 +72,10 @@ def solve(
     if box is None:
         say_if_long(problem, "corewise compare does without it, and names policies that are near it")
     began = time.perf_counter()
-    with waiting("Solving ..."):
-        solution = solve_system(problem, capacity=box, tolerance=tolerance, whole_cores=whole_cores)
+    with progress_bar("Solving", 100.0, "%") as progress:
+        solution = solve_system(
+            problem, capacity=box, tolerance=tolerance, whole_cores=whole_cores, progress=progress
+        )
     seconds = time.perf_counter() - began
     if save:
         solution.policy.save(save)

@@ -58,6 +58,14 @@ def sweep(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Do runs again that failed the last time.")
     ] = False,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Insist on exact means, however long they take. Default: those that would take more than a "
+            "minute are simulated, and have an interval.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Carry out many runs: systems × policies × algorithms × seeds.
@@ -71,7 +79,7 @@ def sweep(
     count = None if workers is None else whole_number(workers, "--workers", least=1)
     began = perf_counter()
     with waiting(f"Reading {file} ..."):
-        plan = load_sweep(file)
+        plan = load_sweep(file, exact=exact)
         target = file.with_suffix(".csv") if out is None else out
         require_target(target, file)
     interrupted = False

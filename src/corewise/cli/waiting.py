@@ -20,19 +20,37 @@ if TYPE_CHECKING:
 
     from corewise.model.system import System
 
-__all__ = ["progress_bar", "say_if_long", "waiting"]
+__all__ = ["progress_bar", "say_how_long", "say_if_long", "waiting"]
 
+_WORTH_SAYING = 10.0  # seconds
 _PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
 _PAUSES = (8.0, 22.0, 30.0)  # seconds, before each of the first plain lines; the last one from then on
 
 
 def say_if_long(system: System, instead: str) -> None:
-    """Say on stderr that an exact optimum may not be found in any time, and what does without it."""
+    """Say on stderr how long an exact optimum takes if that is over ten seconds, and what does without it."""
     from corewise.analysis.reach import Reach
 
-    obstacle = Reach.of(system).obstacle
-    if obstacle:
-        print(f"note: the exact optimum of {obstacle} may take very long; {instead}", file=sys.stderr)
+    reach = Reach.of(system)
+    if reach.obstacle and reach.classes > 3:
+        print(f"note: the exact optimum of {reach.obstacle} may take very long; {instead}", file=sys.stderr)
+    else:
+        what = f"the exact optimum of some {reach.ordered:,.0f} states"
+        say_how_long(what, reach.seconds_to_solve, instead)
+
+
+def say_how_long(what: str, seconds: float, instead: str) -> None:
+    """Say on stderr how long something is going to take, if that is over ten seconds."""
+    if seconds > _WORTH_SAYING:
+        print(f"note: {what} takes about {_span(seconds)}; {instead}", file=sys.stderr)
+
+
+def _span(seconds: float) -> str:
+    """Return a span of time in words, to one or two figures: it is foretold."""
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2.0 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{10.0 * round(seconds / 10.0):.0f} seconds"
 
 
 @contextmanager

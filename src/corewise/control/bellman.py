@@ -20,6 +20,8 @@ Paper: section 4.3, equations (4.6) and (4.7).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,12 +87,14 @@ class Bellman:
         whole_cores: bool = False,
         blocking: bool = True,
         first: Chain | None = None,
+        progress: Callable[[float], object] | None = None,
     ) -> None:
         self.system = system
         self.space = space
         self.tolerance = tolerance
         self.whole_cores = whole_cores
         self._first = first
+        self._progress, self._widest = progress, 0.0
         self.cost = cost_rates(system, space)
         if not blocking:
             self.cost += _rejection_costs(system, space, self.cost)
@@ -120,7 +124,16 @@ class Bellman:
             gap = certified_split(system, self._shapes, space.counts, self._offers)[1]
             low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
             settled = self._settled(low, high, rounding)
+        if self._progress:
+            self._report(high - low, 1.0 if settled else 0.99, self._progress)
         return Step(chain, drift, (low, high), float(gap.max(initial=0.0)), settled)
+
+    def _report(self, span: float, most: float, progress: Callable[[float], object]) -> None:
+        """Tell how far the bounds have closed, on a logarithmic scale."""
+        self._widest = max(span, self._widest)
+        near = self.tolerance * max(1.0, self.cost[0])
+        if near < span < math.inf and self._widest > near:
+            progress(min(math.log(self._widest / span) / math.log(self._widest / near), most))
 
     def _settled(self, low: float, high: float, rounding: float) -> bool:
         """Return whether the bounds are within the tolerance (relative above one) but for rounding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -146,6 +146,7 @@ def solve(
     whole_cores: bool = False,
     start: Solution | Floats | None = None,
     solver: Solver | None = None,
+    progress: Callable[[float], object] | None = None,
 ) -> Solution:
     """Return the policy with the least mean cost Σ h_i n_i; with equal weights, the least mean response time.
 
@@ -165,6 +166,8 @@ def solve(
         its values and, unless a capacity is given, in its box, which grows if it is not ample.
     solver : Solver, optional
         By default modified policy iteration, and for one class its closed form.
+    progress : callable, optional
+        Called with how far the bounds have closed, from 0 to 1 on a logarithmic scale.
 
     Raises
     ------
@@ -181,7 +184,7 @@ def solve(
         require_whole(system)
     if solver is not None and (isinstance(solver, type) or not isinstance(solver, Solver)):
         raise InvalidInput(f"solver must be an object such as PolicyIteration(), got {solver!r}")
-    task = _Task(system, tolerance, whole_cores, solver)
+    task = _Task(system, tolerance, whole_cores, solver, progress)
     values = None if start is None else _warm_values(start, system)
     if capacity is not None:
         space = StateSpace.of(capacity, len(system.classes))
@@ -211,6 +214,7 @@ class _Task:
     tolerance: float
     whole_cores: bool
     solver: Solver | None
+    progress: Callable[[float], object] | None
 
     def from_box(self, space: StateSpace, start: Floats | None, first: Chain | None = None) -> Solution:
         """Return the solution on a box, from `space` upwards, whose edge does not matter."""
@@ -233,7 +237,13 @@ class _Task:
         """Return the solution on a box; `first` is the chain of the Whittle policy on it, if it is known."""
         system, whole_cores = self.system, self.whole_cores
         bellman = Bellman(
-            system, space, tolerance=self.tolerance, whole_cores=whole_cores, blocking=blocking, first=first
+            system,
+            space,
+            tolerance=self.tolerance,
+            whole_cores=whole_cores,
+            blocking=blocking,
+            first=first,
+            progress=self.progress,
         )
         values = _fitted_values(start, space)
         chosen = self.solver or _suited(space)

@@ -175,7 +175,7 @@ def compare(
         The most jobs of each class, as for `solve` and `evaluate`: the paper's blocking model.
     simulate : bool, optional
         Whether to simulate; by default only where exact numbers are out of reach: more than three classes, or
-        too many states for their load.
+        more than a minute of work.
     events : int, optional
         How many events to simulate of each policy.
     rng : Generator or int, optional
@@ -200,7 +200,8 @@ def compare(
         simulate = capacity is None and not Reach.of(system).exact
     if simulate:
         return _simulated(system, chosen, events, rng, progress)
-    best = solve(system, capacity=capacity)
+    half = None if progress is None else lambda share: progress(0.5 * share)
+    best = solve(system, capacity=capacity, progress=half)
     rows = [
         ComparisonRow(
             "optimal",
@@ -215,7 +216,7 @@ def compare(
     for k, policy in enumerate(chosen, start=1):
         rows.append(_row(system, policy, capacity, best.mean_cost))
         if progress:
-            progress(k / len(chosen))
+            progress(0.5 + 0.5 * k / len(chosen))
     return Comparison(system, tuple(rows), lower_bound(system) if capacity is None else None, best)
 
 

@@ -32,9 +32,9 @@ from corewise.studies.sweeps.grid import SweepPlan, Trial
 __all__ = ["load_sweep"]
 
 _GRID = ("systems", "cores", "loads")
-_COMMON = (*_GRID, "policies", "gap")
+_COMMON = (*_GRID, "policies", "gap", "exact")
 _KINDS = {
-    "simulate": (*_COMMON, "seeds", "departures"),
+    "simulate": (*_GRID, "policies", "gap", "seeds", "departures"),
     "evaluate": _COMMON,
     "learn": (
         *(*_COMMON, "seeds", "algorithms", "departures", "steps"),
@@ -58,7 +58,7 @@ _OPTIMAL = "optimal"  # what is adopted at the estimates if nothing else is aske
 Table = Mapping[str, Any]
 
 
-def load_sweep(source: str | os.PathLike[str] | Mapping[str, Any]) -> SweepPlan:
+def load_sweep(source: str | os.PathLike[str] | Mapping[str, Any], *, exact: bool = False) -> SweepPlan:
     """Return the plan of a sweep.
 
     Parameters
@@ -67,6 +67,9 @@ def load_sweep(source: str | os.PathLike[str] | Mapping[str, Any]) -> SweepPlan:
         A TOML file, see ``docs/sweeps.md``; or a mapping of the same shape, in which ``systems`` may also be
         a mapping from names to `System`. Relative paths are relative to the file, or to the current
         directory.
+    exact : bool
+        Whether exact means are insisted on where a table does not say, however long they take; otherwise
+        those that would take more than a minute are simulated.
 
     Raises
     ------
@@ -74,14 +77,14 @@ def load_sweep(source: str | os.PathLike[str] | Mapping[str, Any]) -> SweepPlan:
         If it cannot be read, has a key that means nothing, or asks for what cannot be.
     """
     if isinstance(source, Mapping):
-        return _Reader("sweep", Path()).plan(source)
+        return _Reader("sweep", Path(), exact).plan(source)
     path, content = Path(source), read_bytes(source)
     try:
         mapping = tomllib.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, too many digits
         raise InvalidFile(f"{path}: not valid TOML: {error}") from None
     try:
-        return _Reader(str(path), path.parent).plan(mapping)
+        return _Reader(str(path), path.parent, exact).plan(mapping)
     except InvalidInput as error:
         raise InvalidFile(f"{path}: {error}") from None
 
@@ -89,8 +92,8 @@ def load_sweep(source: str | os.PathLike[str] | Mapping[str, Any]) -> SweepPlan:
 class _Reader:
     """Parser of a sweep file; systems are read once, however often they are named."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self._name, self._folder = name, folder
+    def __init__(self, name: str, folder: Path, exact: bool) -> None:
+        self._name, self._folder, self._exact = name, folder, exact
         self._systems: dict[str, System] = {}
         self._saved: dict[str, str] = {}
 
@@ -142,7 +145,8 @@ class _Reader:
                     cores,
                     load,
                     algorithm,
-                    gap=_gap(said),
+                    gap=_choice(said, "gap"),
+                    exact=_choice(said, "exact", self._exact) is True,
                     rule=self._rule(policy, system, kind),
                     **numbers,
                 )
@@ -185,7 +189,7 @@ class _Reader:
         about = {
             "version": SAME_NUMBERS_SINCE,
             "seed": seed,
-            "trials": [[key, trial.gap] for key, trial in trials.items()],
+            "trials": [[key, trial.gap, *(["exact"] * trial.exact)] for key, trial in trials.items()],
             "systems": {name: system_to_mapping(system) for name, system in sorted(self._systems.items())},
             "policies": self._saved,
         }
@@ -253,11 +257,11 @@ def _varied(said: Table, key: str) -> list[float] | list[None]:
     return [checks.positive(value, key) for value in _list(said[key], key)]
 
 
-def _gap(said: Table) -> bool | None:
-    gap = said.get("gap")
-    if gap is not None and not isinstance(gap, bool):
-        raise InvalidInput(f"gap must be true or false, got {gap!r}")
-    return gap
+def _choice(said: Table, key: str, otherwise: bool | None = None) -> bool | None:
+    chosen = said.get(key, otherwise)
+    if chosen is not None and not isinstance(chosen, bool):
+        raise InvalidInput(f"{key} must be true or false, got {chosen!r}")
+    return chosen
 
 
 def _numbers(said: Table) -> dict[str, Any]:

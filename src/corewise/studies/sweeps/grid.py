@@ -44,6 +44,8 @@ class Trial:
         Which of the otherwise equal trials; None where nothing is random.
     gap : bool or None
         Whether to say how far from the optimum it is; None where the optimum can be had.
+    exact : bool
+        Whether an exact mean is insisted on, however long it takes.
     rule : Policy or None
         The policy, but for one that takes a computation: that is left to whoever carries out the trial.
     """
@@ -63,6 +65,7 @@ class Trial:
     test_departures: int | None = None
     seed: int | None = None
     gap: bool | None = None
+    exact: bool = False
     rule: Policy | None = field(default=None, repr=False, compare=False)
 
     @cached_property

@@ -30,6 +30,7 @@ from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 from corewise.policies.names import policy_named
 from corewise.simulation.simulator import simulate
+from corewise.studies.means import simulated_mean
 from corewise.studies.sweeps.grid import Trial
 
 __all__ = ["DONE", "FAILED", "SweepRow", "carry_out", "failed_row"]
@@ -185,7 +186,7 @@ def _finite(value: Any) -> Any:
 
 
 def _evaluated(trial: Trial) -> dict[str, Any]:
-    return _exactly(trial, trial.system, _policy(trial))
+    return _long_run(trial, trial.system, _policy(trial), trial.random_generator())
 
 
 def _simulated(trial: Trial) -> dict[str, Any]:
@@ -200,10 +201,10 @@ def _learned(trial: Trial) -> dict[str, Any]:
     plant = SimulatedPlant(trial.system, rng=rng)
     *_, epoch = learn(plant, _algorithm(trial), diagnose=False)
     # Judged by random numbers of their own, so that judging never changes what was learned.
+    (judge,) = rng.spawn(1)
     if trial.test_departures is None:
-        found = _exactly(trial, plant.truth, epoch.policy)
+        found = _long_run(trial, plant.truth, epoch.policy, judge)
     else:
-        (judge,) = rng.spawn(1)
         found = _by_chance(trial, plant.truth, epoch.policy, trial.test_departures, judge)
     return {**found, "departures": epoch.departures}
 
@@ -215,6 +216,12 @@ def _policy(trial: Trial) -> Policy:
     """Return the policy of a trial; one that takes a computation is made here."""
     if trial.rule is not None:
         return trial.rule
+    reach = Reach.of(trial.system)
+    if trial.policy == _OPTIMAL and not (trial.exact or reach.quick):
+        raise BoxTooLarge(
+            f"the optimum of {reach.obstacle} takes some {reach.seconds_to_solve:,.0f} s; "
+            f"exact = true insists"
+        )
     return (
         _optimum(trial.system).policy if trial.policy == _OPTIMAL else _computed(trial.policy, trial.system)
     )
@@ -237,7 +244,19 @@ def _adopted(trial: Trial) -> Policy | None:
     return None if trial.policy == _OPTIMAL else trial.rule or policy_named(trial.policy, trial.system)
 
 
-def _exactly(trial: Trial, system: System, policy: Policy) -> dict[str, Any]:
+def _long_run(trial: Trial, system: System, policy: Policy, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the means of a policy: exact, or by simulation where that would take more than a minute."""
+    if not (trial.exact or Reach.of(system).quick):
+        estimated = simulated_mean(system, policy, rng=rng)
+        low, high = estimated.interval
+        return {
+            "mean_jobs": estimated.mean_jobs,
+            "interval_low": low,
+            "interval_high": high,
+            "mean_response_time": estimated.mean_response_time,
+            "mean_cost": estimated.mean_cost,
+            "gap": _gap(trial, system, estimated.mean_cost, exact=False),
+        }
     found = evaluate(system, policy)
     return {
         "mean_jobs": found.mean_jobs,
