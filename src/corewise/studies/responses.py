@@ -21,7 +21,7 @@ from corewise.control.solution import solve
 from corewise.errors import InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown
 from corewise.model.system import System
-from corewise.policies.base import BoundPolicy, Policy
+from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.names import policy_named
 from corewise.policies.tabular import Tabular
 from corewise.studies.means import simulated_mean
@@ -208,7 +208,7 @@ class Responses:
     def _simulated(self, cores: int, events: int, rng: np.random.Generator) -> Point:
         system = self.with_cores(cores)
         if cores not in self._policies:
-            self._policies[cores] = self._rule(system).on(system)
+            self._policies[cores] = bind(self._rule(system), system)
         try:
             found = simulated_mean(system, self._policies[cores], events=events, rng=rng)
         except UnstablePolicy:
