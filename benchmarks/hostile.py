@@ -137,7 +137,7 @@ def _words() -> Iterator[Line]:
         "solve|paper:1|--capacity|" + "9" * 5000,
         "solve|paper:1|--capacity|" + ",".join(["9"] * 3000),
         "solve|odd-cores.toml|--whole-cores",
-        "solve|paper:1|--save|/nowhere/x",
+        "solve|paper:1|--save|/proc/nowhere/x",
         "solve|paper:1|--save|.",
         "solve|paper:1|--save|/dev/full",
         "solve|paper:1|--plot|x.nonsense",
@@ -147,7 +147,7 @@ def _words() -> Iterator[Line]:
         "--nonsense",
         "init|good.toml",
         "init|.",
-        "init|/nowhere/x.toml",
+        "init|/proc/nowhere/x.toml",
         "init|/dev/full",
     )
     yield from _done(
@@ -181,7 +181,7 @@ def _policies() -> Iterator[Line]:
         "equi:1",
         "optimal:2",
         "whittle:",
-        "./nowhere",
+        "./proc/nowhere",
         ".",
         "good.toml",
         "/dev/null",
@@ -236,7 +236,7 @@ def _runs() -> Iterator[Line]:
         "--departures|9|--percentiles|",
         "--departures|9|--per-job",
         "--departures|9|--events|.",
-        "--departures|9|--events|/nowhere/log.csv",
+        "--departures|9|--events|/proc/nowhere/log.csv",
         "--departures|9|--plot|x.txt",
         "--departures|1e12|--events|log.csv",
         "--departures|9|--replications|2|--events|log.csv",
@@ -269,7 +269,7 @@ def _runs() -> Iterator[Line]:
         "--resume|good.toml",
         "--resume|best.policy",
         "--resume|cut.run",
-        "--resume|/nowhere/run",
+        "--resume|/proc/nowhere/run",
         "--plot|x.txt",
     ):
         yield Line(tuple(f"{learn}{option}".split("|")), REFUSED)
@@ -319,7 +319,7 @@ def _studies() -> Iterator[Line]:
         f"{sweep}--workers|x",
         f"{sweep}--out|x.txt",
         f"{sweep}--out|.",
-        f"{sweep}--out|/nowhere/x.csv",
+        f"{sweep}--out|/proc/nowhere/x.csv",
         f"{sweep}--out|full.csv|--workers|1",
         f"{sweep}--out|log0.csv",
         f"{sweep}--out|good.toml",
@@ -389,12 +389,12 @@ def _outputs() -> Iterator[Line]:
         {"TERM": "nonsense"},
         {"NO_COLOR": "1"},
         {"FORCE_COLOR": "1"},
-        {"HOME": "/nowhere"},
-        {"NUMBA_CACHE_DIR": "/nowhere"},
-        {"TMPDIR": "/nowhere"},
+        {"HOME": "/proc/nowhere"},
+        {"NUMBA_CACHE_DIR": "/proc/nowhere"},
+        {"TMPDIR": "/proc/nowhere"},
         {"LINES": "0"},
         {"PYTHONUTF8": "0", "LC_ALL": "POSIX"},
-        {"MPLCONFIGDIR": "/nowhere"},
+        {"MPLCONFIGDIR": "/proc/nowhere"},
     ):
         yield Line(("solve", "odd/names.toml"), DONE, env=env)
 

@@ -39,7 +39,7 @@ __all__ = [
 
 
 _LONGEST = 600  # characters of a message
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 class CorewiseError(Exception):
@@ -101,7 +101,7 @@ class NotSettled(CorewiseError):
 
 
 def printable(text: str) -> str:
-    """Return a text in which what would move the cursor or turn the direction of writing is spelt out."""
+    """Return a text in which what moves the cursor or turns writing is spelt out, but for line breaks."""
     return _UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 

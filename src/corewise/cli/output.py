@@ -26,6 +26,7 @@ __all__ = [
 
 
 _WORD = 32  # characters of a word that is not folded
+_NAME = 7  # characters of a name in a narrow table
 _USUAL = 80  # columns
 _SIDES = 8  # of a box that are named
 
@@ -56,18 +57,30 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, names:
     from rich.table import Table
 
     cells = [columns, *([printable(cell) for cell in row] for row in rows)]
-    widths = [
-        max(len(line) for row in cells for line in (row[i].splitlines() or [""])) for i in range(len(columns))
-    ]
-    # Numbers stay in one piece, on a terminal that is too narrow as well; long names are folded.
-    least = sum(widths[names:]) + sum(min(width, 8) for width in widths[:names]) + 3 * len(columns) + 1
+    least = _least_width(cells, names)
+    if least > terminal_width():
+        cells = [[*row[:names], *map(_in_pieces, row[names:])] for row in cells]
+        least = _least_width(cells, names)
     table = Table(box=box.SIMPLE_HEAD)
-    for i, column in enumerate(columns):
+    for i, column in enumerate(cells[0]):
         number = i >= names
         table.add_column(column, justify="right" if number else "left", overflow="fold", no_wrap=number)
     for row in cells[1:]:
         table.add_row(*row)
     _print(table, width=max(terminal_width(), least))
+
+
+def _least_width(cells: Sequence[Sequence[str]], names: int) -> int:
+    """Return how wide a table must be for numbers to stay in one piece; long names are folded."""
+    widths = [
+        max(len(line) for cell in column for line in cell.split("\n")) for column in zip(*cells, strict=True)
+    ]
+    return sum(widths[names:]) + sum(min(width, _NAME) for width in widths[:names]) + 3 * len(widths) + 1
+
+
+def _in_pieces(cell: str) -> str:
+    """Return a cell with its words, and the ends of an interval, one below the other."""
+    return cell.replace(" ", "\n").replace("–", "–\n")
 
 
 def headline(what: str, system: System) -> str:

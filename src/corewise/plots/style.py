@@ -91,7 +91,7 @@ def styled() -> Iterator[None]:
 
 def escaped(text: str) -> str:
     """Return text that matplotlib shows as it is, dollar signs included; control characters spelt out."""
-    return "\n".join(map(printable, text.split("\n"))).replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def shortened(name: str, most: int = 24) -> str:
