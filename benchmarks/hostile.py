@@ -181,7 +181,7 @@ def _policies() -> Iterator[Line]:
         "equi:1",
         "optimal:2",
         "whittle:",
-        "./proc/nowhere",
+        "./nowhere",
         ".",
         "good.toml",
         "/dev/null",
