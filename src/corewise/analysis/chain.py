@@ -130,7 +130,8 @@ class Chain:
         """The stationary distribution π."""
         if len(self.space.capacity) == 1:
             return _kernels.birth_death_law(self.rates[0], float(self.system.arrival_rates[0]))
-        return self._iterate(_IMBALANCE, self.rough.copy())
+        begun = self.rough.copy() if "rough" in vars(self) else self.relaxed(2)
+        return self._iterate(_IMBALANCE, begun)
 
     def values(self, cost: Floats) -> tuple[float, Floats]:
         """Return J = π f and the relative values V, zero at the reference state; direct only."""

@@ -153,7 +153,7 @@ class WorkEquations:
     def _solved(self, band: Floats, right: Floats) -> Floats:
         """Return the solution that is zero at the most likely level, whose equation the others imply.
 
-        It is repeated at the end, for the level above the last one.
+        It is repeated at the end, for the level above the last one; and all zero if there is none.
         """
         from scipy.linalg import solve_banded
 
@@ -165,5 +165,8 @@ class WorkEquations:
         band[middle, pinned], right[pinned] = 1.0, 0.0
         unseen = self.mass <= 0.0
         band[middle, unseen], right[unseen] = 1.0, 0.0
-        found = solve_banded((middle, middle), band, right, overwrite_ab=True, overwrite_b=True)
+        try:
+            found = solve_banded((middle, middle), band, right, overwrite_ab=True, overwrite_b=True)
+        except np.linalg.LinAlgError:  # a level that nothing leaves: no correction, and sweeps alone go on
+            return np.zeros(count + 1)
         return np.append(found, found[-1])

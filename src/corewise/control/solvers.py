@@ -31,7 +31,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.model.rates import uniformisation_constant
 
-_HIGH_LOAD = 0.55
+_HIGH_LOAD = 0.66
 """From this load on the work in the system settles slowly, and is corrected between sweeps."""
 _PER_CORRECTION = 4
 _MOST_CORRECTED = 60
