@@ -397,7 +397,7 @@ def test_results_can_be_compared_and_sent() -> None:
     import pickle
 
     system = cw.load_system("paper:1")
-    run = cw.simulate(system, cw.Equi(), departures=300, rng=1)
+    run = cw.simulate(system, cw.Equi(), departures=3000, rng=1)
     found = cw.estimate(run.statistics, system)
     assert found == dict(found)
     assert pickle.loads(pickle.dumps(found)) == found

@@ -519,7 +519,7 @@ def random_case(rng: np.random.Generator, classes: int) -> tuple[cw.System, cw.P
         cw.PowerLaw,
         cw.Gustafson,
         lambda u: cw.Usl(u / 2, u / 20),
-        lambda u: cw.Tabulated([(2.0, 1.0 + u), (5.0, 2.0 + u)]),
+        lambda u: cw.Tabulated([(2.0, 1.25 + 0.75 * u), (5.0, 2.0 + u)]),
     ]
     cores, names = float(rng.uniform(0.5, 20.0)), [f"class {i}" for i in range(classes)]
     load = float(rng.uniform(0.02, 1.2 if classes < 3 else 0.5))

@@ -82,8 +82,9 @@ def fitted_p_value(residuals: Floats, fitted: FittedParameters) -> float:
     scores += noise @ rest / math.sqrt(count)
     moves = scores @ np.linalg.pinv(fitted.information, hermitian=True)
     moves = np.clip(moves, *(math.sqrt(residuals.size / count) * fitted.room))
-    # As a factor, so that a residual stays positive.
-    moved = lengths * np.exp(np.einsum("db,bdk->dk", moves @ shape.T, bends) / lengths)
+    # As a factor, so that a residual stays positive; beyond e^±50 it is as far from Exp(1) as it can be.
+    logarithms = np.einsum("db,bdk->dk", moves @ shape.T, bends) / lengths
+    moved = lengths * np.exp(np.clip(logarithms, -50.0, 50.0))
     reached = int(np.count_nonzero(_scaled_distance(moved) >= observed))
     # Estimation only ever makes the distance smaller: where no draw reaches, the law without it is a bound.
     return min((1.0 + reached) / (1.0 + _DRAWS), exponential_p_value(residuals))
