@@ -68,7 +68,7 @@ _LEAST_DEPARTURES = 10 * _BATCHES  # with fewer a batch says nothing, and there 
 _LEFT_OVER, _FEW = 0.05, 10
 """Of those who left, as many may be left over where a run has settled; of a class, a few in any case."""
 
-_FOLLOWED = 2**18
+_FOLLOWED = 2**15
 """Departures up to which all jobs are followed at once, which takes some milliseconds."""
 
 _NEGLIGIBLE = 1e-3
