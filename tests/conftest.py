@@ -8,6 +8,7 @@ import pytest
 
 import corewise as cw
 from tests.helpers import naive
+from tests.helpers.curves import bent
 
 
 def _curve(curve: naive.Curve) -> cw.SpeedUp:
@@ -21,7 +22,7 @@ def _curve(curve: naive.Curve) -> cw.SpeedUp:
             return cw.Gustafson(a[0])
         case "usl":
             return cw.Usl(a[0], a[1])
-    return cw.Tabulated(list(zip(a[::2], a[1::2], strict=True)))
+    return bent(*zip(a[::2], a[1::2], strict=True))
 
 
 def _system(model: naive.Model) -> cw.System:

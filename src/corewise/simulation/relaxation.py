@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from corewise.model.system import System
 
 __all__ = ["correlation_time", "excess_growth"]
 
-_HALVINGS = 60
+_HALVINGS = 40
 
 
 def correlation_time(system: System) -> float:
@@ -39,6 +40,14 @@ def correlation_time(system: System) -> float:
     >>> correlation_time(cw.System(10, [cw.JobClass("a", 9.0, 1.0, cw.Amdahl(0.5))]))
     18.0
     """
+    try:
+        return _remembered(system)  # a thousand runs of one system ask for it a thousand times
+    except TypeError:  # a curve of a user's own need not have a hash
+        return _remembered.__wrapped__(system)
+
+
+@lru_cache(maxsize=64)
+def _remembered(system: System) -> float:
     spare = system.cores * (1.0 - system.load)
     return max(_variance_rate(system) / spare**2, _swing_time(system))
 
