@@ -45,7 +45,9 @@ def test_stationary_kernels(capacity: tuple[int, ...], kind: str) -> None:
     same(chain_kernels._rebalance, prob, chain.outflow, arrivals, space.dimensions, *scratch)
     assert prob.sum() == pytest.approx(1.0, abs=1e-12)
     for cycles in (0, 1, 3):
-        same(chain_kernels.relax, prob, chain.rates, arrivals, chain.outflow, chain.inverse, *stencil, cycles)
+        for by_totals in (False, True):
+            rates = (chain.rates, arrivals, chain.outflow, chain.inverse)
+            same(chain_kernels.relax, prob, *rates, *stencil, cycles, by_totals)
     after = same(chain_kernels.flow_imbalance, prob, chain.rates, arrivals, chain.outflow, *stencil)
     assert after < 0.1 * before
     rates = (chain.rates, arrivals, chain.outflow, chain.inverse)
@@ -55,7 +57,7 @@ def test_stationary_kernels(capacity: tuple[int, ...], kind: str) -> None:
         (0.0, 0.0, 1, False),
     ):
         settled, best, stalled = same(
-            chain_kernels.settle, some_law(space), *rates, *stencil, target, floor, rounds, np.inf, 0
+            chain_kernels.settle, some_law(space), *rates, *stencil, target, floor, rounds, True, np.inf, 0
         )
         assert settled == enough
         assert best <= max(target, floor) or not enough

@@ -109,3 +109,18 @@ def test_draining_values_solve_the_fluid_equations() -> None:
     n, drain = 20, system.cores * system.size_rates[1] - rates[1]
     slope = [(values[21, n] - values[19, n]) / 2.0, (values[n, 21] - values[n, 19]) / 2.0]
     assert cost[n, n] + rates[0] * slope[0] - drain * slope[1] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_class_that_is_starved_settles() -> None:
+    """Balancing totals alone never let this distribution settle: it swung between few jobs and hundreds."""
+    system = cw.System(
+        2,
+        [
+            cw.JobClass("k0", 1.2963, 5.6388, cw.Amdahl(0.3467), weight=0.0525),
+            cw.JobClass("k1", 0.15442, 0.3887, cw.Amdahl(0.9211)),
+            cw.JobClass("k2", 0.0016394, 0.256, cw.Amdahl(0.0)),
+        ],
+    )
+    solution = cw.solve(system, capacity=(90, 23, 11))
+    low, high = solution.bounds
+    assert low - 1e-9 <= solution.mean_cost <= high + 1e-9

@@ -215,8 +215,9 @@ def relax(
     shape: Ints,
     strides: Ints,
     cycles: int,
+    by_totals: bool,
 ) -> None:
-    """Bring π closer to balance: cycles of two sweeps and one balance between totals.
+    """Bring π closer to balance: cycles of two sweeps and, if so wanted, one balance between totals.
 
     `outflow` is the total rate out of each state, and `inverse` one over it.
     """
@@ -225,7 +226,8 @@ def relax(
     for _ in range(cycles):
         _sweep(prob, rates, arrivals, inverse, shape, strides)
         _sweep(prob, rates, arrivals, inverse, shape, strides)
-        _rebalance(prob, outflow, arrivals, shape, mass, up, down)
+        if by_totals:
+            _rebalance(prob, outflow, arrivals, shape, mass, up, down)
 
 
 @njit(cache=True)
@@ -240,6 +242,7 @@ def settle(
     target: float,
     floor: float,
     rounds: int,
+    by_totals: bool,
     best: float,
     stalled: int,
 ) -> tuple[bool, float, int]:
@@ -254,7 +257,7 @@ def settle(
         best = min(best, off)
         if off <= target or (stalled >= 5 and best <= floor):
             return True, best, stalled
-        relax(prob, rates, arrivals, outflow, inverse, shape, strides, 4)
+        relax(prob, rates, arrivals, outflow, inverse, shape, strides, 4, by_totals)
     return False, best, stalled
 
 

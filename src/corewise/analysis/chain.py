@@ -14,7 +14,8 @@ Balancing the single counts as well was tried: it saves up to a third of the tim
 under strict priority.
 
 Where sizes differ, totals are not what settles last at high load, but the work in the system: its flows are
-balanced as well once the sweeps turn out to be slow (`corewise.analysis.work`).
+balanced as well once the sweeps turn out to be slow (`corewise.analysis.work`). Where a policy starves a
+class, balancing totals can keep π from settling: it is left out once it does not help, and then the work.
 
 *Closed form,* for one class, a birth-death chain: π by its product form, V by the recursion of its steps.
 
@@ -57,8 +58,8 @@ _PATIENCE = 400
 _DIRECT_PATIENCE = 160
 _NEAR = 16
 """Rounds before giving up, before a factorisation takes over, and before a distribution is near enough."""
-_MISSES = 3
-"""Balancing the levels of work ends when it has failed to halve the imbalance so many times."""
+_MISSES = 4
+"""Balancing totals, and then levels of work, ends when imbalance has not fallen by a fifth so many times."""
 _AT_A_TIME = 2**16
 """States per call of a kernel, which cannot be interrupted."""
 _UNTIL_BALANCED = 8
@@ -198,6 +199,7 @@ class Chain:
             space.dimensions,
             space.strides,
             cycles,
+            True,
         )
         return prob
 
@@ -228,10 +230,16 @@ class Chain:
         """Return `prob` after up to so many rounds of sweeps, whether it is settled, and its imbalance."""
         space, best, stalled, misses = self.space, np.inf, 0, 0
         levels = WorkLevels(self.system, space)
+        ways = [(True, False), (False, False)]
+        if not levels.are_totals:
+            ways = [(True, True), (False, True), (False, False)]
         at_once = min(max(_AT_A_TIME // space.size, _WHILE_BALANCED), _UNTIL_BALANCED)
         for done in range(0, patience, at_once):
+            if misses == _MISSES and len(ways) > 1:
+                ways, misses, best = ways[1:], 0, np.inf
+            by_totals, by_work = ways[0]
             before = best
-            if done > 0 and misses < _MISSES and not levels.are_totals:
+            if done > 0 and by_work:
                 prob = levels.equations(prob, self.rates).balanced()
             settled, best, stalled = _kernels.settle(
                 prob,
@@ -244,10 +252,11 @@ class Chain:
                 target,
                 _FLOOR,
                 min(patience - done, at_once),
+                by_totals,
                 best,
                 stalled,
             )
             if settled:
-                return prob, True, best
-            misses += best > 0.5 * before
-        return prob, False, best
+                return prob / prob.sum(), True, best
+            misses += best > 0.8 * before
+        return prob / prob.sum(), False, best
