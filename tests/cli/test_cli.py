@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 from typer.testing import CliRunner
 
 import corewise as cw
@@ -583,6 +584,7 @@ def test_output_that_is_closed() -> None:
 
 def test_what_takes_long_says_so_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """In plain lines: how long it has taken, and the rest if that is known."""
+    monkeypatch.setattr("corewise.cli.waiting._COMPILING", 0.0)
     monkeypatch.setattr("corewise.cli.waiting._PAUSES", (0.01, 1e9))
     said = io.StringIO()
     monkeypatch.setattr(sys, "stderr", said)
@@ -600,6 +602,21 @@ def test_what_takes_long_says_so_without_a_terminal(monkeypatch: pytest.MonkeyPa
     first, second = said.getvalue().splitlines()
     assert re.fullmatch(r"Working: \d+ s so far", first)
     assert re.fullmatch(r"Walking\\x1b: \d+ s so far, 25% done, about \d+ s left", second)
+
+
+def test_compilation_is_told_from_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a first run: the thread that works holds the compiler's lock, and the one that speaks sees it."""
+    monkeypatch.setattr("corewise.cli.waiting._COMPILING", 0.01)
+    said = ""
+    with global_compiler_lock, waiting("Working ..."):
+        while not said:
+            said += capsys.readouterr().err
+    assert said == "Working: compiling, once\n"
+    with waiting("Working ..."):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == ""
 
 
 def test_names_do_not_reach_the_terminal_as_commands() -> None:

@@ -165,7 +165,7 @@ def _run_commands(source: str, directory: Path) -> str:
             continue
         assert words[0] == "corewise", f"not a command of corewise: {line}"
         # On a busy machine a command may take long, and would say so.
-        with chdir(directory), mock.patch("corewise.cli.waiting._PAUSES", (1e9,)):
+        with chdir(directory), mock.patch("corewise.cli.waiting._COMPILING", 1e9):
             done = CliRunner(env=SURROUNDINGS).invoke(app, words[1:])
         assert done.exit_code == 0, f"{line}\n{done.output}{done.exception or ''}"
         printed.append(done.output)

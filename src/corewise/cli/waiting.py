@@ -24,7 +24,8 @@ __all__ = ["progress_bar", "say_how_long", "say_if_long", "waiting"]
 
 _WORTH_SAYING = 10.0  # seconds
 _PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
-_PAUSES = (8.0, 22.0, 30.0)  # seconds, before each of the first plain lines; the last one from then on
+_COMPILING = 2.0  # seconds, before it is said that the reason is compilation
+_PAUSES = (6.0, 22.0, 30.0)  # seconds, before each of the first plain lines; the last one from then on
 
 
 def say_if_long(system: System, instead: str) -> None:
@@ -130,16 +131,23 @@ def _spoken(message: str, share: Callable[[], float]) -> Iterator[None]:
     """Say on stderr how much is done and how long the rest may take, once the body has run for a while."""
     began, over = time.monotonic(), threading.Event()
 
+    def say(what: str) -> None:
+        with suppress(OSError, ValueError):  # stderr is full or closed: the work goes on
+            print(f"{printable(message)}: {what}", file=sys.stderr, flush=True)
+
     def speak() -> None:
+        if over.wait(_COMPILING) or sys.stderr is None:
+            return
+        if _compiles():
+            say("compiling, once")
         for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
             if over.wait(pause) or sys.stderr is None:
                 return
             seconds, done = time.monotonic() - began, share()
-            line = f"{printable(message)}: {_in_words(seconds)} so far"
-            if done > 0.0:
-                line += f", {done:.0%} done, about {_in_words(seconds / done - seconds)} left"
-            with suppress(OSError, ValueError):  # stderr is full or closed: the work goes on
-                print(line, file=sys.stderr, flush=True)
+            left = (
+                f", {done:.0%} done, about {_in_words(seconds / done - seconds)} left" if done > 0.0 else ""
+            )
+            say(f"{_in_words(seconds)} so far{left}")
 
     speaker = threading.Thread(target=speak, daemon=True)
     speaker.start()
@@ -148,6 +156,18 @@ def _spoken(message: str, share: Callable[[], float]) -> Iterator[None]:
     finally:
         over.set()
         speaker.join()
+
+
+def _compiles() -> bool:
+    """Return whether another thread is compiling: only it can hold the lock that there is for that."""
+    module = sys.modules.get("numba.core.compiler_lock")
+    if module is None:
+        return False
+    lock = module.global_compiler_lock._lock
+    free = lock.acquire(blocking=False)
+    if free:
+        lock.release()
+    return not free
 
 
 def _in_words(seconds: float) -> str:
@@ -160,13 +180,16 @@ def _in_words(seconds: float) -> str:
 @contextmanager
 def _shown_late(what: RenderableType) -> Iterator[None]:
     """Keep something on stderr while the body runs, from when it has run for a while; then wipe it away."""
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
 
     began = time.monotonic()
 
     def current() -> RenderableType:
-        return what if time.monotonic() - began > _PATIENCE else ""
+        seconds = time.monotonic() - began
+        if seconds > _COMPILING and _compiles():
+            return Group(what, "compiling, once")
+        return what if seconds > _PATIENCE else ""
 
     with Live(
         console=Console(stderr=True),
