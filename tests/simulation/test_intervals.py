@@ -34,3 +34,12 @@ def test_the_interval_of_a_ratio_by_hand() -> None:
 @pytest.mark.parametrize("samples", [[], [3.0]])
 def test_there_is_none_of_fewer_than_two(samples: list[float]) -> None:
     assert all(math.isnan(end) for end in mean_interval(np.array(samples)))
+
+
+def test_batches_of_a_correlated_path_vary_less_than_they_should() -> None:
+    """By 1 − θ/T: a batch of ten correlation times has nine tenths of the variance, and the interval is wider."""
+    tops, bottoms = np.array([20.0, 30.0, 26.0]), np.full(3, 10.0)
+    low, high = ratio_interval(tops, bottoms)
+    wide_low, wide_high = ratio_interval(tops, bottoms, 1.0)
+    assert wide_low + wide_high == pytest.approx(low + high)
+    assert wide_high - wide_low == pytest.approx((high - low) / np.sqrt(0.9))

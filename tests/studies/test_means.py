@@ -172,11 +172,11 @@ MIXED = 5.0 + 0.01 * np.array([3, 9, 1, 12, 5, 0, 14, 7, 2, 11, 4, 15, 8, 13, 6,
 )
 def test_what_is_not_to_be_trusted(costs: Floats, drift: float, floor: float, obstacle: str) -> None:
     drifts: Floats = drift + 1e-3 * (np.arange(16.0) // 2.0 % 2.0 - 0.5)
-    assert re.fullmatch(obstacle, means._Controlled(costs, drifts, np.ones(16), floor).obstacle)
+    assert re.fullmatch(obstacle, means._Controlled(costs, drifts, np.ones(16), 0.0, floor).obstacle)
 
 
 def test_a_proved_bound_cuts_the_interval_off() -> None:
-    parts = means._Controlled(MIXED, np.zeros(16), np.ones(16), 5.08)
+    parts = means._Controlled(MIXED, np.zeros(16), np.ones(16), 0.0, 5.08)
     low, high = stats.t.interval(0.95, 15, MIXED.mean(), stats.sem(MIXED))
     assert low < MIXED.mean() < 5.08 < high
     assert parts.mean == parts.interval[0] == 5.08

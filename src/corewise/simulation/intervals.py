@@ -34,11 +34,12 @@ def mean_interval(samples: Floats) -> tuple[float, float]:
     return ratio_interval(samples, np.ones(samples.size))
 
 
-def ratio_interval(tops: Floats, bottoms: Floats) -> tuple[float, float]:
+def ratio_interval(tops: Floats, bottoms: Floats, correlation: float = 0.0) -> tuple[float, float]:
     """Return the interval for E[top]/E[bottom] from independent pairs; NaN if there are fewer than two.
 
     The residuals top − ratio · bottom have mean zero, and their spread over the mean bottom is that of the
-    ratio.
+    ratio. If bottoms are the lengths of batches of one path, on which what is measured is correlated over a
+    time θ, batches of length T vary less than they would if they were independent, by 1 − θ/T.
 
     Source: A. M. Law, *Simulation Modeling and Analysis* (2015), sections 9.5.3 and 9.5.5.
     """
@@ -47,7 +48,7 @@ def ratio_interval(tops: Floats, bottoms: Floats) -> tuple[float, float]:
     count = tops.size
     if count < 2:
         return math.nan, math.nan
-    ratio = float(tops.sum() / bottoms.sum())
-    spread = math.sqrt(float(np.sum((tops - ratio * bottoms) ** 2)) / (count - 1) / count)
-    half = float(stdtrit(count - 1, 0.5 + LEVEL / 2.0)) * spread / float(bottoms.mean())
+    ratio, length = float(tops.sum() / bottoms.sum()), float(bottoms.mean())
+    variance = float(np.sum((tops - ratio * bottoms) ** 2)) / (count - 1) / (1.0 - correlation / length)
+    half = float(stdtrit(count - 1, 0.5 + LEVEL / 2.0)) * math.sqrt(variance / count) / length
     return ratio - half, ratio + half

@@ -424,7 +424,10 @@ def run_of(walk: Engine, replay: Replay) -> Run:
     times.setflags(write=False)
     departures = int(moves[len(names) :].sum())
     areas, spans = np.array(walk.areas), np.array(walk.spans)
-    if departures < _LEAST_DEPARTURES or not _has_batches(walk.system, areas.sum(axis=1), spans):
+    correlation = 0.0
+    if departures >= _LEAST_DEPARTURES and _has_batches(walk.system, areas.sum(axis=1), spans):
+        correlation = correlation_time(walk.system)
+    else:
         areas, spans = areas.sum(axis=0, keepdims=True), spans.sum(keepdims=True)
     duration = float(spans.sum())
     if duration <= 0.0:
@@ -438,7 +441,7 @@ def run_of(walk: Engine, replay: Replay) -> Run:
             int(moves[i]),
             int(moves[len(names) + i]),
             float(areas[:, i].sum()) / duration,
-            ratio_interval(areas[:, i], spans),
+            ratio_interval(areas[:, i], spans, correlation),
             spent[i] / completed[i] if completed[i] else math.nan,
             completed[i],
         )
@@ -446,7 +449,7 @@ def run_of(walk: Engine, replay: Replay) -> Run:
         policy=walk.policy.name,
         path=path,
         mean_jobs=float(areas.sum()) / duration,
-        interval=ratio_interval(areas.sum(axis=1), spans),
+        interval=ratio_interval(areas.sum(axis=1), spans, correlation),
         mean_cost=math.fsum(known.weight * rows[known.name].mean_jobs for known in walk.system.classes),
         events=walk.events,
         departures=departures,

@@ -45,6 +45,7 @@ from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import independent, ratio_interval
+from corewise.simulation.relaxation import correlation_time
 from corewise.simulation.sampling import Sample, sample_states, settled_events
 from corewise.simulation.simulator import random_generator
 
@@ -204,11 +205,15 @@ class _Allotted:
 
 @dataclass(frozen=True, eq=False)
 class _Controlled:
-    """Sums of Σ h_i n_i and of QV over the parts of a simulation, their lengths, and a proved lower bound."""
+    """Sums of Σ h_i n_i and of QV over the parts of a simulation, and their lengths.
+
+    Also how long the number of jobs is correlated, and a proved lower bound.
+    """
 
     costs: Floats
     drifts: Floats
     spans: Floats
+    correlation: float
     floor: float
 
     @property
@@ -224,12 +229,13 @@ class _Controlled:
 
     @cached_property
     def _interval(self) -> tuple[float, float]:
-        return ratio_interval(self.costs + self.drifts, self.spans)
+        return ratio_interval(self.costs + self.drifts, self.spans, self.correlation)
 
     @property
     def gain(self) -> float:
         """How many times longer a simulation without the control variate would have to be."""
-        width, plain = (high - low for low, high in (self._interval, ratio_interval(self.costs, self.spans)))
+        plainly = ratio_interval(self.costs, self.spans, self.correlation)
+        width, plain = (high - low for low, high in (self._interval, plainly))
         return (plain / width) ** 2 if width > 0.0 else math.inf
 
     @property
@@ -260,4 +266,5 @@ def _controlled(
     equations = Equations.of(system, fitted.counts, weights, fitted.cores)
     values = equations.solved([1.0, _SCALED_WEIGHT])
     cost, drift = system.weights @ seen.counts, values.drift(system, seen.counts, seen.cores)
-    return _Controlled(times @ cost, _CONTROL * (times @ drift), times.sum(axis=1), floor)
+    spans = times.sum(axis=1)
+    return _Controlled(times @ cost, _CONTROL * (times @ drift), spans, correlation_time(system), floor)
