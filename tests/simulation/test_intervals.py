@@ -37,7 +37,7 @@ def test_there_is_none_of_fewer_than_two(samples: list[float]) -> None:
 
 
 def test_batches_of_a_correlated_path_vary_less_than_they_should() -> None:
-    """By 1 − θ/T: a batch of ten correlation times has nine tenths of the variance, and the interval is wider."""
+    """By 1 − θ/T: a batch of ten correlation times has nine tenths of the variance."""
     tops, bottoms = np.array([20.0, 30.0, 26.0]), np.full(3, 10.0)
     low, high = ratio_interval(tops, bottoms)
     wide_low, wide_high = ratio_interval(tops, bottoms, 1.0)
