@@ -84,7 +84,7 @@ def main() -> None:
             for key, most, unit in (("seconds", 60.0, "s"), ("gigabytes", 4.0, "GB"))
         ),
     ]
-    console = Console()
+    console = Console(width=120)
     headings = (
         "classes",
         "cores",

@@ -92,8 +92,8 @@ def _say_what_is_done(system: System, simulate: bool | None) -> None:
 
     reach = Reach.of(system)
     if simulate is None and not reach.exact and reach.classes <= 3:
-        told = f"the exact means of some {reach.states:,.0f} states"
-        say_how_long(told, reach.seconds, "they are simulated instead; --exact insists")
+        told = f"the exact comparison over some {reach.states:,.0f} states"
+        say_how_long(told, reach.seconds, "means are simulated instead; --exact insists")
     elif simulate is False or (simulate is None and reach.exact):
         say_how_long("the exact comparison", reach.seconds, "--simulate is quicker")
 
