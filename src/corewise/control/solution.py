@@ -128,10 +128,11 @@ class Solution(Shown):
     def __str__(self) -> str:
         """Return the result and its certificate."""
         low, high = self.bounds
+        improvements = f"{self.iterations} improvement{'' if self.iterations == 1 else 's'}"
         return (
             f"{self.performance}\n"
             f"  certified: the optimal cost lies in [{low:.12g}, {high:.12g}] "
-            f"({self.solver}, {self.iterations} improvements, box {' × '.join(map(str, self.capacity))})"
+            f"({self.solver}, {improvements}, box {' × '.join(map(str, self.capacity))})"
         )
 
     def _table(self) -> Table:
