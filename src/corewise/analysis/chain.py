@@ -256,7 +256,8 @@ class Chain:
                 best,
                 stalled,
             )
+            prob /= prob.sum()  # without totals, sweeps let the mass shrink or grow
             if settled:
-                return prob / prob.sum(), True, best
+                return prob, True, best
             misses += best > 0.8 * before
-        return prob / prob.sum(), False, best
+        return prob, False, best

@@ -38,6 +38,8 @@ __all__ = ["WorkEquations", "WorkLevels"]
 
 _WIDEST = 24
 """The most levels that one job spans."""
+_MOST_CHANGE = 100.0
+"""The most by which a probability is asked to change at a time; far more than is ever done."""
 _LEAST_MASS = 1e-150
 """The least probability of a level of its own; higher ones, which underflow, move along with the last one."""
 
@@ -127,8 +129,9 @@ class WorkEquations:
         for d, row, column in self._diagonals():
             inflow[column] += self.band[d, column]
             turned[2 * middle - d, row] = self.band[d, column] * self._scale[row]
-        change = self._solved(turned, -inflow)
-        change[:-1] *= self._scale
+        with np.errstate(over="ignore"):  # next to nothing over next to nothing: a change is limited anyway
+            change = self._solved(turned, -inflow) * np.append(self._scale, self._scale[-1])
+        change = np.clip(change, -_MOST_CHANGE, _MOST_CHANGE)
         prob = self.prob.copy()
         _kernels.scale_levels(prob, 1.0 + change, levels.space.dimensions, levels.steps, float(self.top))
         return prob
@@ -136,7 +139,7 @@ class WorkEquations:
     @cached_property
     def _scale(self) -> Floats:
         """One over the probability of every level, one where there is none."""
-        return 1.0 / np.where(self.mass > 0.0, self.mass, 1.0)
+        return 1.0 / np.where(self.mass > _LEAST_MASS, self.mass, 1.0)
 
     def _diagonals(self) -> Iterator[tuple[int, slice, slice]]:
         """Yield every diagonal of B: its index, and the rows and columns it runs through."""
@@ -163,8 +166,11 @@ class WorkEquations:
             if 0 <= column < count:
                 band[d, column] = 0.0
         band[middle, pinned], right[pinned] = 1.0, 0.0
-        unseen = self.mass <= 0.0
-        band[middle, unseen], right[unseen] = 1.0, 0.0
+        for k in np.flatnonzero(self.mass <= _LEAST_MASS).tolist():  # a level between two that nothing is at
+            for d in range(2 * middle + 1):
+                if 0 <= k - (d - middle) < count:
+                    band[d, k - (d - middle)] = 0.0
+            band[middle, k], right[k] = 1.0, 0.0
         try:
             found = solve_banded((middle, middle), band, right, overwrite_ab=True, overwrite_b=True)
         except np.linalg.LinAlgError:  # a level that nothing leaves: no correction, and sweeps alone go on
