@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 __all__ = ["Chain"]
 
 _DIRECT_STATES = 20_000
-_IMBALANCE = 1e-14
+_IMBALANCE = 1e-15
 _ROUGH = 1e-6
-_FLOOR = 1e-13
+_FLOOR = 4e-15
 """An imbalance below which one that no longer falls is rounding."""
 _PATIENCE = 400
 _DIRECT_PATIENCE = 160
@@ -232,7 +232,7 @@ class Chain:
         levels = WorkLevels(self.system, space)
         ways = [(True, False), (False, False)]
         if not levels.are_totals:
-            ways = [(True, True), (False, True), (False, False)]
+            ways = [(True, True), (False, True)]
         at_once = min(max(_AT_A_TIME // space.size, _WHILE_BALANCED), _UNTIL_BALANCED)
         for done in range(0, patience, at_once):
             if misses == _MISSES and len(ways) > 1:
