@@ -15,7 +15,7 @@ under strict priority.
 
 Where sizes differ, totals are not what settles last at high load, but the work in the system: its flows are
 balanced as well once the sweeps turn out to be slow (`corewise.analysis.work`). Where a policy starves a
-class, balancing totals can keep π from settling: it is left out once it does not help, and then the work.
+class, balancing totals can keep π from settling: it is left out once it does not help.
 
 *Closed form,* for one class, a birth-death chain: π by its product form, V by the recursion of its steps.
 
@@ -59,7 +59,7 @@ _DIRECT_PATIENCE = 160
 _NEAR = 16
 """Rounds before giving up, before a factorisation takes over, and before a distribution is near enough."""
 _MISSES = 4
-"""Balancing totals, and then levels of work, ends when imbalance has not fallen by a fifth so many times."""
+"""Balancing totals ends when the imbalance has not fallen by a fifth so many times."""
 _AT_A_TIME = 2**16
 """States per call of a kernel, which cannot be interrupted."""
 _UNTIL_BALANCED = 8
