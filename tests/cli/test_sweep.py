@@ -48,6 +48,7 @@ policies = ["equi", "optimal"]
 [[evaluate]]
 systems = ["wide.toml"]
 policies = ["whittle"]
+exact = true
 [[learn]]
 algorithms = ["1b"]
 departures = 100

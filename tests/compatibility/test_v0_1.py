@@ -1,21 +1,21 @@
 """Files that corewise 0.1.0 wrote: this version reads them, and gives the numbers that 0.1.0 gave.
 
 ``v0_1/make.py`` says how they were made. Everything goes through the command line and the public functions
-for systems, which stay when the inside changes. With the libraries and on the kind of machine that they were
-made with, all numbers are the same to the last bit, those of a run or a sweep that is taken up again
-included; elsewhere linear algebra and quantiles round differently. The response times of simulated runs are
-the exception: then the time of jobs that had not left was in them, so now they are no longer than that.
+for systems, which stay when the inside changes. Numbers are those of then to 1e-9, those of a run or a sweep
+that is taken up again included. Three things were wrong then, and are not the same now:
+
+- the response times of simulated runs had the time of jobs in them that had not left: now they are no longer;
+- runs too short for it had a confidence interval;
+- the p-value of the law knew nothing of the curve being estimated: now it is no larger.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import platform
 import shutil
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,7 @@ pytestmark = pytest.mark.slow
 FILES = Path(__file__).with_name("v0_1")
 EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
 OUTPUTS: dict[str, dict[str, Any]] = EXPECTED["outputs"]
-LIBRARIES = {name: version(name) for name in ("numpy", "scipy", "numba")}
-HERE = {"system": platform.system(), "machine": platform.machine(), **LIBRARIES}
-ROUNDING = 0.0 if EXPECTED["about"] == HERE else 1e-9
+ROUNDING = 1e-9
 SYSTEMS = ("two", "three", "families", "changing", "estimated")
 
 
@@ -40,6 +38,10 @@ SYSTEMS = ("two", "three", "families", "changing", "estimated")
 def _in_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(FILES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+
+
+def _simulated(where: str) -> bool:
+    return where.startswith(("simulate", "sweep"))
 
 
 def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
@@ -51,12 +53,12 @@ def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
         for i, pair in enumerate(zip(before, now, strict=True)):
             yield from differences(*pair, f"{where}/{i}")
     elif isinstance(before, float) and isinstance(now, float):
-        if where.startswith(("simulate", "sweep")) and where.endswith("/mean_response_time"):
-            if not 0.0 < now <= before * (1.0 + 1e-9):
+        if where.endswith("/law") or (_simulated(where) and where.endswith("/mean_response_time")):
+            if not 0.0 < now <= before * (1.0 + ROUNDING):
                 yield f"{where}: {before!r} then, {now!r} now"
         elif not math.isclose(before, now, rel_tol=ROUNDING, abs_tol=ROUNDING):
             yield f"{where}: {before!r} then, {now!r} now"
-    elif before != now:
+    elif before != now and not (_simulated(where) and "/interval" in where and now is None):
         yield f"{where}: {before!r} then, {now!r} now"
 
 

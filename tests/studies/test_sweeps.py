@@ -279,7 +279,7 @@ def test_a_run_that_fails_is_a_row(tmp_path: Path) -> None:
     classes = [cw.JobClass(f"{i}", 0.4, 1.0, cw.Amdahl(0.5)) for i in range(40)]
     plan = {
         "systems": {"narrow": cw.load_system("paper:1"), "wide": cw.System(40, classes)},
-        "evaluate": [{"policies": ["equi"]}],
+        "evaluate": [{"policies": ["equi"], "exact": True}],
         "simulate": [{"policies": ["equi"], "departures": 500, "gap": False}],
     }
     rows = _rows(plan, out=out)

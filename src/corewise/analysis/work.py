@@ -129,9 +129,10 @@ class WorkEquations:
         for d, row, column in self._diagonals():
             inflow[column] += self.band[d, column]
             turned[2 * middle - d, row] = self.band[d, column] * self._scale[row]
-        with np.errstate(over="ignore"):  # next to nothing over next to nothing: a change is limited anyway
+        # Next to nothing over next to nothing: a change is limited, and none where it cannot be told.
+        with np.errstate(over="ignore", invalid="ignore"):
             change = self._solved(turned, -inflow) * np.append(self._scale, self._scale[-1])
-        change = np.clip(change, -_MOST_CHANGE, _MOST_CHANGE)
+        change = np.clip(np.nan_to_num(change), -_MOST_CHANGE, _MOST_CHANGE)
         prob = self.prob.copy()
         _kernels.scale_levels(prob, 1.0 + change, levels.space.dimensions, levels.steps, float(self.top))
         return prob
