@@ -26,7 +26,7 @@ demo: $(STAMP)  ## learn how the jobs of a small system scale, and write a repor
 	@$(RUN) examples/demo.py
 
 test: lint  ## every check: style, types, layers, tests
-	$(RUN) -m pytest -n auto
+	$(RUN) -m pytest -n auto --dist worksteal
 
 quick: lint  ## the same without what takes long: statistical and slow tests
 	$(RUN) -m pytest -n auto -m "not statistical and not slow"

@@ -1294,7 +1294,7 @@ def test_a_class_that_comes_or_leaves_no_more_does_not_stop_the_loop(
 @pytest.mark.slow
 def test_more_work_than_there_are_cores_does_not_stop_the_loop() -> None:
     """The policy is then one that could keep up with less."""
-    learning, epochs = turned(BUSY.at_load(1.2), 60)
+    learning, epochs = turned(BUSY.at_load(1.2), 60, policy=cw.Whittle())
     assert [epoch.k for epoch in epochs] == list(range(1, 61))
     kinds = {(alarm.name, alarm.kind) for epoch in epochs for alarm in epoch.alarms}
     assert kinds == {("one", "arrival rate"), ("two", "arrival rate")}

@@ -160,7 +160,7 @@ def random_system(rng: np.random.Generator, classes: int) -> cw.System:
             lambda: cw.PowerLaw(u),
             lambda: cw.Gustafson(u),
             lambda: cw.Usl(u / 2.0, u / 20.0),
-            lambda: cw.Tabulated([(2.0, 1.0 + u), (5.0, 2.0 + u)]),
+            lambda: cw.Tabulated([(2.0, 1.25 + 0.75 * u), (5.0, 2.0 + u)]),
             lambda: Logarithmic(max(u, 0.05)),
         ]
         return families[rng.integers(len(families))]()

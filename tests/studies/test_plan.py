@@ -288,14 +288,14 @@ def test_what_cannot_be_decided_is_not_accepted(monkeypatch: pytest.MonkeyPatch)
     """
     monkeypatch.setattr(looks, "_FIRST_EVENTS", 50_000)
     monkeypatch.setattr(looks, "_MOST_EVENTS", 50_000)
-    simulated = Responses(many(), cw.Whittle(), 1)
+    simulated = Responses(many(), cw.Whittle(), 3)
     above = 0.8 * time_of_many(8) + 0.2 * time_of_many(7)
     assert not simulated.meets(8, time_of_many(8))
     assert simulated.meets(8, above)
     first = simulated.at(8)
     assert simulated.confirmed(8, above)
     assert simulated.at(8).mean_jobs != first.mean_jobs
-    assert Responses(many(), "whittle", 1).at(8) == first
+    assert Responses(many(), "whittle", 3).at(8) == first
     assert simulated.meets(9, time_of_many(8))
 
 
@@ -308,7 +308,7 @@ def test_what_is_left_undecided_is_known(monkeypatch: pytest.MonkeyPatch) -> Non
     """
     monkeypatch.setattr(looks, "_FIRST_EVENTS", 50_000)
     monkeypatch.setattr(looks, "_MOST_EVENTS", 50_000)
-    simulated = Responses(many(), cw.Whittle(), 1)
+    simulated = Responses(many(), cw.Whittle(), 3)
     target = time_of_many(8) * (1.0 + 1e-5)
     assert not simulated.leaves_open(8, target)  # nobody has looked
     assert not simulated.meets(8, target)
