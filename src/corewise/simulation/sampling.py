@@ -103,10 +103,13 @@ def sample_states(
     return _by_copies(system, policy, events, rng, _first_states(system, rng, near))
 
 
-def settled_events(system: System, policy: BoundPolicy) -> float:
-    """Return how many events a sample must have so that its parts are about independent."""
+def settled_events(system: System, policy: BoundPolicy | None = None) -> float:
+    """Return how many events a sample must have so that its parts are about independent.
+
+    Without a policy, how many it must have under any.
+    """
     times = _BATCHES * BATCH_TIMES
-    if not (suits_sampled_tables(system) or draws_without_tables(policy)):
+    if policy is not None and not (suits_sampled_tables(system) or draws_without_tables(policy)):
         times = _COPIES * _COPY_TIMES
     return times * correlation_time(system) * 2.0 * float(system.arrival_rates.sum())
 

@@ -43,7 +43,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
-from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.simulation.intervals import independent, ratio_interval
 from corewise.simulation.relaxation import correlation_time
 from corewise.simulation.sampling import Sample, sample_states, settled_events
@@ -147,14 +147,17 @@ def simulated_mean(
     system.require_stable()
     system.require_scale()
     count = checks.count(events, "events", least=_LEAST_EVENTS)
-    bound, generator = bind(policy, system), random_generator(rng)
+    rule, most = checked_policy(policy, system), _LONGEST * count
+    known = "parts of a shorter simulation are not independent"
+    if _whole(settled_events(system)) > most:  # before the policy is made, which may take long
+        raise _not_settled(system, rule.name, count, known, 0.0)
+    bound, generator = bind(rule, system), random_generator(rng)
     problems, floors = [system], [max(lower_bound, perfect_speedup(system))]
     if np.any(system.weights != 1.0):
         problems.append(System(system.cores, [replace(one, weight=1.0) for one in system.classes]))
         floors.append(perfect_speedup(problems[-1]))
-    length, most = max(2 * count // 3, math.ceil(settled_events(system, bound))), _LONGEST * count
-    obstacle = "parts of a shorter simulation are not independent"
-    while (needed := math.ceil(_WITH_WARM_UP * 1.5 * length)) <= most:
+    length, obstacle = max(2 * count // 3, math.ceil(settled_events(system, bound))), known
+    while _whole(length) <= most:
         first = sample_states(system, bound, events=length // 2, rng=generator)
         sample = sample_states(system, bound, events=length, rng=generator)
         _require_no_drift(system, bound, sample, length)
@@ -178,10 +181,21 @@ def simulated_mean(
                 events=length + length // 2,
             )
         length *= 2
-    raise NotSettled(
-        f"the mean under {bound.name} at load {system.load:.6g} is not settled within {most:,} events, "
-        f"{_LONGEST} times as many as asked for: {obstacle}. At least {needed:,} are needed: ask for "
-        f"{math.ceil(needed / _LONGEST):,}"
+    raise _not_settled(system, bound.name, count, obstacle, length)
+
+
+def _whole(length: float) -> int:
+    """Return how many events are simulated in all for a mean over so many of them."""
+    return math.ceil(_WITH_WARM_UP * 1.5 * length)
+
+
+def _not_settled(system: System, name: str, events: int, obstacle: str, length: float) -> NotSettled:
+    """Return the error that says how many events would do."""
+    needed = _whole(max(length, settled_events(system)))
+    return NotSettled(
+        f"the mean under {name} at load {system.load:.6g} is not settled within {_LONGEST * events:,} "
+        f"events, {_LONGEST} times as many as asked for: {obstacle}. At least {needed:,} are needed: ask "
+        f"for {math.ceil(needed / _LONGEST):,}"
     )
 
 
