@@ -100,6 +100,11 @@ def test_level_kernels(capacity: tuple[int, ...]) -> None:
         same(chain_kernels.scale_levels, prob.copy(), np.linspace(-1.0, 20.0, count), *place)
 
 
+def test_levels_of_a_row_and_between_nodes() -> None:
+    assert same(chain_kernels._row_level, np.array([2, 1]), np.array([0.5, 3.0, 7.0])) == 4.0
+    assert same(chain_kernels._between, np.array([1.0, 3.0, 0.0]), 1.25) == 2.25
+
+
 @pytest.mark.parametrize("idle", [False, True])
 def test_birth_death_kernels(idle: bool) -> None:
     departures = np.array([0.0, 1.0, 0.0 if idle else 2.0, 3.0, 3.0, 3.0])

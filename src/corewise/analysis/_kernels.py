@@ -50,6 +50,22 @@ def advance(digits: Ints, shape: Ints) -> None:
 
 
 @njit(cache=True)
+def _row_level(digits: Ints, steps: Floats) -> float:
+    """Return the level of the first state of a row."""
+    level = 0.0
+    for i in range(digits.size):
+        level += digits[i] * steps[i]
+    return level
+
+
+@njit(cache=True)
+def _between(nodes: Floats, place: float) -> float:
+    """Return the piecewise linear function through nodes at 0, 1, …, at a place between two of them."""
+    k = int(place)
+    return float(nodes[k] + (place - k) * (nodes[k + 1] - nodes[k]))
+
+
+@njit(cache=True)
 def total_rates(rates: Floats, arrivals: Floats, shape: Ints, outflow: Floats) -> None:
     """Write the total rate out of every state: of all departures, and of the arrivals there is room for."""
     length, size, last = u(shape[-1]), u(outflow.size), shape.size - 1
@@ -318,9 +334,7 @@ def level_equations(
     digits = np.zeros(last, dtype=np.int64)
     base = u(0)
     while base < size:
-        start = 0.0
-        for i in range(last):
-            start += digits[i] * steps[i]
+        start = _row_level(digits, steps)
         for j in range(length):
             weight = prob[base + j]
             place = min(start + j * steps[last], top)
@@ -364,9 +378,7 @@ def level_sums(
     digits = np.zeros(last, dtype=np.int64)
     base = u(0)
     while base < size:
-        start = 0.0
-        for i in range(last):
-            start += digits[i] * steps[i]
+        start = _row_level(digits, steps)
         for j in range(length):
             weight = prob[base + j]
             if drift.size > 0:
@@ -386,13 +398,9 @@ def add_levels(values: Floats, levels: Floats, shape: Ints, steps: Floats, top: 
     digits = np.zeros(last, dtype=np.int64)
     base = u(0)
     while base < size:
-        start = 0.0
-        for i in range(last):
-            start += digits[i] * steps[i]
+        start = _row_level(digits, steps)
         for j in range(length):
-            place = min(start + j * steps[last], top)
-            k = int(place)
-            values[base + j] += levels[k] + (place - k) * (levels[k + 1] - levels[k])
+            values[base + j] += _between(levels, min(start + j * steps[last], top))
         advance(digits, shape)
         base += length
 
@@ -404,13 +412,9 @@ def scale_levels(prob: Floats, factors: Floats, shape: Ints, steps: Floats, top:
     digits = np.zeros(last, dtype=np.int64)
     base, whole = u(0), 0.0
     while base < size:
-        start = 0.0
-        for i in range(last):
-            start += digits[i] * steps[i]
+        start = _row_level(digits, steps)
         for j in range(length):
-            place = min(start + j * steps[last], top)
-            k = int(place)
-            factor = factors[k] + (place - k) * (factors[k + 1] - factors[k])
+            factor = _between(factors, min(start + j * steps[last], top))
             prob[base + j] *= min(max(factor, 1.0 / _MOST_CHANGE), _MOST_CHANGE)
             whole += prob[base + j]
         advance(digits, shape)
