@@ -29,8 +29,8 @@ from corewise.learning.plant import SimulatedPlant
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 from corewise.policies.names import policy_named
-from corewise.simulation.simulator import simulate
-from corewise.studies.means import simulated_mean
+from corewise.simulation.simulator import Run, simulate
+from corewise.studies.means import SimulatedMean, simulated_mean
 from corewise.studies.sweeps.grid import Trial
 
 __all__ = ["DONE", "FAILED", "SweepRow", "carry_out", "failed_row"]
@@ -247,16 +247,7 @@ def _adopted(trial: Trial) -> Policy | None:
 def _long_run(trial: Trial, system: System, policy: Policy, rng: np.random.Generator) -> dict[str, Any]:
     """Return the means of a policy: exact, or by simulation where that would take more than a minute."""
     if not (trial.exact or Reach.of(system).quick):
-        estimated = simulated_mean(system, policy, rng=rng)
-        low, high = estimated.interval
-        return {
-            "mean_jobs": estimated.mean_jobs,
-            "interval_low": low,
-            "interval_high": high,
-            "mean_response_time": estimated.mean_response_time,
-            "mean_cost": estimated.mean_cost,
-            "gap": _gap(trial, system, estimated.mean_cost, exact=False),
-        }
+        return _with_interval(trial, system, simulated_mean(system, policy, rng=rng))
     found = evaluate(system, policy)
     return {
         "mean_jobs": found.mean_jobs,
@@ -269,15 +260,19 @@ def _long_run(trial: Trial, system: System, policy: Policy, rng: np.random.Gener
 def _by_chance(
     trial: Trial, system: System, policy: Policy, departures: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    run = simulate(system, policy, departures=departures, rng=rng)
-    low, high = run.interval
+    return _with_interval(trial, system, simulate(system, policy, departures=departures, rng=rng))
+
+
+def _with_interval(trial: Trial, system: System, simulated: Run | SimulatedMean) -> dict[str, Any]:
+    """Return simulated means as the columns of a row."""
+    low, high = simulated.interval
     return {
-        "mean_jobs": run.mean_jobs,
+        "mean_jobs": simulated.mean_jobs,
         "interval_low": low,
         "interval_high": high,
-        "mean_response_time": run.mean_response_time,
-        "mean_cost": run.mean_cost,
-        "gap": _gap(trial, system, run.mean_cost, exact=False),
+        "mean_response_time": simulated.mean_response_time,
+        "mean_cost": simulated.mean_cost,
+        "gap": _gap(trial, system, simulated.mean_cost, exact=False),
     }
 
 
