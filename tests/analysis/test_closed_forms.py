@@ -144,7 +144,7 @@ def test_inelastic_first_is_optimal(as_system: Build, load: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (10.0, 1.0), (1.0, 10.0)])
-@pytest.mark.parametrize("load", [0.6, 0.85])
+@pytest.mark.parametrize("load", [0.6, 0.9])
 def test_perfectly_parallel_jobs_of_unequal_size(
     as_system: Build, load: float, weights: tuple[float, float]
 ) -> None:

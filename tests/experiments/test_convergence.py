@@ -56,7 +56,7 @@ BINOMIAL = math.sqrt(0.95 * 0.05 / REPLICATIONS)
 """The standard deviation of an observed coverage."""
 
 
-@pytest.mark.parametrize("example", ["paper:1", "paper:3"])
+@pytest.mark.parametrize("example", ["paper:1", "paper:2", "paper:3"])
 def test_variance_and_coverage(example: str) -> None:
     """The ratio of variances has a standard deviation of √(2/5000) = 0.02, so ±0.08 is 4 of them: false alarm
     6e-5 a class. Coverage within 3 binomial standard deviations: false alarm 0.0027 a class.

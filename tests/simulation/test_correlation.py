@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.simulation.relaxation import correlation_time
+from corewise.simulation.correlation import correlation_time
 
 
 def one_class(cores: float, load: float, curve: cw.SpeedUp) -> cw.System:

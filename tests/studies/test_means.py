@@ -22,7 +22,6 @@ from corewise.studies.means import SimulatedMean, simulated_mean
 pytestmark = pytest.mark.slow
 
 FALSE_ALARM = 1e-6
-RNG = np.random.default_rng(1)
 
 
 def classes(count: int, seed: int, weights: bool = False) -> list[cw.JobClass]:
@@ -193,7 +192,12 @@ def test_a_stable_policy_is_not_called_unstable(load: float) -> None:
         for seed in range(50)
     ]
     assert max(grown) < means._UNSTABLE
-    over = sample_states(unstable(), bind(cw.Priority(unstable().names), unstable()), events=50_000, rng=RNG)
+    over = sample_states(
+        unstable(),
+        bind(cw.Priority(unstable().names), unstable()),
+        events=50_000,
+        rng=np.random.default_rng(1),
+    )
     assert over.growth > means._UNSTABLE
 
 

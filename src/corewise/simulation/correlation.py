@@ -25,7 +25,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from corewise.kit.arrays import Ints
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
 
 __all__ = ["correlation_time", "excess_growth"]
@@ -81,7 +81,7 @@ def _swing_time(system: System) -> float:
     """Return how long counts below saturation take to come back to where as many jobs leave as come."""
     work, curves = system.arrival_rates / system.size_rates, [one.speedup for one in system.classes]
 
-    def speeds(width: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def speeds(width: float) -> Floats:
         return np.array([float(curve.rate(width)) for curve in curves])
 
     cores = max(system.cores, 1.0)
@@ -99,7 +99,10 @@ def _swing_time(system: System) -> float:
 
 
 def _crossing(rises: Callable[[float], float], low: float, high: float) -> float:
-    """Return where an increasing function passes zero, or the end it does not reach it before."""
+    """Return where an increasing function passes zero, or the upper end if it does not.
+
+    To a few digits, which does; `scipy.optimize` takes half a second to import.
+    """
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if rises(middle) > 0.0 else (middle, high)

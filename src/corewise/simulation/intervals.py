@@ -14,7 +14,7 @@ LEVEL = 0.95
 """The confidence level of every interval here."""
 
 BATCH_TIMES = 10.0
-"""Correlation times (`corewise.simulation.relaxation`) in a batch, so that batches are about independent."""
+"""Correlation times (`corewise.simulation.correlation`) in a batch, so that batches are about independent."""
 
 _CORRELATED = 0.65
 

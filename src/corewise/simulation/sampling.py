@@ -19,8 +19,8 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.rates import departure_rates
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
+from corewise.simulation.correlation import correlation_time, excess_growth
 from corewise.simulation.intervals import BATCH_TIMES
-from corewise.simulation.relaxation import correlation_time, excess_growth
 from corewise.simulation.simulator import draws_without_tables, first_tables, first_walk
 from corewise.simulation.tables import suits_sampled_tables
 from corewise.simulation.walk import State, Walk

@@ -36,8 +36,8 @@ from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.fitted.rule import FittedRule
+from corewise.simulation.correlation import correlation_time
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
-from corewise.simulation.relaxation import correlation_time
 from corewise.simulation.response_times import ResponseTimes
 from corewise.simulation.tableless.fitted import FittedWalk
 from corewise.simulation.tableless.level import LevelWalk
@@ -465,8 +465,7 @@ def run_of(walk: Engine, replay: Replay) -> Run:
 def _has_batches(system: System, areas: Floats, spans: Floats) -> bool:
     """Return whether batches are long enough to be independent, and look as if they were.
 
-    Where more work comes than all cores can do, there is no long-run mean to give an interval for. A curve
-    that changes makes one batch unlike another: then it is the law that has no long-run mean.
+    Where more work comes than all cores can do, there is no long-run mean to give an interval for.
     """
     if system.load >= 1.0:
         return False

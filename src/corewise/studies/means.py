@@ -15,7 +15,7 @@ Some things can make such an interval too narrow, and each has its remedy.
   well-behaved.
 - Over a path of length T the mean of QV is (V(end) − V(start))/T. That is small against the error only if
   parts of the path are long against the time over which counts are correlated, which is known beforehand
-  (`corewise.simulation.relaxation`): the simulation is made as long as that takes. The mean of QV by itself
+  (`corewise.simulation.correlation`): the simulation is made as long as that takes. The mean of QV by itself
   must be near zero, and parts that follow one another uncorrelated; otherwise it is made longer.
 - An interval below a proved lower bound is wrong whatever the reason: again the simulation is made longer. An
   interval that covers the bound is cut off there.
@@ -44,8 +44,8 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
+from corewise.simulation.correlation import correlation_time
 from corewise.simulation.intervals import independent, ratio_interval
-from corewise.simulation.relaxation import correlation_time
 from corewise.simulation.sampling import Sample, sample_states, settled_events
 from corewise.simulation.simulator import random_generator
 
