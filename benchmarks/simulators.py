@@ -112,7 +112,7 @@ class Pool:
         from simpy import Interrupt
 
         env, process = self.env, self.env.active_process
-        work = self.draw.expovariate(self.classes[i].size_rate)
+        work = self.draw.expovariate(self.classes[i].known_size_rate)
         self.change(i)
         self.jobs[process] = None
         while True:
@@ -200,7 +200,7 @@ def unshared(system: cw.System) -> cw.System:
     alone = [float(c.speedup.rate(np.array(system.cores))) for c in system.classes]
     classes = [
         cw.JobClass(
-            c.name, arrival_rate=c.arrival_rate, size_rate=c.size_rate * speed, speedup=cw.Amdahl(0.0)
+            c.name, arrival_rate=c.arrival_rate, size_rate=c.known_size_rate * speed, speedup=cw.Amdahl(0.0)
         )
         for c, speed in zip(system.classes, alone, strict=True)
     ]

@@ -11,7 +11,7 @@ import pytest
 import corewise as cw
 from corewise.kit.moved import NAMES
 
-SPACES = ("errors", "memories", "plots", "results", "schedules", "solvers")
+SPACES = ("errors", "memories", "plots", "results", "schedules", "sizes", "solvers")
 
 
 def test_the_top_is_small_and_each_name_is_there() -> None:
@@ -29,7 +29,7 @@ def test_a_namespace_is_a_module_that_can_be_imported(space: str) -> None:
     assert space in dir(cw)
 
 
-@pytest.mark.parametrize("space", ["memories", "results", "schedules", "solvers"])
+@pytest.mark.parametrize("space", ["memories", "results", "schedules", "sizes", "solvers"])
 def test_a_namespace_lists_what_it_has_in_order(space: str) -> None:
     module = getattr(cw, space)
     assert module.__all__ == sorted(module.__all__)
@@ -40,7 +40,7 @@ def test_a_namespace_lists_what_it_has_in_order(space: str) -> None:
 def test_no_name_is_both_at_the_top_and_in_a_namespace_or_deprecated() -> None:
     below = {
         name
-        for space in ("memories", "results", "schedules", "solvers")
+        for space in ("memories", "results", "schedules", "sizes", "solvers")
         for name in getattr(cw, space).__all__
     }
     assert not below & set(dir(cw))

@@ -11,8 +11,8 @@ Where to find what, by section of the paper:
 
 The public names are listed in ``__init__.pyi``; each is imported when it is first used. What functions return
 is in `corewise.results`, what they can be given beside policies and systems in `corewise.solvers`,
-`corewise.schedules` and `corewise.memories`, what they raise in `corewise.errors`, figures in
-`corewise.plots`.
+`corewise.schedules` and `corewise.memories`, size laws in `corewise.sizes`, what they raise in
+`corewise.errors`, figures in `corewise.plots`.
 """
 
 import lazy_loader as _lazy

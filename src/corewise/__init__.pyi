@@ -3,6 +3,7 @@ from . import memories as memories
 from . import plots as plots
 from . import results as results
 from . import schedules as schedules
+from . import sizes as sizes
 from . import solvers as solvers
 from .analysis.information import fisher_information as fisher_information
 from .analysis.lower.bounds import lower_bound as lower_bound

@@ -37,7 +37,7 @@ def naive_alarms(jump: Jump, height: float, departures: int, seed: int) -> int:
     """Count alarms along a recorded path, event by event, from the definition."""
     path = cw.simulate(jump.system, jump.policy, departures=departures, rng=seed, record=True).path
     assert path is not None
-    i, size_rate = jump.system.index(jump.name), jump.system[jump.name].size_rate
+    i, size_rate = jump.system.index(jump.name), jump.system[jump.name].known_size_rate
     before, after = jump.system[jump.name].speedup, jump.after
     level, alarms = 0.0, 0
     counts, durations = path.counts, np.diff(path.time)

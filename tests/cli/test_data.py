@@ -368,7 +368,7 @@ def test_a_log_that_does_not_follow_the_model_is_said_not_to() -> None:
     cw.save_system(
         cw.System(
             wrong.cores,
-            [cw.JobClass(c.name, c.arrival_rate, 4 * c.size_rate, c.speedup) for c in wrong.classes],
+            [cw.JobClass(c.name, c.arrival_rate, 4 * c.known_size_rate, c.speedup) for c in wrong.classes],
         ),
         "wrong.toml",
     )

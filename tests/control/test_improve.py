@@ -146,7 +146,7 @@ def test_offers_are_guarded_differences(classes: int) -> None:
                 continue
             less = [jobs - (k == i) for k, jobs in enumerate(seen)]
             least = job_class.weight / float(job_class.speedup.rate(system.cores))
-            offer = job_class.size_rate * (naive_value(values, seen) - naive_value(values, less))
+            offer = job_class.known_size_rate * (naive_value(values, seen) - naive_value(values, less))
             assert offers[i, s] == pytest.approx(max(offer, least), rel=1e-9)
             present += 1
             floored += offer < least
@@ -270,7 +270,7 @@ def test_an_offer_is_at_least_what_a_job_costs_while_it_is_served() -> None:
     offers, _ = FittedRule(system, linear_values(-1.0, 0.0, 1e-9), np.full(4, 9.0)).offers(
         np.ones((3, 1), int)
     )
-    shortest = [1.0 / (k.size_rate * float(k.speedup.rate(system.cores))) for k in system.classes]
+    shortest = [1.0 / (k.known_size_rate * float(k.speedup.rate(system.cores))) for k in system.classes]
     assert offers[:, 0] == pytest.approx(system.weights * shortest * system.size_rates)
 
 

@@ -50,9 +50,9 @@ def drawn(
     tables = []
     for each in system.classes:
         assert each.arrival_rate is not None
-        job_time = rng.gamma(4.0, 0.15 * each.arrival_rate * time / each.size_rate / 4.0, WIDTHS.size)
+        job_time = rng.gamma(4.0, 0.15 * each.arrival_rate * time / each.known_size_rate / 4.0, WIDTHS.size)
         job_time[:2] *= narrow
-        left = rng.poisson(each.size_rate * job_time * each.speedup.rate(WIDTHS)).astype(float)
+        left = rng.poisson(each.known_size_rate * job_time * each.speedup.rate(WIDTHS)).astype(float)
         tables.append(ClassStatistics(int(rng.poisson(each.arrival_rate * time)), WIDTHS, left, job_time))
     return cw.Statistics(tuple(system.names), time, tuple(tables))
 
@@ -481,7 +481,7 @@ def test_a_class_that_never_holds_more_than_a_core() -> None:
     def narrow(system: cw.System, rng: np.random.Generator) -> cw.Statistics:
         window = drawn(system, rng)
         one = window.classes[0]
-        left = rng.poisson(system["one"].size_rate * one.job_time[:2] * one.widths[:2]).astype(float)
+        left = rng.poisson(system["one"].known_size_rate * one.job_time[:2] * one.widths[:2]).astype(float)
         table = ClassStatistics(one.arrivals, one.widths[:2], left, one.job_time[:2])
         return replace(window, classes=(table, window.classes[1]))
 

@@ -35,7 +35,10 @@ def test_residuals_are_integrals_of_the_departure_rate() -> None:
                 if jobs:
                     speed = float(SYSTEM[name].speedup.rate(path.cores[row - 1, i] / jobs))
                     total += (
-                        jobs * SYSTEM[name].size_rate * speed * float(path.time[row] - path.time[row - 1])
+                        jobs
+                        * SYSTEM[name].known_size_rate
+                        * speed
+                        * float(path.time[row] - path.time[row - 1])
                     )
                 if path.event[row] == Event.DEPARTURE and path.job_class[row] == i:
                     expected.append(total)

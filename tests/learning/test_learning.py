@@ -956,7 +956,7 @@ def test_a_second_implementation_on_a_log(algorithm: Callable[..., cw.Algorithm]
                 entry[0] += departures
                 entry[1] += job_time
             use = table[name] if algorithm is cw.algorithm_1a else seen[name]
-            expected = naive_estimate(use, FAST[name].speedup, FAST[name].size_rate)
+            expected = naive_estimate(use, FAST[name].speedup, FAST[name].known_size_rate)
             assert epoch.estimates[name].value == pytest.approx(expected, abs=1e-9)
             assert epoch.estimates[name].departures == sum(left for left, _ in use.values())
             inside += 0.0 < expected < 1.0
@@ -1260,7 +1260,7 @@ def test_a_change_of_the_size_rate_is_taken_into_account() -> None:
     assert alarms[-1].before["size_rate"] == 1.0
     believed = learning.learner.standing.believed
     error = 5.0 * 1.7 / math.sqrt(8000 * 0.65)
-    assert abs(believed["one"].size_rate - 1.7) < error < 0.7
+    assert abs(believed["one"].known_size_rate - 1.7) < error < 0.7
     assert believed["two"].size_rate == 1.0
     assert believed.arrival_rates.tolist() == BUSY.arrival_rates.tolist()
     assert is_best(epochs[-1].policy, believed)

@@ -288,7 +288,7 @@ def test_percentiles_are_those_of_the_exponential_law() -> None:
     for name, row in done.classes.items():
         assert tuple(p.percent for p in row.percentiles) == percents
         for found in row.percentiles:
-            exact = -math.log1p(-found.percent / 100.0) / SPARE[name].size_rate
+            exact = -math.log1p(-found.percent / 100.0) / SPARE[name].known_size_rate
             error = (found.interval[1] - found.interval[0]) / 2.0 / float(stats.t.ppf(0.975, 39))
             assert found.value == pytest.approx(sum(found.interval) / 2.0)
             assert abs(found.value - exact) < 5.0 * error

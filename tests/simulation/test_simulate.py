@@ -811,7 +811,7 @@ def surplus(
         leaves = (path.event == cw.results.Event.DEPARTURE) & (low < path.time) & (path.time <= high)
         for i, job_class in enumerate(regimes[k].classes):
             width = np.divide(cores[:, i], counts[:, i], out=np.zeros(len(spans)), where=counts[:, i] > 0)
-            rate = counts[:, i] * job_class.size_rate * job_class.speedup.rate(width)
+            rate = counts[:, i] * job_class.known_size_rate * job_class.speedup.rate(width)
             table[i, k] = np.count_nonzero(leaves & (path.job_class == i)) - rate @ spans
     return table
 
@@ -899,7 +899,7 @@ def test_a_window_that_opens_after_a_change_sees_the_new_curve(late: float, reco
             table = run.statistics[change.name]
             for kind, regime in zip(rows, regimes, strict=True):
                 job_class = regime[change.name]
-                rate = job_class.size_rate * job_class.speedup.rate(table.widths)
+                rate = job_class.known_size_rate * job_class.speedup.rate(table.widths)
                 kind.append(np.array([table.left - rate @ table.job_time]))
         assert mean_zero(rows[0]) > FALSE_ALARM / 8
         assert mean_zero(rows[1]) < FALSE_ALARM / 8

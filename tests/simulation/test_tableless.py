@@ -171,7 +171,7 @@ def random_system(rng: np.random.Generator, classes: int) -> cw.System:
         weight = float(rng.choice([1.0, 1.0, 2.0, 1.0 / size, rng.uniform(0.2, 5.0)]))
         if jobs and rng.random() < 0.3:
             other = jobs[rng.integers(len(jobs))]
-            size, weight, law = other.size_rate, other.weight, other.speedup
+            size, weight, law = other.known_size_rate, other.weight, other.speedup
         jobs.append(cw.JobClass(f"c{i}", 1.0, size, law, weight))
     return cw.System(float(rng.choice([0.3, 0.8, 1.0, 2.5, 4.0, 8.0, 17.3, 64.0, 300.0])), jobs)
 
@@ -567,7 +567,7 @@ def test_departures_below_one_core_are_at_the_rate_of_one_core() -> None:
         slow = table.widths <= 1.0
         assert table.departures[table.widths == 0.0].sum() == 0.0
         left, served = table.departures[slow].sum(), float(table.widths[slow] @ table.job_time[slow])
-        for rate, right in ((job_class.size_rate, True), (1.1 * job_class.size_rate, False)):
+        for rate, right in ((job_class.known_size_rate, True), (1.1 * job_class.known_size_rate, False)):
             off = (left - rate * served) / math.sqrt(rate * served)
             assert bool(abs(off) < stats.norm.isf(FALSE_ALARM / 12 / 2)) is right
 

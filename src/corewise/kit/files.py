@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 
-from corewise.errors import InvalidFile
+from corewise.errors import InvalidFile, nearest
 
-__all__ = ["read_bytes", "reason_of", "require_path", "write_bytes"]
+__all__ = ["read_bytes", "read_column", "reason_of", "require_path", "write_bytes"]
 
 # Nothing that is read whole comes near this; an endless device or a disk image named by mistake does.
 _MOST_BYTES = 64 * 2**20
@@ -24,6 +25,42 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     if len(content) > _MOST_BYTES:
         raise InvalidFile(f"{os.fspath(path)}: too large, more than {_MOST_BYTES // 2**20} MiB")
     return content
+
+
+def read_column(path: str | os.PathLike[str], column: str | None = None) -> list[float]:
+    """Return the numbers in a column of a CSV file, or its only one; whatever prevents it is `InvalidFile`.
+
+    The first row may be a header; it must be if a column is asked for.
+    """
+    name = os.fspath(path)
+    try:
+        rows = [row for row in csv.reader(read_bytes(path).decode("utf-8-sig").splitlines()) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFile(f"{name}: not a table of numbers: {reason_of(error)}") from None
+    if not rows:
+        raise InvalidFile(f"{name}: an empty file, where numbers were expected")
+    header = [cell.strip() for cell in rows[0]]
+    if column is not None and column not in header:
+        raise InvalidFile(f"{name}: no column {column!r}{nearest(column, header)}")
+    if column is None and len(header) > 1:
+        raise InvalidFile(f"{name}: which of the columns {', '.join(header)}?")
+    place = 0 if column is None else header.index(column)
+    begin = 1 if column is not None or not _is_number(header[0]) else 0
+    values = []
+    for line, row in enumerate(rows[begin:], start=begin + 1):
+        cell = row[place] if place < len(row) else ""
+        if not _is_number(cell):
+            raise InvalidFile(f"{name}: row {line} has {cell!r} where a number was expected")
+        values.append(float(cell))
+    return values
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:

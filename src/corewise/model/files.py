@@ -10,6 +10,8 @@ A file says how many cores there are and, class by class, what arrives and how i
     size_rate = 2.5
     speedup = { family = "amdahl", p = 0.3 }
     weight = 1.0                                # optional
+    sizes = { law = "lognormal", cv2 = 4.0 }    # optional: exponential if not given
+    arrivals = { law = "erlang", stages = 2 }   # optional: the times between arrivals, exponential likewise
 
     [[change]]                                  # optional: the curve of a class changes at a time
     time = 600000.0
@@ -27,14 +29,26 @@ import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSystem, nearest
-from corewise.kit.files import read_bytes, write_bytes
+from corewise.kit.files import read_bytes, read_column, write_bytes
+from corewise.model.sizes import (
+    Deterministic,
+    Erlang,
+    Exponential,
+    Hyperexponential,
+    Lognormal,
+    Pareto,
+    SizeLaw,
+    Weibull,
+)
 from corewise.model.speedup import FAMILIES, SpeedUp
 from corewise.model.system import Change, JobClass, System
+from corewise.model.tabulated_sizes import Empirical, PiecewiseExponential
 
 __all__ = [
     "PACKAGED",
@@ -48,9 +62,24 @@ __all__ = [
 PACKAGED = ("paper:1", "paper:2", "paper:3", "paper:4", "paper:drift")
 """The systems that come with the package: Examples 1-4 of the paper's Table 1, its changing experiment."""
 
+_LAWS: Mapping[str, type[SizeLaw]] = {
+    kind.law: kind
+    for kind in (
+        Exponential,
+        Deterministic,
+        Erlang,
+        Hyperexponential,
+        Lognormal,
+        Weibull,
+        Pareto,
+        Empirical,
+        PiecewiseExponential,
+    )
+}
 _SYSTEM_KEYS = ("cores", "class", "change")
-_CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight")
+_CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals")
 _CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
+_LAW_KEYS = ("sizes", "arrivals")
 _CHANGE_KEYS = ("time", "class", "speedup")
 
 
@@ -133,6 +162,11 @@ def _class_to_mapping(job_class: JobClass) -> dict[str, Any]:
         "size_rate": job_class.size_rate,
         "speedup": _curve_to_mapping(job_class.speedup, job_class.name),
         "weight": job_class.weight,
+        **{
+            key: {"law": law.law, **law.parameters}
+            for key in _LAW_KEYS
+            if type(law := getattr(job_class, key)) is not Exponential
+        },
     }
     return {key: value for key, value in entry.items() if value is not None}
 
@@ -166,7 +200,8 @@ def _class_from(entry: Mapping[str, Any], position: int) -> JobClass:
     _require_all(entry, _CLASS_REQUIRED, what)
     if not entry["name"]:
         raise InvalidSystem(f"{what}: its name must not be empty, got {entry['name']!r}")
-    return JobClass(**{**entry, "speedup": _curve_from(entry["speedup"], what)})
+    laws = {key: _law_from(entry[key], f"{what}: {key}") for key in _LAW_KEYS if key in entry}
+    return JobClass(**{**entry, "speedup": _curve_from(entry["speedup"], what), **laws})
 
 
 def _change_from(entry: Mapping[str, Any], position: int) -> Change:
@@ -195,6 +230,24 @@ def _curve_from(entry: object, what: str) -> SpeedUp:
         return curve(**{name: entry[name] for name in names})
     except InvalidCurve as error:
         raise InvalidCurve(f"{what}: {error}") from None
+
+
+def _law_from(entry: object, what: str) -> SizeLaw:
+    if not isinstance(entry, Mapping):
+        raise InvalidSystem(f'{what} must be like {{ law = "lognormal", cv2 = 4.0 }}, got {entry!r}')
+    _require_all(entry, ("law",), what)
+    name = entry["law"]
+    if not isinstance(name, str) or name not in _LAWS:
+        hint = nearest(name.lower(), list(_LAWS)) if isinstance(name, str) else ""
+        raise InvalidSystem(f"{what}: unknown law {name!r}{hint}")
+    law = _LAWS[name]
+    known = fields(law)
+    _require_known(entry, ("law", *(field.name for field in known)), f"{what}: {name}")
+    _require_all(entry, tuple(field.name for field in known if field.default is MISSING), f"{what}: {name}")
+    try:
+        return law(**{key: value for key, value in entry.items() if key != "law"})
+    except InvalidSystem as error:
+        raise InvalidSystem(f"{what}: {error}") from None
 
 
 def _curve_to_mapping(curve: SpeedUp, name: str) -> dict[str, Any]:
@@ -244,9 +297,28 @@ def _parse(content: bytes, name: str, *, arrivals_optional: bool = False) -> Sys
     except ValueError as error:  # TOMLDecodeError, and Python's own limit on digits
         raise InvalidFile(f"{name}: not valid TOML: {error}") from None
     try:
+        _read_sizes(mapping, Path(name).parent)
         return system_from_mapping(mapping, arrivals_optional=arrivals_optional)
     except InvalidInput as error:
         raise InvalidFile(f"{name}: {error}") from None
+
+
+def _read_sizes(mapping: dict[str, Any], folder: Path) -> None:
+    """Put the values of an empirical law in the place of the file that they are in, beside the system's."""
+    for entry in _tables(mapping, "class"):
+        for key in _LAW_KEYS:
+            law = entry.get(key)
+            if not isinstance(law, dict) or "file" not in law:
+                continue
+            what = f"class {entry.get('name')!r}: {key}"
+            _require_known(law, ("law", "file", "column"), what)
+            file, column = law.pop("file"), law.pop("column", None)
+            if not isinstance(file, str) or not (column is None or isinstance(column, str)):
+                raise InvalidSystem(f"{what}: file and column must be text, got {file!r} and {column!r}")
+            try:
+                law["values"] = read_column(folder / file, column)
+            except InvalidFile as error:
+                raise InvalidSystem(f"{what}: {error}") from None
 
 
 def _writable(text: str) -> str:

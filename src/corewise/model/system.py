@@ -17,9 +17,13 @@ from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
+from corewise.model.sizes import Exponential, SizeLaw
 from corewise.model.speedup import Amdahl, SpeedUp, check_curve
 
 __all__ = ["Change", "JobClass", "System", "require_system"]
+
+_EXPONENTIAL = Exponential()
+_FOUND_BY = "; estimate finds it from an event log"
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,22 +35,29 @@ class JobClass(Shown):
     name : str
         What to call the class.
     arrival_rate : float or None
-        λ, jobs per unit of time; None if it is not known, which is enough for `estimate` only.
-    size_rate : float
-        μ, one over the mean size; a job's size is the time it would take on one core.
+        λ, jobs per unit of time; None if it is not known, which is enough where it can be learned.
+    size_rate : float or None
+        μ, one over the mean size; a job's size is the time it would take on one core. None if it is not
+        known, which is enough where it can be learned.
     speedup : SpeedUp
         s(z), how fast a job runs on z cores.
     weight : float, optional
         h, what one such job in the system costs per unit of time.
+    sizes : SizeLaw, optional
+        The law of job sizes, scaled to mean 1/μ; exponential if not given, as everything exact assumes.
+    arrivals : SizeLaw, optional
+        The law of the times between arrivals, scaled to mean 1/λ; exponential if not given: Poisson arrivals.
     """
 
     _shown = ("name", "arrival_rate", "size_rate", "speedup", "weight")
 
     name: str
     arrival_rate: float | None
-    size_rate: float
+    size_rate: float | None
     speedup: SpeedUp
     weight: float = 1.0
+    sizes: SizeLaw = _EXPONENTIAL
+    arrivals: SizeLaw = _EXPONENTIAL
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -57,17 +68,40 @@ class JobClass(Shown):
                 f"nor start or end blank"
             )
         for field in ("arrival_rate", "size_rate", "weight"):
-            if field == "arrival_rate" and self.arrival_rate is None:
+            given = getattr(self, field)
+            if given is None and field != "weight":
                 continue
-            value = checks.positive(getattr(self, field), f"class {self.name!r}: {field}", InvalidSystem)
+            value = checks.positive(given, f"class {self.name!r}: {field}", InvalidSystem)
             object.__setattr__(self, field, value)
         if not isinstance(self.speedup, SpeedUp):
             raise InvalidSystem(f"class {self.name!r}: speedup must be a SpeedUp curve, got {self.speedup!r}")
+        for field in ("sizes", "arrivals"):
+            law = getattr(self, field)
+            if not isinstance(law, SizeLaw):
+                raise InvalidSystem(
+                    f"class {self.name!r}: {field} must be a law such as sizes.Lognormal(cv2=4), got {law!r}"
+                )
+
+    @property
+    def known_size_rate(self) -> float:
+        """μ, where it must be known: `InvalidSystem` if it is not."""
+        if self.size_rate is None:
+            raise InvalidSystem(
+                f"class {self.name!r}: its size_rate is not known, but needed here{_FOUND_BY}"
+            )
+        return self.size_rate
 
     @property
     def work_rate(self) -> float:
-        """λ/μ, the work that arrives per unit of time, in cores; NaN if λ is not known."""
-        return math.nan if self.arrival_rate is None else self.arrival_rate / self.size_rate
+        """λ/μ, the work that arrives per unit of time, in cores; NaN if one of them is not known."""
+        if self.arrival_rate is None or self.size_rate is None:
+            return math.nan
+        return self.arrival_rate / self.size_rate
+
+    @property
+    def memoryless(self) -> bool:
+        """Whether sizes and the times between arrivals are exponential."""
+        return type(self.sizes) is Exponential and type(self.arrivals) is Exponential
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,10 +190,13 @@ class System(Shown):
             parameters = ", ".join(
                 f"{name}={value:g}" for name, value in job_class.speedup.parameters.items()
             )
-            rate = "not known" if job_class.arrival_rate is None else f"{job_class.arrival_rate:g}"
+            rates = (job_class.arrival_rate, job_class.size_rate)
+            arrival_rate, size_rate = ("not known" if rate is None else f"{rate:g}" for rate in rates)
+            laws = (("sizes", job_class.sizes), ("arrivals", job_class.arrivals))
+            other = "".join(f", {law} {what}" for what, law in laws if type(law) is not Exponential)
             lines.append(
-                f"  {job_class.name}: λ = {rate}, μ = {job_class.size_rate:g}, "
-                f"{job_class.speedup.family}({parameters}), weight {job_class.weight:g}"
+                f"  {job_class.name}: λ = {arrival_rate}, μ = {size_rate}, "
+                f"{job_class.speedup.family}({parameters}), weight {job_class.weight:g}{other}"
             )
         return "\n".join(lines)
 
@@ -182,8 +219,9 @@ class System(Shown):
 
     @cached_property
     def size_rates(self) -> Floats:
-        """μ of each class."""
-        return np.array([job_class.size_rate for job_class in self.classes])
+        """μ of each class, NaN where it is not known."""
+        rates = [job_class.size_rate for job_class in self.classes]
+        return np.array([math.nan if rate is None else rate for rate in rates])
 
     @cached_property
     def weights(self) -> Floats:
@@ -207,7 +245,7 @@ class System(Shown):
     @cached_property
     def likely_states(self) -> float:
         """About how many states a long path sees, going by the jobs there are if each holds one core."""
-        self.require_arrival_rates()
+        self.require_rates()
         jobs = self.arrival_rates / self.size_rates
         return float(np.prod(1.3 * jobs + 6.0 * np.sqrt(jobs) + 10.0))
 
@@ -216,12 +254,48 @@ class System(Shown):
         for job_class in self.classes:
             if job_class.arrival_rate is None:
                 raise InvalidSystem(
-                    f"class {job_class.name!r}: its arrival_rate is not known, but needed here"
+                    f"class {job_class.name!r}: its arrival_rate is not known, but needed here{_FOUND_BY}"
                 )
+
+    def require_size_rates(self) -> None:
+        """Raise `InvalidSystem` if the size rate of some class is not known."""
+        for job_class in self.classes:
+            job_class.known_size_rate  # noqa: B018  # raises
+
+    def require_rates(self) -> None:
+        """Raise `InvalidSystem` if some rate is not known."""
+        self.require_arrival_rates()
+        self.require_size_rates()
+
+    @cached_property
+    def memoryless(self) -> bool:
+        """Whether all sizes and all times between arrivals are exponential: then the counts say it all."""
+        return all(job_class.memoryless for job_class in self.classes)
+
+    def require_memoryless(self, what: str) -> None:
+        """Raise `InvalidSystem` unless all sizes and times between arrivals are exponential.
+
+        `what` is the name of what is exact for these only, such as "solve".
+        """
+        for job_class in self.classes:
+            if not job_class.memoryless:
+                which = "sizes" if type(job_class.sizes) is not Exponential else "arrivals"
+                raise InvalidSystem(
+                    f"class {job_class.name!r}: {what} is exact for exponential sizes and Poisson arrivals "
+                    f"only, and its {which} are {getattr(job_class, which)}; simulate and compare take any "
+                    f"law"
+                )
+
+    def as_memoryless(self) -> System:
+        """Return the system with exponential sizes and Poisson arrivals of the same rates."""
+        if self.memoryless:
+            return self
+        classes = (replace(known, sizes=_EXPONENTIAL, arrivals=_EXPONENTIAL) for known in self.classes)
+        return self._checked(tuple(classes), self.changes)
 
     def require_stable(self) -> None:
         """Raise `UnstableSystem` if the load is one or more: then no policy keeps up."""
-        self.require_arrival_rates()
+        self.require_rates()
         if self.load >= 1.0:
             work = self.load * self.cores
             raise UnstableSystem(
@@ -231,18 +305,19 @@ class System(Shown):
 
     def require_scale(self) -> None:
         """Raise `InvalidSystem` if some rate is so large or small that arithmetic would break down."""
-        self.require_arrival_rates()
-        for job_class, arrival_rate in zip(self.classes, self.arrival_rates.tolist(), strict=True):
+        self.require_rates()
+        rows = zip(self.classes, self.arrival_rates.tolist(), self.size_rates.tolist(), strict=True)
+        for job_class, arrival_rate, size_rate in rows:
             if not 1e-100 <= job_class.weight <= 1e100:
                 raise InvalidSystem(
                     f"class {job_class.name!r}: weight {job_class.weight:g} is out of scale; choose a unit "
                     f"of cost nearer to it"
                 )
-            rates = (self.cores * job_class.size_rate, arrival_rate, job_class.size_rate)
+            rates = (self.cores * size_rate, arrival_rate, size_rate)
             if max(rates) > 1e100 or min(rates) < 1e-100:
                 raise InvalidSystem(
                     f"class {job_class.name!r}: arrival_rate {arrival_rate:g} and size_rate "
-                    f"{job_class.size_rate:g} are out of scale; choose a unit of time nearer to theirs"
+                    f"{size_rate:g} are out of scale; choose a unit of time nearer to theirs"
                 )
 
     def at(self, time: float) -> System:
@@ -277,7 +352,7 @@ class System(Shown):
 
     def at_load(self, load: float) -> System:
         """Return the same system with every arrival rate scaled so that the load is `load`."""
-        self.require_arrival_rates()
+        self.require_rates()
         factor = checks.positive(load, "load", InvalidSystem) / self.load
         rates = (factor * self.arrival_rates).tolist()
         classes = [

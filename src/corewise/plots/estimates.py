@@ -158,7 +158,7 @@ def _parameters(found: Estimate) -> Floats:
 
 def _observed(table: ClassStatistics, job_class: JobClass, found: Estimate, level: float) -> Speeds:
     """Return the speeds at which jobs were seen to leave, of groups of widths with enough departures."""
-    size_rate = found.size_rate.value if found.size_rate else job_class.size_rate
+    size_rate = found.size_rate.value if found.size_rate else job_class.known_size_rate
     return observed_speeds(table, size_rate, level)
 
 

@@ -114,10 +114,10 @@ def perfect_speedup(system: System) -> float:
     It rises with every load, so it is made from numbers that are rounded down, and divided by what is left of
     the server rounded up.
     """
-    order = sorted(system.classes, key=lambda job_class: -job_class.weight * job_class.size_rate)
+    order = sorted(system.classes, key=lambda job_class: -job_class.weight * job_class.known_size_rate)
     total, busy, residual, left = 0.0, 0.0, 0.0, 1.0
     for job_class in order:
-        rate = _up(system.cores * job_class.size_rate)
+        rate = _up(system.cores * job_class.known_size_rate)
         load = _down((job_class.arrival_rate or 0.0) / rate)
         residual = _down(residual + _down(load / rate))
         before, busy = left, _down(busy + load)

@@ -69,10 +69,10 @@ def _priced(
     bill = float(((weight + price * widths[1:]) / speeds[1:]).min())
     # With less room than that, it may be cheaper to be full and turn all away than to pay for cores.
     most = math.ceil(max(work + 8.0 * math.sqrt(work) + 16.0, 2.0 * work * bill / weight))
-    rates = (arrival, job_class.size_rate, weight)
+    rates = (arrival, job_class.known_size_rate, weight)
     while True:
         most = min(most, _MOST_JOBS)
-        steps = np.full(most + 1, bill / job_class.size_rate)
+        steps = np.full(most + 1, bill / job_class.known_size_rate)
         capped = majorants.capped(row, cores, most)
         bound, held, edge = priced_class(*rates, price, cores, slopes, widths, speeds, capped, steps)
         if edge * most <= _REMOTE or most == _MOST_JOBS:

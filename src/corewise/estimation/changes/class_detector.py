@@ -265,7 +265,7 @@ class ClassDetector:
         ceased, late = self._due(before, stall.curve, nodes)
         if not (count > 0.0 and due > 0.0 and late > 0.0):
             return self, alarm
-        believed = self.size_rate_factor * self.known.size_rate
+        believed = self.size_rate_factor * self.known.known_size_rate
         rates = believed * ceased / late, believed * count / due
         sides = [FrozenMapping({"size_rate": rate}) for rate in rates]
         alarm = replace(alarm, kind="size rate", before=sides[0], after=sides[1])
@@ -306,10 +306,10 @@ class ClassDetector:
             return self, []
         factor = believed_rate(count, due)
         by_size = float(departed @ np.log(old)) + count * math.log(factor) - count
-        by_curve = float(departed @ np.log(new)) - self.known.size_rate * float(spent @ new)
+        by_curve = float(departed @ np.log(new)) - self.known.known_size_rate * float(spent @ new)
         lead = by_size - by_curve if self.curve.bounds else math.inf
         kind = suspect.alarm.kind if abs(lead) < _LEAD else "curve" if lead < 0.0 else "size rate"
-        rates = [self.size_rate_factor * self.known.size_rate * part for part in (1.0, count / due)]
+        rates = [self.size_rate_factor * self.known.known_size_rate * part for part in (1.0, count / due)]
         sides = {
             "curve": (suspect.curve.parameters, self.curve.parameters),
             "size rate": ({"size_rate": rates[0]}, {"size_rate": rates[1]}),
@@ -331,7 +331,7 @@ class ClassDetector:
 
     def size_rate(self, nodes: Floats) -> float:
         """Return the size rate to make a policy for."""
-        believed = self.size_rate_factor * self.known.size_rate
+        believed = self.size_rate_factor * self.known.known_size_rate
         if self.suspect is None or not self.stalled:
             return believed
         count, due = self._due(self.speed.rows.sum(axis=0), self.suspect.curve, nodes)
@@ -340,7 +340,7 @@ class ClassDetector:
     def _due(self, row: Floats, curve: SpeedUp, nodes: Floats) -> tuple[float, float]:
         """Return the departures in a row, and how many there would be with a curve."""
         departed, spent = columns_of(row, nodes)
-        return float(departed.sum()), self.known.size_rate * float(spent @ curve.rate(nodes))
+        return float(departed.sum()), self.known.known_size_rate * float(spent @ curve.rate(nodes))
 
     def _with_size_rate(self, factor: float, nodes: Floats) -> ClassDetector:
         """Return the detector after a change of the size rate by a factor, with what was seen before it."""
@@ -488,7 +488,7 @@ class _View(NamedTuple):
             detector.window_leads.copy(),
             np.empty((_WINDOW_LENGTHS.size + 1, ratio.shape[1])),
         )
-        rate = detector.known.size_rate * rate
+        rate = detector.known.known_size_rate * rate
         most = _kernels.scan(
             speed.sizes,
             speed.rows,
