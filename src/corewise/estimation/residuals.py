@@ -28,13 +28,13 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.fitted_law import FittedParameters, exponential_p_value, fitted_p_value
-from corewise.kit.arrays import Floats, Ints
+from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import JobClass, System
+from corewise.observation.histories import owners_of
 from corewise.observation.observed import HasPath, path_of
-from corewise.observation.rows import dense
-from corewise.observation.sample_path import NOBODY, Event, SamplePath
+from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
 __all__ = ["GoodnessOfFit", "goodness_of_fit"]
@@ -180,7 +180,7 @@ def _rates_by_class(path: SamplePath, i: int, speed: Callable[[Floats], Floats])
 
 def _rates_by_job(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -> Floats:
     """Return the same for a path in the per-job form: each row changes the rate by that of its own job."""
-    mine = np.flatnonzero(_owners(path) == i)
+    mine = np.flatnonzero(owners_of(path) == i)
     mine = mine[np.argsort(path.job[mine], kind="stable")]
     held = np.where(path.event[mine] == Event.DEPARTURE, 0.0, path.cores[mine])
     after = speed(held)
@@ -189,15 +189,6 @@ def _rates_by_job(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -
     change = np.zeros(path.time.size)
     change[mine] = after - before
     return np.cumsum(change)
-
-
-def _owners(path: SamplePath) -> Ints:
-    """Return the class of each row's job, also where the row does not name it."""
-    numbers, job = dense(path.job)
-    named = (job >= 0) & (path.job_class >= 0)
-    owner = np.full(numbers.size + 1, NOBODY, dtype=np.int64)  # the last is that of nobody
-    owner[job[named]] = path.job_class[named]
-    return owner[job]
 
 
 def _p_values(

@@ -34,6 +34,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from math import isnan
 from pathlib import Path
 
@@ -44,6 +45,7 @@ from corewise.model.system import System, require_system
 from corewise.observation.log_lines import EVENTS
 from corewise.observation.log_reader import Reader
 from corewise.observation.sample_path import NOBODY, SamplePath
+from corewise.observation.statistics import Statistics
 
 __all__ = ["EventLog", "load_events", "save_events"]
 
@@ -70,6 +72,11 @@ class EventLog(Shown):
     rows: int
     skipped: int
     reasons: tuple[str, ...]
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """The sufficient statistics of the path."""
+        return Statistics.of(self.path)
 
     def __str__(self) -> str:
         """Return the record in one line, and what was skipped in some more."""

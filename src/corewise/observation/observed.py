@@ -11,7 +11,7 @@ from corewise.errors import InvalidInput
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 
-__all__ = ["HasPath", "HasStatistics", "path_of", "statistics_of"]
+__all__ = ["HasPath", "HasStatistics", "path_of", "record_of", "statistics_of"]
 
 
 class HasStatistics(Protocol):
@@ -39,7 +39,7 @@ def statistics_of(seen: Statistics | SamplePath | HasStatistics | HasPath) -> St
     counted = None if isinstance(seen, type) else getattr(seen, "statistics", None)
     if isinstance(counted, Statistics):
         return counted
-    path = _recorded(seen)
+    path = record_of(seen)
     if path is None:
         raise InvalidInput(f"expected Statistics, a SamplePath, a run or an event log, got {seen!r}")
     return Statistics.of(path)
@@ -47,13 +47,14 @@ def statistics_of(seen: Statistics | SamplePath | HasStatistics | HasPath) -> St
 
 def path_of(seen: SamplePath | HasPath) -> SamplePath:
     """Return the sample path of an observation."""
-    path = _recorded(seen)
+    path = record_of(seen)
     if path is None:
         hint = "; simulate(…, record=True) keeps it" if hasattr(seen, "path") else ""
         raise InvalidInput(f"expected a SamplePath, or a run or log that has one, got {seen!r}{hint}")
     return path
 
 
-def _recorded(seen: object) -> SamplePath | None:
+def record_of(seen: object) -> SamplePath | None:
+    """Return the sample path of an observation, or None if it has none."""
     path = seen if isinstance(seen, SamplePath) else getattr(seen, "path", None)
     return path if isinstance(path, SamplePath) else None
