@@ -97,7 +97,7 @@ def test_a_log_gives_the_estimate_of_the_run_that_wrote_it(form: list[str], file
     succeed(*RUN, "--departures", "20000", "--seed", "7", "--events", file, *form)
     rows = rows_by_name(as_json("estimate", "paper:1", file))
     run = cw.simulate(system, cw.Equi(), departures=20_000, rng=7, record=True)
-    expected = cw.estimate(run.statistics, system)
+    expected = cw.estimate(run, system)
     for name, found in expected.items():
         row = rows[name]
         assert row["parameters"]["p"] == pytest.approx(found.value, rel=1e-9)
@@ -269,7 +269,7 @@ def test_estimate_says_what_the_library_says() -> None:
     system = cw.load_system("paper:1")
     result = as_json("estimate", "paper:1", logged(), "--level", "0.9")
     log = load_events("log.csv", system)
-    found = cw.estimate(cw.Statistics.of(log.path), system, level=0.9)
+    found = cw.estimate(log, system, level=0.9)
     verdicts = cw.goodness_of_fit(log.path, system, found)
     assert (result["level"], result["rows"], result["time"]) == (0.9, log.rows, log.path.duration)
     assert result["seconds"] > 0

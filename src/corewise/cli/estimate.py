@@ -99,8 +99,8 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     with waiting(f"Reading {events} ..."):
         log = load_events(events, known, lenient=lenient)
     with waiting("Estimating ..."):
-        statistics = Statistics.of(log.path)
-        found = estimate_curves(statistics, known, family=family, unknown_size_rates=free, level=confidence)
+        statistics = log.statistics
+        found = estimate_curves(log, known, family=family, unknown_size_rates=free, level=confidence)
         verdicts = goodness_of_fit(log.path, known, found, statistics=statistics)
         unit = unit_question(pace(statistics, known))
     seconds = perf_counter() - began
@@ -185,6 +185,7 @@ def _as_mapping(found: Estimate, verdict: GoodnessOfFit | None) -> dict[str, obj
         "size_rate": asdict(found.size_rate) if found.size_rate else None,
         "candidates": [vars(candidate) for candidate in found.candidates],
         "note": found.note,
+        "dispersion": asdict(found.dispersion) if found.dispersion else None,
         "goodness_of_fit": verdict
         and {
             "p_value": verdict.p_value,

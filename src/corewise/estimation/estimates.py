@@ -55,8 +55,9 @@ class Estimate(Shown):
     curve : SpeedUp or None
         The most likely curve; None without information.
     parameters, stderrs, intervals : mapping
-        Its parameters by name, their standard errors from the observed information, and their
-        profile-likelihood intervals; NaN and the whole range without information.
+        Its parameters by name, their standard errors, and their profile-likelihood intervals; NaN and the
+        whole range without information. Where jobs can be told apart, both are clustered by job, and hold
+        for sizes of any law; else they are from the observed information, for exponential sizes.
     log_likelihood : float
         ℓ at the estimate, NaN without information.
     departures : int
@@ -75,6 +76,9 @@ class Estimate(Shown):
         The families that were tried, best first, if the data were to choose.
     note : str
         What else a reader should know, or empty.
+    dispersion : Quantity or None
+        The squared coefficient of variation (CV²) of the sizes that jobs have on the curve, one if they are
+        exponential; None where jobs cannot be told apart.
     """
 
     _shown = ("name", "family", "parameters", "departures")
@@ -95,6 +99,7 @@ class Estimate(Shown):
     size_rate: Quantity | None = None
     candidates: tuple[Candidate, ...] = ()
     note: str = ""
+    dispersion: Quantity | None = None
 
     @property
     def value(self) -> float:

@@ -19,12 +19,14 @@ from corewise.errors import InvalidInput, nearest
 from corewise.estimation.estimates import Candidate, Estimate, Estimates
 from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.quantities import Quantity, poisson_rate, share_of
+from corewise.estimation.robust.clusters import dispersions, misleading, size_dispersion
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.kit import checks
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
 from corewise.model.system import JobClass, System, require_system
-from corewise.observation.observed import HasPath, HasStatistics, statistics_of
+from corewise.observation.histories import JobHistories, job_histories
+from corewise.observation.observed import HasPath, HasStatistics, record_of, statistics_of
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
@@ -55,6 +57,7 @@ class _Seen:
     table: ClassStatistics
     arrival_rate: Quantity
     share: Quantity
+    histories: JobHistories | None
 
 
 def estimate(
@@ -70,7 +73,8 @@ def estimate(
     Parameters
     ----------
     statistics : Statistics, SamplePath, Run, Replications or EventLog
-        What was seen: its sufficient statistics, or whatever has them.
+        What was seen: its sufficient statistics, or whatever has them. Where a record tells jobs apart,
+        standard errors are by job, and right for sizes of any law; else they take sizes to be exponential.
     system : System
         What is known: the classes, their size rates, and the family of each curve. The parameters of the
         curves and the arrival rates are not used.
@@ -98,12 +102,15 @@ def estimate(
     if isinstance(family, Mapping):
         for name in family:
             system.index(name)
+    path = record_of(statistics)
+    histories = (None,) * len(seen.classes) if path is None else job_histories(path)
     estimates = {}
-    for job_class, table in zip(system.classes, seen.classes, strict=True):
+    for job_class, table, jobs in zip(system.classes, seen.classes, histories, strict=True):
         data = _Seen(
             table,
             poisson_rate(table.arrivals, seen.time, confidence_level),
             share_of(table.arrivals, seen.arrivals, confidence_level),
+            jobs,
         )
         size_rate = None if job_class.name in free else job_class.size_rate
         estimates[job_class.name] = _estimate_class(
@@ -152,16 +159,20 @@ def _estimate_class(
     if len(fits) > 1:
         fits.sort(key=lambda fit: _bic(fit, seen.table))
     best = fits[0]
-    drop = likely_drop(confidence_level)
+    curve, drop = best.likelihood.curve(best.parameters), likely_drop(confidence_level)
     names = list(best.likelihood.family.bounds)
-    left_out = [curve.family for curve, reason in zip(tried, reasons, strict=True) if reason]
+    jobs = seen.histories
+    factors = np.ones(len(names) + 1) if jobs is None else dispersions(best.likelihood, best.parameters, jobs)
+    spread = None if jobs is None else size_dispersion(curve, jobs, confidence_level)
+    left_out = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
+    notes = (left_out and f"not tried for want of different widths: {left_out}", misleading(factors, spread))
     return Estimate(
         name=name,
         family=best.likelihood.family.family,
-        curve=best.likelihood.curve(best.parameters),
+        curve=curve,
         parameters=_frozen(names, best.parameters.tolist()),
-        stderrs=_frozen(names, best.stderr.tolist()),
-        intervals=_frozen(names, [best.interval(i, drop) for i in range(len(names))]),
+        stderrs=_frozen(names, (best.stderr * np.sqrt(factors[: len(names)])).tolist()),
+        intervals=_frozen(names, [best.interval(i, drop * float(factors[i])) for i in range(len(names))]),
         log_likelihood=best.value,
         departures=seen.table.left,
         at_boundary=best.at_bound,
@@ -169,9 +180,10 @@ def _estimate_class(
         certified=best.certified,
         arrival_rate=seen.arrival_rate,
         share=seen.share,
-        size_rate=_size_rate(best, drop) if size_rate is None else None,
+        size_rate=_size_rate(best, drop, float(factors[-1])) if size_rate is None else None,
         candidates=_candidates(fits, seen.table) if len(tried) > 1 else (),
-        note=f"not tried for want of different widths: {', '.join(left_out)}" if left_out else "",
+        note="; ".join(filter(None, notes)),
+        dispersion=spread,
     )
 
 
@@ -222,11 +234,14 @@ def _is_identified(fit: Fit) -> bool:
     return bool(np.linalg.eigvalsh(rest / np.outer(scale, scale)).min() > 1e-9)
 
 
-def _size_rate(fit: Fit, drop: float) -> Quantity:
-    """Return the size rate that goes with a curve, and its profile-likelihood interval over all curves."""
+def _size_rate(fit: Fit, likely: float, dispersion: float) -> Quantity:
+    """Return the size rate that goes with a curve, and its profile-likelihood interval over all curves.
+
+    Variances are `dispersion` times those of the model.
+    """
     from scipy.optimize import brentq
 
-    best = fit.likelihood.best_size_rate(fit.parameters)
+    best, drop = fit.likelihood.best_size_rate(fit.parameters), likely * dispersion
 
     def excess(log_rate: float) -> float:
         given = replace(fit.likelihood, size_rate=math.exp(log_rate))
@@ -242,7 +257,7 @@ def _size_rate(fit: Fit, drop: float) -> Quantity:
         outside = inside + toward * reach
         end = outside if reach >= 100.0 else float(brentq(excess, inside, outside, xtol=1e-10))
         ends.append(math.exp(end))
-    stderr = best / math.sqrt(curvature) if curvature > 0.0 else math.inf
+    stderr = best * math.sqrt(dispersion / curvature) if curvature > 0.0 else math.inf
     return Quantity(best, stderr, (ends[0], ends[1]))
 
 
