@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 import corewise as cw
 from corewise.observation import log_reader as reader
 from corewise.observation.event_logs import EventLog, load_events, save_events
+from corewise.observation.instants import settled
 from corewise.observation.log_lines import Labels
+from corewise.observation.rows import find_faults
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from tests.observation.test_sample_path import (
     COLUMNS,
@@ -441,8 +443,8 @@ BAD_PER_JOB = {
     "holds on": (6, "1.25,departure,one,a,4.0", "cores are held by a job that has left"),
     "gone": (
         7,
-        "1.25,resize,one,a,4.0",
-        "resize of job 'a' of class 'one' at time 1.25: the job has left before",
+        "2.0,resize,one,a,4.0",
+        "resize of job 'a' of class 'one' at time 2.0: the job has left before",
     ),
     "other class": (7, "1.25,resize,one,b,10.0", "the job belongs to another class"),
     "truncated": (8, "3.0,e", "2 fields, and the header has 5"),
@@ -644,7 +646,10 @@ def test_a_file_without_lines_is_not_read_to_its_end(
 def test_spoilt_records_are_refused_at_the_line_of_their_row(
     per_job: bool, seed: int, size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The file says what the path says, one line later than the header, or it is a number that cannot be."""
+    """The file says what the path says, one line later than the header, or it is a number that cannot be.
+
+    But rows of one instant may be in any order.
+    """
     rng = np.random.default_rng(seed)
     rows = spoilt(rng, random_rows(rng, per_job, size), per_job)
     file = tmp_path_factory.mktemp("logs") / "log.csv"
@@ -664,12 +669,16 @@ def test_spoilt_records_are_refused_at_the_line_of_their_row(
     if possible(rows, per_job):
         assert_equal(load_events(file, SYSTEM).path, SamplePath(*columns_of(rows)))
         return
+    columns, source = settled(columns_of(rows))
+    if find_faults(columns)[0] < 0:
+        assert_equal(load_events(file, SYSTEM).path, SamplePath(*columns))
+        return
     with pytest.raises(cw.errors.InvalidFile) as from_file:
         load_events(file, SYSTEM)
     with pytest.raises(cw.errors.InvalidInput) as from_rows:
-        SamplePath(*columns_of(rows))
+        SamplePath(*columns)
     if "is not finite" not in str(from_file.value):
-        row = int(str(from_rows.value).removeprefix("row ").split()[0])
+        row = int(source[int(str(from_rows.value).removeprefix("row ").split()[0])])
         assert str(from_file.value).startswith(f"{file}, line {row + 2}: ")
         assert str(from_file.value).endswith(str(from_rows.value).split("): ", 1)[1])
 

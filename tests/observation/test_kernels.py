@@ -26,7 +26,7 @@ def test_tallies(limit: int) -> None:
     system = cw.load_system("paper:1")
     path = cw.simulate(system, cw.Equi(), departures=80, rng=5, start=[3, 1], record=True).path
     assert path is not None
-    jobs, row, stops = np.zeros(2, dtype=np.int64), 0, 0
+    jobs, row, stops = np.zeros((2, 2), dtype=np.int64), 0, 0
     while row < path.time.size:
         tables, used = _new_tables(2)
         row = same(
@@ -36,7 +36,7 @@ def test_tallies(limit: int) -> None:
         stops += 1
     assert (stops > 3) == (limit == 2)
     own = path.split()
-    holding, row = np.full((3, int(own.job.max()) + 1), -1.0), 0
+    holding, row = np.full((4, int(own.job.max()) + 1), -1.0), 0
     while row < own.time.size:
         tables, used = _new_tables(2)
         row = same(

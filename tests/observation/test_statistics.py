@@ -27,22 +27,29 @@ NOBODY = -1
 
 
 def tally(path: cw.SamplePath, rows: int | None = None) -> Table:
-    """Departures and job-time by class and width of the first rows: job by job, interval by interval."""
+    """Departures and job-time by class and width of the first rows: job by job, interval by interval.
+
+    A job leaves with what it held before the instant, if it held any then.
+    """
     table: Table = {name: {} for name in path.names}
     kinds: dict[int, int] = {}
     own: dict[int, float] = {}
+    before: dict[int, float] = {}
     for row in range(path.time.size if rows is None else rows):
         lasted = path.time[row] - path.time[row - 1] if row else 0.0
         event, job = path.event[row], int(path.job[row])
+        held = {}
         for other, kind in kinds.items():
-            width = own[other]
+            held[other] = own[other]
             if not path.per_job:
-                width = float(path.cores[row - 1, kind]) / sum(k == kind for k in kinds.values())
-            left = event == DEPARTURE and other == job
-            if lasted > 0.0 or left:
-                entry = table[path.names[kind]].setdefault(width, [0, 0.0])
-                entry[0] += left
-                entry[1] += lasted
+                held[other] = float(path.cores[row - 1, kind]) / sum(k == kind for k in kinds.values())
+        if lasted > 0.0:
+            before = held
+            for other, kind in kinds.items():
+                table[path.names[kind]].setdefault(held[other], [0, 0.0])[1] += lasted
+        if event == DEPARTURE:
+            width = before.get(job) or held[job]
+            table[path.names[kinds[job]]].setdefault(width, [0, 0.0])[0] += 1
         if event in (PRESENT, ARRIVAL):
             kinds[job] = int(path.job_class[row])
         if event in (PRESENT, ARRIVAL, RESIZE):

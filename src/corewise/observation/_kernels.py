@@ -73,21 +73,33 @@ def tally_totals(
 ) -> int:
     """Tally rows of class totals from `first` on, until a table is full; return where it stopped.
 
-    `jobs` holds the counts before row `first` and is kept up. A row closes the interval that ends with it.
+    The rows of `jobs` are the counts before row `first` and those before its instant, and are kept up. A row
+    closes the interval that ends with it. A job that leaves leaves with what it held before the instant.
     """
+    now, instant = jobs
+    opened = first  # the first row of the instant
+    while 0 < opened < time.size and time[opened] == time[opened - 1]:
+        opened -= 1
     for row in range(first, time.size):
         if used.max() >= limit:
             return row
         leaving = job_class[row] if event[row] == DEPARTURE else -1
         span = time[row] - time[row - 1] if row > 0 else 0.0
-        for i in range(jobs.size):
-            if jobs[i] > 0 and (span > 0.0 or i == leaving):
-                width = cores[row - 1, i] / jobs[i]
-                _add(table, used, i, width, jobs[i] * span, 1.0 if i == leaving else 0.0)
+        if span > 0.0:
+            opened = row
+            instant[:] = now
+            for i in range(now.size):
+                if now[i] > 0:
+                    _add(table, used, i, cores[row - 1, i] / now[i], now[i] * span, 0.0)
         if leaving >= 0:
-            jobs[leaving] -= 1
+            if opened > 0 and instant[leaving] > 0 and cores[opened - 1, leaving] > 0.0:
+                width = cores[opened - 1, leaving] / instant[leaving]
+            else:  # it came in the same instant
+                width = cores[row - 1, leaving] / now[leaving]
+            _add(table, used, leaving, width, 0.0, 1.0)
+            now[leaving] -= 1
         elif event[row] == ARRIVAL or event[row] == PRESENT:
-            jobs[job_class[row]] += 1
+            now[job_class[row]] += 1
     return time.size
 
 
@@ -106,7 +118,8 @@ def tally_jobs(
 ) -> int:
     """Tally the rows of a per-job path from `first` on, until a table is full; return where it stopped.
 
-    The rows of `holding` are each job's class (−1 if absent), cores, and since when it has held them.
+    The rows of `holding` are each job's class (−1 if absent), cores, since when it has held them, and what it
+    held before that, 0 if nothing. A job that leaves leaves with what it held before the instant.
     """
     for row in range(first, time.size):
         if used.max() >= limit:
@@ -115,13 +128,18 @@ def tally_jobs(
         if kind in (DEPARTURE, RESIZE):
             i = np.int64(holding[0, who])
             span = time[row] - holding[2, who]
-            if span > 0.0 or kind == DEPARTURE:
-                _add(table, used, i, holding[1, who], span, 1.0 if kind == DEPARTURE else 0.0)
+            if span > 0.0:
+                _add(table, used, i, holding[1, who], span, 0.0)
+                holding[3, who] = holding[1, who]
+            if kind == DEPARTURE:
+                held = holding[3, who] if holding[3, who] > 0.0 else holding[1, who]
+                _add(table, used, i, held, 0.0, 1.0)
         if kind == DEPARTURE:
             holding[0, who] = -1.0
         elif kind in (ARRIVAL, PRESENT, RESIZE):
             if kind != RESIZE:
                 holding[0, who] = job_class[row]
+                holding[3, who] = 0.0
             holding[1, who] = cores[row]
             holding[2, who] = time[row]
     return time.size

@@ -1,7 +1,8 @@
 """The reader of event logs: blocks of lines come in, a path and complaints come out.
 
 What is wrong with a line taken by itself is found when it is parsed, what is wrong with it after those before
-it when all have been read. Only the columns are kept in memory, never the text.
+it when all have been read; rows of one instant may come in any order. Only the columns are kept in memory,
+never the text.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.arrays import Ints
 from corewise.model.system import System
+from corewise.observation.instants import settled
 from corewise.observation.log_lines import Block, Header, Labels, is_simple, parse_block, parse_line
 from corewise.observation.rows import NOBODY, Columns, Fault, find_faults, in_words
 from corewise.observation.sample_path import SamplePath
@@ -144,18 +146,21 @@ class Reader:
     # --- what is wrong
 
     def _without_faults(self, columns: Columns, label: Ints) -> Columns:
-        """Return the rows that are possible after those before them."""
+        """Return the rows that are possible after those before them and with those of their instant."""
+        _, faults = find_faults(columns, lenient=self.lenient)
+        if not np.any(faults):
+            return columns
+        columns, source = settled(columns)
         _, faults = find_faults(columns, lenient=self.lenient)
         bad = np.flatnonzero(faults)
         rowless = np.array(self._rowless) - np.arange(1, len(self._rowless) + 1)  # rows before each
         for row in bad[:_MOST_REASONS].tolist():
-            line = row + 1 + int(np.searchsorted(rowless, row, side="right"))
-            job = repr(self._labels.text(int(label[row]))) if label[row] != NOBODY else None
+            was = int(source[row])
+            line = was + 1 + int(np.searchsorted(rowless, was, side="right"))
+            job = repr(self._labels.text(int(label[was]))) if label[was] != NOBODY else None
             what, why = in_words(columns, row, Fault(faults[row]), job)
             self._skip(line, f"{what}: {why}")
         self._skipped += max(bad.size - _MOST_REASONS, 0)
-        if bad.size == 0:
-            return columns
         good = faults == Fault.NONE
         return Columns(
             columns.names,

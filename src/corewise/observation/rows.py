@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation import _kernels
 
-__all__ = ["NOBODY", "Columns", "Event", "Fault", "dense", "find_faults", "in_words"]
+__all__ = ["NOBODY", "STEPS", "Columns", "Event", "Fault", "dense", "find_faults", "in_words", "most_cores"]
 
 NOBODY = -1
 """The class of a row that is about none, and the number of a job that has no name."""
@@ -26,6 +26,10 @@ class Event(IntEnum):
     DEPARTURE = 3
     RESIZE = 4
     END = 5
+
+
+STEPS = np.array([0, 1, 1, -1, 0, 0])
+"""By how much each `Event` changes the number of jobs."""
 
 
 class Fault(IntEnum):
@@ -113,7 +117,7 @@ def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArra
         number,
         cores.reshape(job.size, -1),
         per_job,
-        pool + _SLACK * max(1.0, pool),
+        most_cores(pool),
         lenient,
         np.zeros(classes, dtype=np.int64),
         np.full(known, NOBODY),
@@ -122,6 +126,11 @@ def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArra
         faults,
     )
     return int(row), faults
+
+
+def most_cores(pool: float) -> float:
+    """Return what a sum of cores may be at most: the pool, and a little for rounding."""
+    return pool + _SLACK * max(1.0, pool)
 
 
 def dense(job: Ints) -> tuple[Ints, Ints]:

@@ -29,12 +29,9 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
 from corewise.observation import _kernels
-from corewise.observation.rows import NOBODY, Columns, Event, Fault, dense, find_faults, in_words
+from corewise.observation.rows import NOBODY, STEPS, Columns, Event, Fault, dense, find_faults, in_words
 
 __all__ = ["NOBODY", "Event", "Fault", "SamplePath"]
-
-_STEPS = np.array([0, 1, 1, -1, 0, 0])
-"""By how much each `Event` changes the number of jobs."""
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -163,7 +160,7 @@ class SamplePath(Shown):
     def counts(self) -> Ints:
         """The jobs of each class after each row, shape (rows, K)."""
         counts = np.zeros((self.time.size, len(self.names)), dtype=np.int64)
-        steps = _STEPS[self.event]
+        steps = STEPS[self.event]
         moves = np.flatnonzero(steps)
         counts[moves, self.job_class[moves]] = steps[moves]
         np.cumsum(counts, axis=0, out=counts)
@@ -196,7 +193,7 @@ class SamplePath(Shown):
         """
         if self.per_job:
             return self
-        self._require_numbers(np.flatnonzero(_STEPS[self.event]), "rows of each job")
+        self._require_numbers(np.flatnonzero(STEPS[self.event]), "rows of each job")
         rows, classes = self.counts.shape
         widths = np.divide(self.cores, self.counts, out=np.zeros(self.cores.shape), where=self.counts > 0)
         opening = int(np.count_nonzero(self.event <= Event.PRESENT))

@@ -34,10 +34,10 @@ class Tally:
         self.path = path
         self.row = 0
         """The first row that has not been counted."""
-        self._jobs = np.zeros(len(path.names), dtype=np.int64)
+        self._jobs = np.zeros((2, len(path.names)), dtype=np.int64)
         if path.per_job:
             _, self._job = dense(path.job)
-            self._holding = np.full((3, int(self._job.max()) + 1), -1.0)
+            self._holding = np.full((4, int(self._job.max()) + 1), -1.0)
 
     @property
     def time(self) -> float:
@@ -77,9 +77,10 @@ class Tally:
         """Yield what the jobs that are there have held since their last row, and start counting anew."""
         for i in range(len(self.path.names)):
             here = self._holding[0] == i
-            _, widths, since = self._holding[:, here]
+            _, widths, since, before = self._holding[:, here]
             yield i, np.stack([widths, np.zeros(widths.size), self.time - since])
             self._holding[2, here] = self.time
+            self._holding[3, here] = np.where(since < self.time, widths, before)
 
 
 def _new_tables(classes: int) -> tuple[Floats, Ints]:
