@@ -24,7 +24,7 @@ from corewise.simulation.tableless._kernels import events as loose_kernels
 from corewise.simulation.tableless._kernels import fitted as fitted_kernels
 from corewise.simulation.tableless._kernels import level as walk_kernels
 from corewise.simulation.tableless.curves import alias_table, curve_arrays
-from corewise.simulation.tableless.engine import octave_parts, width_grid
+from corewise.simulation.tableless.grid_tally import octave_parts, width_grid
 from corewise.simulation.tableless.state_cache import StateCache
 from tests.control.test_improve import some_values
 from tests.helpers.twins import not_compared, same

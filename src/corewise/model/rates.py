@@ -18,7 +18,7 @@ from corewise.model import _kernels
 from corewise.model.space import StateSpace
 from corewise.model.system import System
 
-__all__ = ["cost_rates", "departure_rates", "uniformisation_constant"]
+__all__ = ["cost_rates", "departure_rates", "job_speeds", "uniformisation_constant"]
 
 
 def departure_rates(system: System, jobs: Floats, cores: Floats) -> Floats:
@@ -33,11 +33,15 @@ def departure_rates(system: System, jobs: Floats, cores: Floats) -> Floats:
             rates,
         )
         return rates
+    return np.asarray(jobs * job_speeds(system, jobs, cores) * system.size_rates[:, None])
+
+
+def job_speeds(system: System, jobs: Floats, cores: Floats) -> Floats:
+    """Return s_i(x_i / n_i), how fast each job of a class runs, for arrays of shape (K, states)."""
     widths = cores / np.maximum(jobs, 1.0)
-    speeds = np.stack(
+    return np.stack(
         [job_class.speedup.rate(width) for job_class, width in zip(system.classes, widths, strict=True)]
     )
-    return np.asarray(jobs * speeds * system.size_rates[:, None])
 
 
 def cost_rates(system: System, space: StateSpace) -> Floats:

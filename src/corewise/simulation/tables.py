@@ -7,7 +7,9 @@ drawn in, and nothing is ever blocked.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -18,10 +20,11 @@ from corewise.model import space as boxes
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace
 from corewise.model.system import System
+from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, tabulate
 from corewise.simulation import _kernels
 
-__all__ = ["Tables", "Visits", "suits_sampled_tables", "suits_tables"]
+__all__ = ["BoxTables", "Occupation", "Tables", "Visits", "suits_sampled_tables", "suits_tables"]
 
 _FIRST_CAPACITY = (63, 23, 11, 7, 5, 4, 3, 3, 2)
 """The first capacity for one, two, … classes: about the range of a moderate load, and quick to tabulate."""
@@ -55,8 +58,8 @@ def suits_sampled_tables(system: System) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
-    """Transition tables of the chain under a policy: where it leads from every state of a box.
+class BoxTables(ABC):
+    """Tables of what a policy does in every state of a box, which grows where a path comes to its edge.
 
     Attributes
     ----------
@@ -68,18 +71,17 @@ class Tables:
         The box.
     cores : ndarray
         Cores per class and state, shape (K, size).
-    thresholds : ndarray
-        Cumulative probabilities of the moves, flat, 2K a state; −1 at the edge.
-    holding : ndarray
-        The mean time in each state.
     """
 
     system: System
     policy: BoundPolicy
     space: StateSpace
     cores: Floats
-    thresholds: Floats
-    holding: Floats
+
+    @classmethod
+    @abstractmethod
+    def filled(cls, system: System, policy: BoundPolicy, space: StateSpace, cores: Floats) -> Self:
+        """Return the tables of a box in which the cores are known."""
 
     @classmethod
     def of(
@@ -88,7 +90,7 @@ class Tables:
         policy: BoundPolicy,
         start: tuple[int, ...],
         least: tuple[int, ...] | None = None,
-    ) -> Tables:
+    ) -> Self:
         """Return tables over a first box around a state, of at least the capacity given or a usual one."""
         usual = least or (_FIRST_CAPACITY[min(len(start), len(_FIRST_CAPACITY)) - 1],) * len(start)
         try:
@@ -102,38 +104,29 @@ class Tables:
             ) from None
 
     @classmethod
-    def over(cls, system: System, policy: BoundPolicy, capacity: tuple[int, ...]) -> Tables:
+    def over(cls, system: System, policy: BoundPolicy, capacity: tuple[int, ...]) -> Self:
         """Return tables over a box."""
         space = StateSpace.of(capacity, len(capacity))
         per_state = 8 * (20 * len(capacity) + 12)  # with the smaller tables that these are to replace
         if space.size > min(_MOST_STATES, boxes.available_memory() // per_state):
             raise BoxTooLarge(f"a simulation does not tabulate {space.size:,} states")
-        cores = tabulate(policy, space)
-        thresholds, holding = _chain(system, space, cores)
-        return cls(system, policy, space, cores, thresholds, holding)
+        return cls.filled(system, policy, space, tabulate(policy, space))
 
-    def under(self, system: System) -> Tables:
+    def under(self, system: System) -> Self:
         """Return the tables of the same policy and box when the curves are those of another system."""
-        thresholds, holding = _chain(system, self.space, self.cores)
-        return Tables(system, self.policy, self.space, self.cores, thresholds, holding)
+        return self.filled(system, self.policy, self.space, self.cores)
 
-    def grown(self, counts: tuple[int, ...]) -> Tables:
+    def grown(self, counts: tuple[int, ...]) -> Self:
         """Return tables over a box in which a state at the edge of this one lies inside."""
         most = self.space.capacity
         wider = tuple(m + m // 2 + 2 if 3 * n >= 2 * m else m for n, m in zip(counts, most, strict=True))
         try:
-            return Tables.over(self.system, self.policy, wider)
+            return self.over(self.system, self.policy, wider)
         except BoxTooLarge:
             raise BoxTooLarge(
                 f"the simulation came to {sum(counts)} jobs of {len(counts)} classes, and needs larger "
                 f"tables than there is room for; is the system stable under {cut(self.policy.name, 40)}?"
             ) from None
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """How each move changes the flat index of the state."""
-        up = self.space.strides.tolist()
-        return (*up, *(-step for step in up))
 
     def state(self, counts: tuple[int, ...]) -> int:
         """Return the flat index of a state."""
@@ -142,6 +135,33 @@ class Tables:
     def counts(self, state: int) -> tuple[int, ...]:
         """Return the counts of a flat index."""
         return tuple(self.space.counts[:, state].tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Tables(BoxTables):
+    """Transition tables of the chain under a policy: where it leads from every state of a box.
+
+    Attributes
+    ----------
+    thresholds : ndarray
+        Cumulative probabilities of the moves, flat, 2K a state; −1 at the edge.
+    holding : ndarray
+        The mean time in each state.
+    """
+
+    thresholds: Floats
+    holding: Floats
+
+    @classmethod
+    def filled(cls, system: System, policy: BoundPolicy, space: StateSpace, cores: Floats) -> Self:
+        """Return the tables of a box in which the cores are known."""
+        return cls(system, policy, space, cores, *_chain(system, space, cores))
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """How each move changes the flat index of the state."""
+        up = self.space.strides.tolist()
+        return (*up, *(-step for step in up))
 
 
 def _chain(system: System, space: StateSpace, cores: Floats) -> tuple[Floats, Floats]:
@@ -193,3 +213,48 @@ class Visits:
         """Add the counts of a further stretch over the same box."""
         self.moves += other.moves
         self.times += other.times
+
+
+class Occupation:
+    """Occupation counts of a path over a box that grows, batch by batch.
+
+    Attributes
+    ----------
+    batch : Visits
+        Those of the batch that is open.
+    """
+
+    def __init__(self, space: StateSpace) -> None:
+        self._space = space
+        self._closed, self.batch = Visits.none(space), Visits.none(space)
+
+    def grow(self, space: StateSpace) -> None:
+        """Go on over a larger box."""
+        self._closed = self._closed.moved(self._space, space)
+        self.batch = self.batch.moved(self._space, space)
+        self._space = space
+
+    def close_batch(self) -> tuple[Floats, float]:
+        """Return ∫ n dt by class and the length of the open batch, and begin another."""
+        seen = np.flatnonzero(self.batch.times)
+        times = self.batch.times[seen]
+        self._closed.add(self.batch)
+        self.batch = Visits.none(self._space)
+        return (self._space.jobs[:, seen] * times).sum(axis=1), float(times.sum())
+
+    @property
+    def moves(self) -> Ints:
+        """The arrivals of each class, then the departures of each, in the batches that are closed."""
+        return np.asarray(self._closed.moves.reshape(self._closed.times.size, -1).sum(axis=0))
+
+    def seen(self, cores: Floats) -> tuple[Ints, Floats, Ints, Floats]:
+        """Return the states seen: counts, their cores (both (K, states)), moves (2K, states) and times."""
+        moves, times = self._closed.moves.reshape(self._closed.times.size, -1), self._closed.times
+        seen = np.flatnonzero((times > 0.0) | moves.any(axis=1))
+        counts = self._space.counts[:, seen]
+        return counts, cores[:, seen], np.ascontiguousarray(moves[seen].T), times[seen]
+
+    def statistics(self, names: tuple[str, ...], cores: Floats) -> Statistics:
+        """Return what was seen, for `estimate`; `cores` are those of each class in the states of the box."""
+        counts, held, moves, times = self.seen(cores)
+        return Statistics.of_states(names, counts, held, times, moves[: len(names)], moves[len(names) :])

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +22,7 @@ from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation import _kernels
 from corewise.simulation.response_times import ResponseTimes
-from corewise.simulation.tables import Tables, Visits
+from corewise.simulation.tables import Occupation, Tables
 
 __all__ = ["Engine", "State", "Walk"]
 
@@ -45,6 +45,11 @@ class State(Shown):
         ones.
     named : int
         How many job numbers have been given out.
+    remaining, attained : tuple of tuple of float
+        The work that each job still has to get and has got, class by class, if sizes are not exponential;
+        empty if nobody knows: then all of them begin anew.
+    next_arrivals : tuple of float
+        When the next job of each class comes, if it is known already.
     """
 
     _shown = ("counts", "time")
@@ -53,13 +58,32 @@ class State(Shown):
     time: float = 0.0
     jobs: tuple[tuple[int, ...], ...] = ()
     named: int = 0
+    remaining: tuple[tuple[float, ...], ...] = ()
+    attained: tuple[tuple[float, ...], ...] = ()
+    next_arrivals: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         counts = tuple(checks.count(n, "jobs of a state", least=0) for n in self.counts)
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "time", checks.finite(self.time, "time of a state"))
-        if self.jobs and tuple(len(row) for row in self.jobs) != counts:
-            raise InvalidInput(f"a state with {list(counts)} jobs cannot have the job numbers {self.jobs!r}")
+        for what, rows in (
+            ("job numbers", self.jobs),
+            ("remaining work", self.remaining),
+            ("attained work", self.attained),
+        ):
+            if rows and tuple(len(row) for row in rows) != counts:
+                raise InvalidInput(
+                    f"a state with {list(counts)} jobs cannot have the {what} {checks.shown(rows)}"
+                )
+        if bool(self.remaining) != bool(self.attained):
+            raise InvalidInput("a state has both the remaining and the attained work of its jobs, or neither")
+        for row in (*self.remaining, *self.attained):
+            for work in row:
+                checks.within(work, 0.0, math.inf, "work of a job in a state")
+        if self.next_arrivals and len(self.next_arrivals) != len(counts):
+            raise InvalidInput(
+                f"a state of {len(counts)} classes cannot have the next arrivals {self.next_arrivals!r}"
+            )
 
     def with_names(self) -> State:
         """Return the state with a number for every job."""
@@ -67,7 +91,7 @@ class State(Shown):
             return self
         edges = np.cumsum([self.named, *self.counts]).tolist()
         jobs = tuple(tuple(range(a, b)) for a, b in pairwise(edges))
-        return State(self.counts, self.time, jobs, edges[-1])
+        return replace(self, jobs=jobs, named=edges[-1])
 
 
 class Engine(ABC):
@@ -230,7 +254,7 @@ class Walk(Engine):
     ) -> None:
         super().__init__(start, rng, record=record)
         self.tables = tables
-        self._total, self._batch = Visits.none(tables.space), Visits.none(tables.space)
+        self._occupation = Occupation(tables.space)
         self._here = tables.state(start.counts)
         self._jumps: list[NDArray[np.int16]] = []
 
@@ -268,7 +292,7 @@ class Walk(Engine):
                 if progress:
                     progress(done / whole)
             if not with_clock:
-                self._batch.draw_times(self.tables.holding, self.rng)
+                self._occupation.batch.draw_times(self.tables.holding, self.rng)
                 self._follow_jumps(began)
             self._close_batch()
         if not with_clock:
@@ -278,7 +302,13 @@ class Walk(Engine):
         """Make moves without a clock, at most as many departures; return how many."""
         tables, same = self.tables, None if self.responses is None else deepcopy(self.rng)
         here, events, done = _kernels.jump(
-            self.rng, tables.thresholds, self._batch.moves, tables.steps, self._here, _AT_A_TIME, departures
+            self.rng,
+            tables.thresholds,
+            self._occupation.batch.moves,
+            tables.steps,
+            self._here,
+            _AT_A_TIME,
+            departures,
         )
         if same is not None:
             self._jumps.append(np.empty(events, dtype=np.int16))
@@ -300,8 +330,8 @@ class Walk(Engine):
         what, self._jumps = np.concatenate(self._jumps), []
         steps = np.array(self.tables.steps)[what]
         states = self.tables.state(began) + np.cumsum(steps) - steps
-        visits = self._batch.moves.reshape(self._batch.times.size, -1).sum(axis=1)
-        self.responses.follow(what, self._batch.times[states] / visits[states])
+        visits = self._occupation.batch.moves.reshape(self._occupation.batch.times.size, -1).sum(axis=1)
+        self.responses.follow(what, self._occupation.batch.times[states] / visits[states])
 
     def _tick(self, until: float, departures: int) -> int:
         """Make moves by the clock, up to a time and at most as many departures; return how many."""
@@ -313,8 +343,8 @@ class Walk(Engine):
             self.rng,
             self.tables.thresholds,
             self.tables.holding,
-            self._batch.moves,
-            self._batch.times,
+            self._occupation.batch.moves,
+            self._occupation.batch.times,
             self.tables.steps,
             self._here,
             self._clock,
@@ -341,40 +371,27 @@ class Walk(Engine):
         counts = tables.counts(self._here)
         self.tables = tables.grown(counts)
         self._here = self.tables.state(counts)
-        self._total = self._total.moved(tables.space, self.tables.space)
-        self._batch = self._batch.moved(tables.space, self.tables.space)
+        self._occupation.grow(self.tables.space)
 
     def _close_batch(self) -> None:
-        seen = np.flatnonzero(self._batch.times)
-        times = self._batch.times[seen]
-        self.areas.append((self.tables.space.jobs[:, seen] * times).sum(axis=1))
-        self.spans.append(float(times.sum()))
-        self._total.add(self._batch)
-        self._batch = Visits.none(self.tables.space)
+        area, span = self._occupation.close_batch()
+        self.areas.append(area)
+        self.spans.append(span)
 
     # --- what was seen ----------------------------------------------------------------------------
 
     def seen(self) -> tuple[Ints, Floats, Ints, Floats]:
         """Return the states seen: counts, cores (both (K, states)), moves (2K, states) and times."""
-        moves = self._total.moves.reshape(self._total.times.size, -1)
-        seen = np.flatnonzero((self._total.times > 0.0) | moves.any(axis=1))
-        return (
-            self.tables.space.counts[:, seen],
-            self.tables.cores[:, seen],
-            np.ascontiguousarray(moves[seen].T),
-            self._total.times[seen],
-        )
+        return self._occupation.seen(self.tables.cores)
 
     def statistics(self) -> Statistics:
         """Return what was seen, for `estimate`."""
-        names = tuple(self.system.names)
-        counts, cores, moves, times = self.seen()
-        return Statistics.of_states(names, counts, cores, times, moves[: len(names)], moves[len(names) :])
+        return self._occupation.statistics(tuple(self.system.names), self.tables.cores)
 
     @property
     def moves(self) -> Ints:
         """The arrivals of each class, then the departures of each."""
-        return np.asarray(self._total.moves.reshape(self._total.times.size, -1).sum(axis=0))
+        return self._occupation.moves
 
     @property
     def visits(self) -> tuple[Ints, Floats]:

@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
-from corewise.observation.statistics import ClassStatistics, Statistics
+from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.tableless.curves import alias_table, curve_arrays
+from corewise.simulation.tableless.grid_tally import GridTally
 from corewise.simulation.walk import Engine, State
 
 __all__ = ["Drawn", "Record", "TablelessWalk"]
 
 _AT_A_TIME = 2**18
 """Events per call of a kernel, which cannot be interrupted: some hundredths of a second."""
-
-_MOST_NODES = 1000
 
 Record = tuple[Floats, NDArray[np.int16]]
 Drawn = tuple[float, int | np.int64, int | np.int64]
@@ -66,8 +65,7 @@ class TablelessWalk(Engine):
         self._since = start.time
         self._prepare(policy)
         self._set_system(system)
-        grid = width_grid(system.cores) if tally else np.empty(0)
-        self._tally = (grid, np.zeros((classes, grid.size)), np.zeros((classes, grid.size)))
+        self._tally = GridTally.of(system) if tally else GridTally.none(classes)
 
     @abstractmethod
     def _prepare(self, policy: BoundPolicy) -> None:
@@ -154,29 +152,4 @@ class TablelessWalk(Engine):
 
     def statistics(self) -> Statistics:
         """Return what was seen, by the widths of the grid."""
-        grid, departed, held = self._tally
-        assert grid.size, "this walk keeps no tally"
-        classes, per_octave = self._now.size, octave_parts(grid)
-        tables = []
-        for i in range(classes):
-            seen = np.flatnonzero((departed[i] > 0.0) | (held[i] > 0.0))
-            tables.append(
-                ClassStatistics(
-                    int(self._moves[i]), grid[seen], departed[i, seen], held[i, seen], per_octave=per_octave
-                )
-            )
-        return Statistics(tuple(self._system.names), float(sum(self.spans)), tuple(tables))
-
-
-def width_grid(cores: float) -> Floats:
-    """Return the nodes of widths: zero, then 2^(j/m) from one core up to all, m a power of two."""
-    per_octave = 128
-    while per_octave > 1 and math.log2(max(cores, 2.0)) * per_octave > _MOST_NODES:
-        per_octave //= 2
-    above = math.ceil(math.log2(max(cores, 1.0)) * per_octave) + 2
-    return np.concatenate([[0.0], np.exp2(np.arange(above) / per_octave)])
-
-
-def octave_parts(grid: Floats) -> int:
-    """Return how many nodes of a grid there are to a factor of two."""
-    return round(1.0 / math.log2(grid[2]))
+        return self._tally.statistics(tuple(self._system.names), self._moves, float(sum(self.spans)))

@@ -34,6 +34,6 @@ class FittedWalk(TablelessWalk):
 
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         world = (self._system.cores, self._plant, self._memory.arrays)
-        path = (self._now, self._area, self._moves, self._tally, record)
+        path = (self._now, self._area, self._moves, self._tally.arrays, record)
         window = (*world, *path, self._clock, until, events, departures)
         return _kernels.fitted_walk(self.rng, self._rule, self._single, *window)

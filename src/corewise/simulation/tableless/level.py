@@ -40,7 +40,7 @@ class LevelWalk(TablelessWalk):
 
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         steps, cores, plant = self._steps, self._system.cores, self._plant
-        path = (self._now, self._area, self._moves, self._tally, record)
+        path = (self._now, self._area, self._moves, self._tally.arrays, record)
         window = (*path, self._clock, until, events, departures)
         if self._memory is None:
             return _kernels.level_walk(self.rng, steps, cores, plant, *window)

@@ -1,0 +1,1 @@
+"""Simulation of jobs whose sizes follow any law."""

@@ -1,0 +1,81 @@
+"""Compiled loop over a box of states, each with the speeds that a policy gives."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from corewise.kit.arrays import Bools, Floats, Int, Ints
+from corewise.simulation.general._kernels.jobs import (
+    Jobs,
+    Record,
+    Seen,
+    Source,
+    make_move,
+    next_move,
+    run_clocks,
+)
+
+__all__ = ["box_walk"]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def box_walk(
+    speeds: Floats,
+    inside: Bools,
+    strides: Ints,
+    moves: Ints,
+    times: Floats,
+    state: Int,
+    jobs: Jobs,
+    source: Source,
+    seen: Seen,
+    record: Record,
+    named: Int,
+    clock: float,
+    until: float,
+    events: Int,
+    departures: Int,
+) -> tuple[Int, Int, float, Int, Int]:
+    """Follow jobs over a box until a time, so many events or departures, or something is used up.
+
+    `speeds` are those of a job of each class, flat, K a state; `inside` says whether a state has its speeds.
+    Returns the state, the jobs named, the clock, and how many events and departures there were.
+    """
+    n, clocks, keys, slots, arrivals, began, sizes, numbers = jobs
+    at, work, used = source
+    sums, bins, room = seen
+    when, what, whose = record
+    bits = room.view(np.int64)
+    classes, most, block, recorded = n.size, keys.shape[1], at.shape[1], when.size > 0
+    here, now, fresh, remaining, event = state, clock, named, departures, np.int64(0)
+    while remaining > 0 and event < events and inside[here]:
+        row = here * classes
+        move, spent = next_move(n, clocks, keys, at, used, speeds, row, now)
+        if now + spent > until or move < 0:
+            run_clocks(n, clocks, speeds, row, until - now)
+            times[here] += until - now
+            return here, fresh, until, event, departures - remaining
+        run_clocks(n, clocks, speeds, row, spent)
+        times[here] += spent
+        moves[2 * row + move] += 1
+        gone = move >= classes
+        now = now + spent if gone else at[move, used[move]]
+        number = make_move(
+            *(move, now, fresh, n, clocks, keys, slots, arrivals, began, sizes, numbers),
+            *(work, used, sums, bins, room, bits),
+        )
+        if recorded:
+            when[event] = now
+            what[event] = np.int16(move)
+            whose[event] = number
+        event += 1
+        if gone:
+            here -= strides[move - classes]
+            remaining -= 1
+        else:
+            here += strides[move]
+            fresh += 1
+            if used[move] == block or n[move] == most:
+                break
+    return here, fresh, now, event, departures - remaining

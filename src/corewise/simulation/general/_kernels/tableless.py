@@ -1,0 +1,165 @@
+"""Compiled loops without tables over states, for any number of classes.
+
+What was decided in a state is kept in a `StateCache`, in rows of the jobs of each class, their speed and their
+width; the last quarter of a row is free.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from corewise.kit._kernels import njit_norefs
+from corewise.kit.arrays import Floats, Int, Ints
+from corewise.policies.waterfill.levels._kernels import find_level, restart, width
+from corewise.simulation.general._kernels.jobs import (
+    Jobs,
+    Record,
+    Seen,
+    Source,
+    make_move,
+    next_move,
+    run_clocks,
+)
+from corewise.simulation.tableless._kernels.events import FINE, count_departure, count_time, speed
+
+__all__ = ["known_walk", "level_walk", "remember"]
+
+Counted = tuple[Floats, Ints, tuple[Floats, Floats, Floats]]
+"""∫ n dt of each class, arrivals and departures of each, and the tally by width: the grid is empty if none."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def known_walk(
+    memory: tuple[Floats, Ints, Floats],
+    jobs: Jobs,
+    source: Source,
+    seen: Seen,
+    record: Record,
+    counted: Counted,
+    named: Int,
+    clock: float,
+    until: float,
+    event: Int,
+    events: Int,
+    departures: Int,
+) -> tuple[Int, Int, float, Int, Int]:
+    """Follow jobs while states are remembered, until a time, an event, so many departures, or a full block.
+
+    Returns the row of the state that is not remembered, or −1; the jobs named, the clock, the event, and how
+    many departures are left.
+    """
+    n, clocks, keys, slots, arrivals, began, sizes, numbers = jobs
+    at, work, used = source
+    sums, bins, room = seen
+    when, what, whose = record
+    states, units, _ = memory
+    areas, moves, tally = counted
+    grid, departed_at, held_at = tally
+    bits, flat = room.view(np.int64), states.reshape(-1)
+    classes, most, block = n.size, keys.shape[1], at.shape[1]
+    tallied, recorded = grid.size > 0, when.size > 0
+    per_octave = int(0.5 + 1.0 / math.log2(grid[2])) if tallied else 0
+    now, done, fresh, remaining = clock, event, named, departures
+    mask, place = states.shape[0] - 1, np.int64(0)
+    for j in range(classes):
+        place += n[j] * units[j]
+    while remaining > 0 and done < events:
+        row, i = (place >> FINE) & mask, np.int64(0)
+        while i < classes and states[row, i] == n[i]:
+            i += 1
+        if i < classes:
+            return row, fresh, now, done, remaining
+        speeds = row * 4 * classes + classes
+        move, spent = next_move(n, clocks, keys, at, used, flat, speeds, now)
+        ends = now + spent > until or move < 0
+        if ends:
+            spent = until - now
+        run_clocks(n, clocks, flat, speeds, spent)
+        for j in range(classes):
+            areas[j] += n[j] * spent
+            if tallied and n[j] > 0:
+                count_time(grid, per_octave, held_at, j, states[row, 2 * classes + j], n[j] * spent)
+        if ends:
+            return -1, fresh, until, done, remaining
+        gone = move >= classes
+        if tallied and gone:
+            i = move - classes
+            count_departure(grid, per_octave, departed_at, i, states[row, 2 * classes + i])
+        moves[move] += 1
+        now = now + spent if gone else at[move, used[move]]
+        number = make_move(
+            *(move, now, fresh, n, clocks, keys, slots, arrivals, began, sizes, numbers),
+            *(work, used, sums, bins, room, bits),
+        )
+        if recorded:
+            when[done] = now
+            what[done] = np.int16(move)
+            whose[done] = number
+        done += 1
+        if gone:
+            place -= units[move - classes]
+            remaining -= 1
+        else:
+            place += units[move]
+            fresh += 1
+            if used[move] == block or n[move] == most:
+                break
+    return -1, fresh, now, done, remaining
+
+
+@njit_norefs
+def remember(
+    states: Floats, row: Int, n: Ints, widths: Floats, curves: Floats, offsets: Ints, points: Floats
+) -> None:
+    """Write the row of a state of which the widths are known."""
+    classes, i = n.size, 0
+    while i < classes:
+        z = widths[i] if n[i] > 0 else 0.0
+        states[row, i] = n[i]
+        states[row, classes + i] = speed(curves, offsets, points, i, z)
+        states[row, 2 * classes + i] = z
+        i += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def level_walk(
+    levels: tuple[Floats, Ints, Ints, Ints, Floats, Floats, Floats, Ints, Ints],
+    cores: float,
+    curves: tuple[Floats, Ints, Floats],
+    memory: tuple[Floats, Ints, Floats],
+    jobs: Jobs,
+    source: Source,
+    seen: Seen,
+    record: Record,
+    counted: Counted,
+    named: Int,
+    clock: float,
+    until: float,
+    events: Int,
+    departures: Int,
+) -> tuple[Int, Int, float, Int, Int]:
+    """Do as `known_walk` under a water-level policy, which is asked in states that are not remembered."""
+    steps, own, order, first, at, tails, nodes, owner, rows = levels
+    kinds, offsets, points = curves
+    n, (states, _, level) = jobs[0], memory
+    sums, widths = np.zeros(5), np.zeros(n.size)
+    row, fresh, now, done, remaining = known_walk(
+        memory, jobs, source, seen, record, counted, named, clock, until, 0, events, departures
+    )
+    while row >= 0:
+        present = np.int64(0)
+        for i in range(n.size):
+            present += n[i]
+        restart(steps, order, first, owner, n, sums, level)
+        find_level(steps, order, first, at, rows, owner, tails, nodes, n, present, cores, sums, level)
+        for i in range(n.size):
+            if n[i] > 0:
+                widths[i] = width(steps, own, tails, nodes, level, i)
+        remember(states, row, n, widths, kinds, offsets, points)
+        row, fresh, now, done, remaining = known_walk(
+            memory, jobs, source, seen, record, counted, fresh, now, until, done, events, remaining
+        )
+    return row, fresh, now, done, remaining

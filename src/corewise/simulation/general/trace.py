@@ -1,0 +1,141 @@
+"""Traces: tables of jobs as they were recorded, to be run under any policy."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from corewise.errors import InvalidFile, InvalidInput, nearest
+from corewise.kit import checks
+from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown
+from corewise.model.system import System
+
+__all__ = ["Trace"]
+
+_COLUMNS = ("time", "class", "size")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Shown):
+    """Trace of jobs: when each came, of which class it was, and how large.
+
+    Attributes
+    ----------
+    time : ndarray
+        When each job came; times do not go back.
+    job_class : tuple of str
+        The name of its class.
+    size : ndarray
+        Its size: the time it takes on one core.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.System(4, [cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.5))])
+    >>> jobs = cw.Trace(time=[0.0, 1.0], job_class=["a", "a"], size=[2.0, 3.0])
+    >>> cw.simulate(system, "equi", jobs=jobs).departures
+    2
+    """
+
+    time: Floats
+    job_class: tuple[str, ...]
+    size: Floats
+
+    def __init__(self, time: ArrayLike, job_class: Iterable[str], size: ArrayLike) -> None:
+        if isinstance(job_class, str) or not isinstance(job_class, Iterable):
+            raise InvalidInput(f"job_class must be a name for every job, got {checks.shown(job_class)}")
+        times, sizes, names = _column(time, "time"), _column(size, "size"), tuple(job_class)
+        if not times.size == sizes.size == len(names):
+            raise InvalidInput(
+                f"a trace needs a time, a class and a size for every job, got {times.size} times, "
+                f"{len(names)} classes and {sizes.size} sizes"
+            )
+        if not names:
+            raise InvalidInput("a trace needs at least one job")
+        _require(np.isfinite(times), times, "its time must be finite")
+        _require(np.isfinite(sizes) & (sizes >= 0.0), sizes, "its size must be finite and not negative")
+        back = np.diff(times, prepend=times[0]) >= 0.0
+        _require(back, times, "times must not go back, and this is earlier than the one before it:")
+        for name, value in (("time", times), ("job_class", names), ("size", sizes)):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Return the trace in a CSV file with the columns time, class and size, and any others."""
+        file = Path(path)
+        try:
+            with file.open(newline="", encoding="utf-8") as lines:
+                rows = csv.DictReader(lines)
+                missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
+                if missing:
+                    raise InvalidFile(
+                        f"{file}: needs the columns {', '.join(_COLUMNS)}, and {', '.join(missing)} is missing"
+                    )
+                table = [tuple(row[name] for name in _COLUMNS) for row in rows]
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise InvalidFile(f"{file}: {error}") from None
+        columns = list(zip(*table, strict=True)) or [(), (), ()]
+        try:
+            return cls(_numbers(columns[0], "time"), columns[1], _numbers(columns[2], "size"))
+        except InvalidInput as error:
+            raise InvalidFile(f"{file}: {error}") from None
+
+    def positions(self, system: System) -> Ints:
+        """Return the position of the class of every job in a system."""
+        known = {name: i for i, name in enumerate(system.names)}
+        for row, name in enumerate(self.job_class):
+            if name not in known:
+                raise InvalidInput(
+                    f"job {row}: unknown class {checks.shown(name)}{nearest(str(name), system.names)}"
+                )
+        return np.array([known[name] for name in self.job_class], dtype=np.int64)
+
+    def completed(self, system: System) -> System:
+        """Return the system with the rates that it does not know as the trace has them."""
+        which, lasted = self.positions(system), float(self.time[-1] - self.time[0])
+        classes = []
+        for i, known in enumerate(system.classes):
+            own = which == i
+            found: dict[str, float] = {}
+            if known.arrival_rate is None and own.any() and lasted > 0.0:
+                found["arrival_rate"] = float(own.sum()) / lasted
+            if known.size_rate is None and own.any() and self.size[own].sum() > 0.0:
+                found["size_rate"] = 1.0 / float(self.size[own].mean())
+            classes.append(replace(known, **found) if found else known)
+        return System(system.cores, classes, system.changes)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"jobs": len(self.job_class), "time": (float(self.time[0]), float(self.time[-1]))}
+
+
+def _column(values: ArrayLike, what: str) -> Floats:
+    try:
+        column = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be numbers, got {checks.shown(values)}") from None
+    if column.ndim != 1:
+        raise InvalidInput(f"{what} must be one number for every job, got shape {column.shape}")
+    column.setflags(write=False)
+    return column
+
+
+def _require(good: Floats, values: Floats, why: str) -> None:
+    wrong = np.flatnonzero(~np.asarray(good, dtype=bool))
+    if wrong.size:
+        raise InvalidInput(f"job {wrong[0]}: {why} got {float(values[wrong[0]])!r}".replace(": got", ":"))
+
+
+def _numbers(texts: Iterable[str], what: str) -> list[float]:
+    numbers = []
+    for row, text in enumerate(texts):
+        try:
+            numbers.append(float(text))
+        except (TypeError, ValueError):
+            raise InvalidInput(f"job {row}: its {what} must be a number, got {text!r}") from None
+    return numbers
