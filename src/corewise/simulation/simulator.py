@@ -1,6 +1,6 @@
 r"""Simulation: a sample path of the system under a policy.
 
-Two engines, both exact, behind one function.
+For exponential sizes and Poisson arrivals two engines, both exact, behind one function.
 
 - A window that ends on a *count* of departures needs no clock while it runs: the sequence of states is a
   Markov chain of its own (the jump chain), and given how often each state was left, the time spent in it is
@@ -11,6 +11,8 @@ Two engines, both exact, behind one function.
 Both read the moves of a state from tables over a box. Nobody is ever blocked: tables grow with the path, and
 the path does not depend on them. For more than three classes policies that are one water level, or go by
 fitted values, are simulated without tables (`corewise.simulation.tableless`).
+
+For any other law, and for jobs that were recorded, every job is followed (`corewise.simulation.general`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -31,12 +33,19 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.numbers import value_and_ends
 from corewise.model.rates import uniformisation_constant
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.correlation import correlation_time
+from corewise.simulation.general.box import BoxJobWalk
+from corewise.simulation.general.source import JobSource, RandomJobs, RecordedJobs
+from corewise.simulation.general.tableless import LevelJobWalk, TablelessJobWalk
+from corewise.simulation.general.tables import SpeedTables
+from corewise.simulation.general.times import ClassTimes, JobTimes, exact_percentiles
+from corewise.simulation.general.trace import Trace, require_trace
+from corewise.simulation.general.walk import JobWalk
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
 from corewise.simulation.response_times import ResponseTimes
 from corewise.simulation.tableless.fitted import FittedWalk
@@ -145,6 +154,10 @@ class Run(Shown):
         The time spent in each of them.
     observed : Statistics or callable
         What `statistics` gives, or what makes it.
+    response_times : mapping
+        The response times of each class, by its name: the mean, its interval, and percentiles.
+    job_times : JobTimes or None
+        Where all percentiles come from, if every job was followed.
     """
 
     _shown = ("policy", "mean_jobs", "interval", "departures")
@@ -162,6 +175,8 @@ class Run(Shown):
     visited: Ints
     times: Floats
     observed: Statistics | Replay
+    response_times: Mapping[str, ClassTimes]
+    job_times: JobTimes | None = None
 
     @property
     def arrivals(self) -> int:
@@ -189,8 +204,12 @@ class Run(Shown):
     def percentiles(self, percents: Sequence[float]) -> dict[str, Floats]:
         """Return percentiles of the response times of each class, by its name; NaN if no job came and left.
 
-        Only a run with ``record=True`` knows the response time of every job.
+        They are known where every job is followed: with ``record=True``, and to about half a per cent where
+        sizes are not exponential.
         """
+        if self.path is None and self.job_times is not None:
+            wanted = np.array(percents, dtype=np.float64)
+            return {name: self.job_times.percentiles(i, wanted) for i, name in enumerate(self.classes)}
         if self.path is None:
             raise InvalidInput("percentiles need every event: simulate(…, record=True)")
         none = np.full(len(percents), math.nan)
@@ -233,7 +252,7 @@ def mean_response_time(rows: Iterable[ClassRun]) -> float:
     return math.fsum(n * time for n, time in done) / math.fsum(n for n, _ in done) if done else math.nan
 
 
-def simulate(
+def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
     system: System,
     policy: Policy | str,
     *,
@@ -242,9 +261,13 @@ def simulate(
     rng: np.random.Generator | int | None = None,
     start: State | Sequence[int] | None = None,
     record: bool = False,
+    jobs: Trace | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Simulate `policy` on `system` for a number of departures or a length of time.
+
+    Where sizes or the times between arrivals are not exponential, every job is followed. Its size and its
+    arrival come from streams of its class: with one seed the jobs are the same under every policy.
 
     Parameters
     ----------
@@ -253,26 +276,56 @@ def simulate(
     policy : Policy or str
         A rule, its name (``"equi"``), or a policy bound to another system with the same cores and classes.
     departures, time : int, float
-        How long: exactly one of the two.
+        How long: exactly one of the two; with `jobs` until all of them have left, if neither is given.
     rng : Generator or int, optional
         The source of randomness, or a seed for one.
     start : State or sequence of int, optional
         The state to start from: where another run ended, or the jobs of each class. Empty if not given.
     record : bool, optional
         Whether to keep every event, with the jobs' identities, in `Run.path`.
+    jobs : Trace, optional
+        Jobs that were recorded, which come exactly so; nothing is random then. Rates that the system does not
+        know are those of the trace.
     progress : callable, optional
         Called now and then with the share of the work that is done, from 0 to 1.
     """
-    window = Window.of(departures, time)
+    require_system(system)
+    if jobs is None:
+        window, begin = Window.of(departures, time), start_state(start, system)
+    else:
+        require_trace(jobs)
+        system = jobs.completed(system)
+        begin = _trace_start(jobs, start, system)
+        window = _trace_window(jobs, begin, departures, time)
     bound = bind(policy, system)
-    begin = start_state(start, system)
     generator = random_generator(rng)
-    replay = Replay(system, policy, begin, window, _BATCHES, deepcopy(generator), bound)
-    walk = first_walk(system, bound, begin, generator, record=record)
+    replay = Replay(system, policy, begin, window, _BATCHES, deepcopy(generator), bound, jobs)
+    walk = first_walk(system, bound, begin, generator, record=record, source=replay.source)
     if record or window.short(system):
         walk.follow_jobs()
     window.walk(walk, _BATCHES, progress)
     return run_of(walk, replay)
+
+
+def _trace_start(jobs: Trace, start: State | Sequence[int] | None, system: System) -> State:
+    """Return the state in which a trace begins: at its first job, unless another is given."""
+    begin = start_state(start, system)
+    if not isinstance(start, State):
+        begin = replace(begin, time=float(jobs.time[0]))
+    if jobs.time[0] < begin.time:
+        raise InvalidInput(
+            f"job 0 of the trace comes at {jobs.time[0]:g}, before the start at {begin.time:g}"
+        )
+    return begin
+
+
+def _trace_window(jobs: Trace, begin: State, departures: int | None, time: float | None) -> Window:
+    """Return when to stop: when all jobs of a trace have left, unless something else is asked for."""
+    most = len(jobs.job_class) + sum(begin.counts)
+    window = Window.of(most if departures is None and time is None else departures, time)
+    if window.departures is not None and window.departures > most:
+        raise InvalidInput(f"the trace has {most} jobs, and departures={departures!r} are asked for")
+    return window
 
 
 @dataclass(frozen=True)
@@ -327,6 +380,7 @@ class Replay:
     batches: int
     rng: np.random.Generator
     bound: BoundPolicy | None = None
+    jobs: Trace | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """Return what to send to another process."""
@@ -349,7 +403,13 @@ class Replay:
     def _walk(self, *, tally: bool) -> Engine:
         """Return the run before it began; the generator is copied, so that it can be asked for again."""
         bound = self.bound or bind(self.policy, self.system)
-        return first_walk(self.system, bound, self.start, deepcopy(self.rng), tally=tally)
+        rng = deepcopy(self.rng)
+        return first_walk(self.system, bound, self.start, rng, tally=tally, source=self.source)
+
+    @property
+    def source(self) -> JobSource | None:
+        """The jobs that were recorded, before the first of them; None if jobs are to be drawn."""
+        return None if self.jobs is None else RecordedJobs(self.system, self.jobs)
 
 
 def first_walk(
@@ -361,13 +421,41 @@ def first_walk(
     record: bool = False,
     tally: bool = False,
     least: tuple[int, ...] | None = None,
+    source: JobSource | None = None,
 ) -> Engine:
-    """Return a path that has not begun, without tables or over tables of at least a given capacity."""
+    """Return a path that has not begun, without tables or over tables of at least a given capacity.
+
+    Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given.
+    """
+    if source is not None or not system.memoryless:
+        jobs = source or RandomJobs(system, rng, start)
+        return _job_walk(system, policy, jobs, start, rng, record=record, tally=tally, least=least)
     kind = _tableless_kind(policy)
     if kind is not None and not suits_tables(system):
         _require_scale(system, start)
         return kind(system.at(start.time), policy, start, rng, record=record, tally=tally)
     return Walk(first_tables(system, policy, start, least), start, rng, record=record)
+
+
+def _job_walk(
+    system: System,
+    policy: BoundPolicy,
+    source: JobSource,
+    start: State,
+    rng: np.random.Generator,
+    *,
+    record: bool,
+    tally: bool,
+    least: tuple[int, ...] | None,
+) -> JobWalk:
+    """Return a path that has not begun and on which every job is followed."""
+    if suits_tables(system):
+        _require_scale(system, start)
+        tables = SpeedTables.of(system.at(start.time), policy, start.counts, least)
+        return BoxJobWalk(tables, source, start, rng, record=record)
+    _require_scale(system, start)
+    kind = TablelessJobWalk if policy.levels is None else LevelJobWalk
+    return kind(system.at(start.time), policy, source, start, rng, record=record, tally=tally)
 
 
 def _tableless_kind(policy: BoundPolicy) -> type[LevelWalk | FittedWalk] | None:
@@ -393,6 +481,9 @@ def another_walk(
     tally: bool = False,
 ) -> Engine:
     """Return a path that has not begun; the tables that the last one has grown serve it too."""
+    if isinstance(last, BoxJobWalk):
+        tables = last.tables.under(system) if system.changes else last.tables
+        return BoxJobWalk(tables, RandomJobs(system, rng, start), start, rng, record=record)
     if not isinstance(last, Walk):
         return first_walk(system, policy, start, rng, record=record, tally=tally)
     grown = last.tables
@@ -425,7 +516,8 @@ def run_of(walk: Engine, replay: Replay) -> Run:
     departures = int(moves[len(names) :].sum())
     areas, spans = np.array(walk.areas), np.array(walk.spans)
     correlation = 0.0
-    if departures >= _LEAST_DEPARTURES and _has_batches(walk.system, areas.sum(axis=1), spans):
+    long_enough = departures >= _LEAST_DEPARTURES and replay.jobs is None
+    if long_enough and _has_batches(walk.system, areas.sum(axis=1), spans):
         correlation = correlation_time(walk.system)
     else:
         areas, spans = areas.sum(axis=0, keepdims=True), spans.sum(keepdims=True)
@@ -458,8 +550,36 @@ def run_of(walk: Engine, replay: Replay) -> Run:
         classes=FrozenMapping(rows),
         visited=counts,
         times=times,
-        observed=walk.statistics() if isinstance(walk, Walk) else replay,
+        observed=walk.statistics() if isinstance(walk, Walk | BoxJobWalk) else replay,
+        response_times=FrozenMapping(_class_times(walk, rows, path, correlation, replay.jobs)),
+        job_times=walk.times if isinstance(walk, JobWalk) else None,
     )
+
+
+def _class_times(
+    walk: Engine,
+    rows: Mapping[str, ClassRun],
+    path: SamplePath | None,
+    correlation: float,
+    jobs: Trace | None,
+) -> dict[str, ClassTimes]:
+    """Return the response times of each class; `correlation` is zero if batches are not independent."""
+    if isinstance(walk, JobWalk):
+        means = None if jobs is not None else 1.0 / walk.system.size_rates
+        return walk.class_times(means, correlation)
+    none = math.nan, math.nan
+    times: Mapping[str, Floats] = path.response_times if path is not None else {}
+    return {
+        name: ClassTimes(
+            name,
+            row.completed,
+            row.mean_response_time,
+            none,
+            row.mean_response_time,
+            exact_percentiles(times.get(name)),
+        )
+        for name, row in rows.items()
+    }
 
 
 def _has_batches(system: System, areas: Floats, spans: Floats) -> bool:
@@ -480,6 +600,8 @@ def _responses(walk: Engine, replay: Replay, areas: Floats) -> tuple[list[float]
     """
     departures = walk.moves[areas.size :]
     over = np.array(walk.start.counts) + np.array(walk.counts)
+    if isinstance(walk, JobWalk):
+        return walk.times.spent.tolist(), walk.times.left.tolist()
     if walk.responses is None and np.all(over <= _NEGLIGIBLE * departures):
         return areas.tolist(), departures.astype(np.float64).tolist()
     found = walk.responses or replay.response_times()

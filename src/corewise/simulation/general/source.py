@@ -106,7 +106,9 @@ class RandomJobs(JobSource):
 
     def sizes(self, i: int, count: int) -> Floats:
         """Return sizes for jobs of class i of which nothing is known."""
-        return self._system.classes[i].sizes.draw(self._present, count) / self._system.size_rates[i]
+        return np.asarray(
+            self._system.classes[i].sizes.draw(self._present, count) / self._system.size_rates[i]
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """Return where every stream was before its block, and how much of the block is used up."""
@@ -145,7 +147,7 @@ class RecordedJobs(JobSource):
         self._system = system
 
     def refill(self) -> None:
-        """Nothing follows what was recorded, and a row is never used up: it ends with a job that never comes."""
+        """Nothing follows what was recorded: a row ends with a job that never comes."""
 
     def sizes(self, i: int, count: int) -> Floats:
         """Return the mean size: no law says more."""

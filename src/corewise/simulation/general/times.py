@@ -1,24 +1,73 @@
 r"""Response times of jobs that are followed one by one: means and percentiles, in a fixed space.
 
 For sizes of any law E[T | X = x] is nearly proportional to x, and exactly so for one class (F. P. Kelly,
-*Reversibility and Stochastic Networks*, 1979). So the *ratio* of total time to total work, times the mean size,
+*Reversibility and Stochastic Networks*, 1979). So the *ratio* of total time to total size, times the mean,
 
     (ΣT / ΣX) · E[X],
 
 estimates the mean response time of a class with less variance than the mean of T: a factor of 1.4 to 3.8 was
-measured, and where sizes have no variance it still settles.
+measured, and where their variance is infinite it still settles.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown
 from corewise.simulation.general._kernels.jobs import BINS, FIRST_BIN, SHIFT, Seen
 
-__all__ = ["JobTimes"]
+__all__ = ["PERCENTS", "ClassTimes", "JobTimes", "exact_percentiles"]
+
+PERCENTS = (50.0, 90.0, 95.0, 99.0)
+"""The percentiles that are always given."""
+
+
+@dataclass(frozen=True, repr=False)
+class ClassTimes(Shown):
+    """Response times of one class: those of the jobs that came and left.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    jobs : float
+        How many they are; a fraction if jobs were there at the start and it was not seen who left.
+    mean : float
+        The mean in the long run, NaN if there are none. Where sizes are not exponential it is the total time
+        over the total size, times the mean size, which settles sooner than the mean of the times.
+    interval : tuple of float
+        A 95 % confidence interval for it by batch means; NaN if it has none: if sizes are exponential, if
+        batches are not independent, or if the variance of sizes is infinite.
+    sample_mean : float
+        The mean of the times themselves.
+    percentiles : mapping
+        The median and the 90th, 95th and 99th percentile, by the percentage; empty unless jobs were followed.
+    """
+
+    _shown = ("name", "jobs", "mean", "interval")
+
+    name: str
+    jobs: float
+    mean: float
+    interval: tuple[float, float]
+    sample_mean: float
+    percentiles: Mapping[float, float]
+
+
+def exact_percentiles(times: Floats | None) -> Mapping[float, float]:
+    """Return the usual percentiles of response times, none if there are no times."""
+    if times is None or not times.size:
+        return MappingProxyType({})
+    return _by_percent(np.percentile(times, PERCENTS))
+
+
+def _by_percent(values: Floats) -> Mapping[float, float]:
+    return MappingProxyType(dict(zip(PERCENTS, values.tolist(), strict=True)))
 
 
 @dataclass
@@ -50,17 +99,23 @@ class JobTimes:
     @property
     def left(self) -> Floats:
         """How many jobs came and left."""
-        return self.sums[0]
+        return np.asarray(self.sums[0])
 
     @property
     def spent(self) -> Floats:
         """Their total time."""
-        return self.sums[1]
+        return np.asarray(self.sums[1])
 
     @property
     def work(self) -> Floats:
         """Their total size."""
-        return self.sums[2]
+        return np.asarray(self.sums[2])
+
+    def usual_percentiles(self, i: int) -> Mapping[float, float]:
+        """Return the usual percentiles of the times of class i, none if there are no times."""
+        if not self.left[i]:
+            return MappingProxyType({})
+        return _by_percent(self.percentiles(i, np.array(PERCENTS)))
 
     def percentiles(self, i: int, percents: Floats) -> Floats:
         """Return percentiles of the times of class i, to about half a per cent; NaN if there are none."""
@@ -70,4 +125,4 @@ class JobTimes:
             return np.full(percents.shape, np.nan)
         edges = ((np.arange(seen[0], seen[-1] + 2) + FIRST_BIN) << SHIFT).view(np.float64)
         upto = np.concatenate([[0], np.cumsum(counts[seen[0] : seen[-1] + 1])])
-        return np.interp(percents / 100.0 * upto[-1], upto, edges)
+        return np.asarray(np.interp(percents / 100.0 * upto[-1], upto, edges))

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
-from corewise.kit.arrays import Floats, Ints
+from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.system import System
 
-__all__ = ["Trace"]
+__all__ = ["Trace", "require_trace"]
 
 _COLUMNS = ("time", "class", "size")
 
@@ -60,8 +60,7 @@ class Trace(Shown):
             raise InvalidInput("a trace needs at least one job")
         _require(np.isfinite(times), times, "its time must be finite")
         _require(np.isfinite(sizes) & (sizes >= 0.0), sizes, "its size must be finite and not negative")
-        back = np.diff(times, prepend=times[0]) >= 0.0
-        _require(back, times, "times must not go back, and this is earlier than the one before it:")
+        _require(np.diff(times, prepend=times[0]) >= 0.0, times, "times must not go back")
         for name, value in (("time", times), ("job_class", names), ("size", sizes)):
             object.__setattr__(self, name, value)
 
@@ -75,7 +74,7 @@ class Trace(Shown):
                 missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
                 if missing:
                     raise InvalidFile(
-                        f"{file}: needs the columns {', '.join(_COLUMNS)}, and {', '.join(missing)} is missing"
+                        f"{file}: needs the columns {', '.join(_COLUMNS)}; there is no {missing[0]}"
                     )
                 table = [tuple(row[name] for name in _COLUMNS) for row in rows]
         except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -102,16 +101,22 @@ class Trace(Shown):
         classes = []
         for i, known in enumerate(system.classes):
             own = which == i
-            found: dict[str, float] = {}
-            if known.arrival_rate is None and own.any() and lasted > 0.0:
-                found["arrival_rate"] = float(own.sum()) / lasted
-            if known.size_rate is None and own.any() and self.size[own].sum() > 0.0:
-                found["size_rate"] = 1.0 / float(self.size[own].mean())
-            classes.append(replace(known, **found) if found else known)
+            arrival_rate, size_rate = known.arrival_rate, known.size_rate
+            if arrival_rate is None and own.any() and lasted > 0.0:
+                arrival_rate = float(own.sum()) / lasted
+            if size_rate is None and own.any() and self.size[own].sum() > 0.0:
+                size_rate = 1.0 / float(self.size[own].mean())
+            classes.append(replace(known, arrival_rate=arrival_rate, size_rate=size_rate))
         return System(system.cores, classes, system.changes)
 
     def _facts(self) -> Mapping[str, object]:
         return {"jobs": len(self.job_class), "time": (float(self.time[0]), float(self.time[-1]))}
+
+
+def require_trace(value: object) -> None:
+    """Raise `InvalidInput` unless `value` is a Trace."""
+    if not isinstance(value, Trace):
+        raise InvalidInput(f"jobs must be a Trace, got {checks.shown(value)}")
 
 
 def _column(values: ArrayLike, what: str) -> Floats:
@@ -125,10 +130,10 @@ def _column(values: ArrayLike, what: str) -> Floats:
     return column
 
 
-def _require(good: Floats, values: Floats, why: str) -> None:
-    wrong = np.flatnonzero(~np.asarray(good, dtype=bool))
+def _require(good: Bools, values: Floats, why: str) -> None:
+    wrong = np.flatnonzero(~good)
     if wrong.size:
-        raise InvalidInput(f"job {wrong[0]}: {why} got {float(values[wrong[0]])!r}".replace(": got", ":"))
+        raise InvalidInput(f"job {wrong[0]}: {why}, got {float(values[wrong[0]])!r}")
 
 
 def _numbers(texts: Iterable[str], what: str) -> list[float]:

@@ -7,33 +7,25 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.errors import InvalidPolicy
-from corewise.kit.arrays import Floats, Ints
+from corewise.kit.arrays import Floats, Int, Ints
 from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
-from corewise.observation.statistics import Statistics
-from corewise.policies.base import BoundPolicy, cores_of
-from corewise.simulation.general._kernels import box, tableless
 from corewise.simulation.general._kernels.jobs import Record
 from corewise.simulation.general.room import JobRoom
 from corewise.simulation.general.source import JobSource
-from corewise.simulation.general.tables import SpeedTables
-from corewise.simulation.general.times import JobTimes
-from corewise.simulation.tableless.curves import curve_arrays
-from corewise.simulation.tableless.engine import GridTally
-from corewise.simulation.tableless.state_cache import StateCache
-from corewise.simulation.tables import Visits
+from corewise.simulation.general.times import ClassTimes, JobTimes
+from corewise.simulation.intervals import ratio_interval
 from corewise.simulation.walk import Engine, State
 
-__all__ = ["BoxJobWalk", "JobWalk", "LevelJobWalk", "RuleJobWalk"]
+__all__ = ["Followed", "JobWalk"]
+
+Followed = tuple[Int, float, Int, Int]
+"""How many jobs are named, the clock, and how many events and departures there were."""
 
 _AT_A_TIME = 2**19
 """Events per call of a kernel, which cannot be interrupted: some hundredths of a second."""
-
-_NUMBERS = 2**20
-"""The size of the memory of states: 8 megabytes, since to ask a rule takes long."""
 
 
 class JobWalk(Engine):
@@ -65,7 +57,7 @@ class JobWalk(Engine):
         self.times = JobTimes.none(classes)
         self.batch_sums: list[Floats] = []
         self._sums_before = self.times.sums.copy()
-        self._named = self.start.named
+        self._named: Int = self.start.named
         self._whose: list[Ints] = []
         self._room = JobRoom(classes)
         for i, count in enumerate(start.counts):
@@ -112,17 +104,17 @@ class JobWalk(Engine):
         self._named, self._clock, events, done = self._follow_moves(record, horizon, room, departures)
         if math.isinf(self._clock):
             raise InvalidPolicy(
-                f"{self.policy.name}: the jobs present at time {before:g}, {list(self.counts)}, get no cores, "
-                f"and none are to come"
+                f"{self.policy.name}: the jobs present at time {before:g}, {list(self.counts)}, get no "
+                f"cores, and none are to come"
             )
-        self.events += events
+        self.events += int(events)
         if self.record:
-            self._keep(record, events)
+            self._keep(record, int(events))
         self.source.refill()
         self._room.grow()
         if changes and self._clock >= changes[0].time:
             self._set_system(self.system.at(self._clock))
-        return done
+        return int(done)
 
     def _keep(self, record: Record, events: int) -> None:
         when, what, whose = record
@@ -131,10 +123,8 @@ class JobWalk(Engine):
         self._whose.append(whose[:events].copy())
 
     @abstractmethod
-    def _follow_moves(
-        self, record: Record, until: float, events: int, departures: int
-    ) -> tuple[int, float, int, int]:
-        """Follow jobs; return how many are named, the clock, and how many events and departures there were."""
+    def _follow_moves(self, record: Record, until: float, events: int, departures: int) -> Followed:
+        """Follow jobs up to a time, so many events or departures."""
 
     @abstractmethod
     def _set_system(self, system: System) -> None:
@@ -143,6 +133,29 @@ class JobWalk(Engine):
     def _close_batch(self) -> None:
         self.batch_sums.append(self.times.sums - self._sums_before)
         self._sums_before = self.times.sums.copy()
+
+    def class_times(self, mean_sizes: Floats | None, correlation: float) -> dict[str, ClassTimes]:
+        """Return the response times of each class.
+
+        The means are ratios if mean sizes are given, with intervals if batches are correlated over a time
+        that is given and positive.
+        """
+        found = {}
+        batches, spans = np.array(self.batch_sums), np.array(self.spans)
+        for i, name in enumerate(self.system.names):
+            left, spent, work = self.times.sums[:, i].tolist()
+            sample_mean = mean = spent / left if left else math.nan
+            interval = math.nan, math.nan
+            if mean_sizes is not None and work > 0.0:
+                mean = spent / work * float(mean_sizes[i])
+                if correlation > 0.0:
+                    _, times, sizes = batches[:, :, i].T
+                    in_work = correlation * float(sizes.mean() / spans.mean())
+                    low, high = ratio_interval(times, sizes, in_work)
+                    interval = low * float(mean_sizes[i]), high * float(mean_sizes[i])
+            percentiles = self.times.usual_percentiles(i)
+            found[name] = ClassTimes(name, left, mean, interval, sample_mean, percentiles)
+        return found
 
     def finish(self) -> tuple[State, SamplePath | None]:
         """Return the state at the end, and the path if it was recorded."""
@@ -154,7 +167,7 @@ class JobWalk(Engine):
             self.counts,
             self._clock,
             jobs if self.record else (),
-            self._named if self.record else self.start.named,
+            int(self._named) if self.record else self.start.named,
             remaining,
             attained,
             tuple(self.source.next_arrivals.tolist()),
@@ -164,21 +177,3 @@ class JobWalk(Engine):
         what = np.concatenate(self._what) if self._what else np.empty(0, dtype=np.int16)
         job = np.concatenate(self._whose) if self._whose else np.empty(0, dtype=np.int64)
         return end, self._path(what, job)
-
-
-class BoxJobWalk(JobWalk):
-    """Simulation engine that follows every job, with a table of speeds for the states of a box."""
-
-    def __init__(
-        self,
-        tables: SpeedTables,
-        source: JobSource,
-        start: State,
-        rng: np.random.Generator,
-        *,
-        record: bool = False,
-    ) -> None:
-        super().__init__(source, start, rng, record=record)
-        self.tables = tables
-        self._seen = OccupiedBox(tables)
-        self._here = tables.state(start.counts)

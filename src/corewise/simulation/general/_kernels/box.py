@@ -36,11 +36,11 @@ def box_walk(
     until: float,
     events: Int,
     departures: Int,
-) -> tuple[Int, Int, float, Int, Int]:
+) -> tuple[Int, float, Int, Int]:
     """Follow jobs over a box until a time, so many events or departures, or something is used up.
 
     `speeds` are those of a job of each class, flat, K a state; `inside` says whether a state has its speeds.
-    Returns the state, the jobs named, the clock, and how many events and departures there were.
+    Returns the jobs named, the clock, and how many events and departures there were.
     """
     n, clocks, keys, slots, arrivals, began, sizes, numbers = jobs
     at, work, used = source
@@ -55,12 +55,12 @@ def box_walk(
         if now + spent > until or move < 0:
             run_clocks(n, clocks, speeds, row, until - now)
             times[here] += until - now
-            return here, fresh, until, event, departures - remaining
+            return fresh, until, event, departures - remaining
         run_clocks(n, clocks, speeds, row, spent)
         times[here] += spent
         moves[2 * row + move] += 1
         gone = move >= classes
-        now = now + spent if gone else at[move, used[move]]
+        now = now + spent if gone else max(now, at[move, used[move]])
         number = make_move(
             *(move, now, fresh, n, clocks, keys, slots, arrivals, began, sizes, numbers),
             *(work, used, sums, bins, room, bits),
@@ -78,4 +78,4 @@ def box_walk(
             fresh += 1
             if used[move] == block or n[move] == most:
                 break
-    return here, fresh, now, event, departures - remaining
+    return fresh, now, event, departures - remaining

@@ -1,20 +1,20 @@
 r"""Compiled parts of loops that follow every job, for sizes of any law.
 
 Jobs of a class share its cores equally, so all of them are offered the same work: one *clock* V_i a class,
-which runs at the speed s_i of its jobs. A job that comes when the clock shows V leaves when it shows V + size,
-and the next to leave is on top of the class's *heap*. In a state with speeds s,
+which runs at the speed s_i of its jobs. A job that comes when the clock shows V leaves when it shows V plus
+its size, and the next to leave is on top of the class's *heap*. In a state with speeds s,
 
     dt = min( (top of heap i − V_i) / s_i,  time to the next arrival ),      V_i += s_i dt,
 
 so an event takes K steps and the depth of a heap. A clock is set back to zero when a class was empty, and to
 the finish of whoever leaves, exactly: differences of large numbers never arise.
 
-Nothing is drawn here: arrivals and sizes come in blocks, made before. A loop stops when a block or the room of
-a heap is used up, or the state is not known yet; its caller sees to that and goes on, and the path does not
-depend on it.
+Nothing is drawn here: arrivals and sizes come in blocks, made before. A loop stops when a block or the room
+of a heap is used up, or the state is not known yet; its caller sees to that and goes on, and the path does
+not depend on it.
 
-The room of a class has the jobs' places: `keys` and `slots` are the heap, and beyond its end `slots` holds the
-free places. Response times are counted in bins of 1/64 octave, which are read off the bits of the number.
+The room of a class has the jobs' places: `keys` and `slots` are the heap, and beyond its end `slots` holds
+the free places. Response times are counted in bins of 1/64 octave, which are read off the bits of the number.
 """
 
 from __future__ import annotations
@@ -27,16 +27,28 @@ from numpy.typing import NDArray
 from corewise.kit._kernels import njit_norefs
 from corewise.kit.arrays import Floats, Int, Ints
 
-__all__ = ["BINS", "FIRST_BIN", "SHIFT", "Jobs", "Record", "Seen", "Source", "add_job", "make_move", "next_move", "run_clocks"]
+__all__ = [
+    "BINS",
+    "FIRST_BIN",
+    "SHIFT",
+    "Jobs",
+    "Record",
+    "Seen",
+    "Source",
+    "add_job",
+    "make_move",
+    "next_move",
+    "run_clocks",
+]
 
 Jobs = tuple[Ints, Floats, Floats, Ints, Floats, Floats, Floats, Ints]
-"""Of each class: how many, the clock, the heap (keys, slots), and by place arrival, clock then, size, number."""
+"""By class: how many, the clock, the heap (keys, slots), and by place arrival, clock then, size, number."""
 
 Source = tuple[Floats, Floats, Ints]
 """Arrival times and sizes to come, a row a class, and how many of each row are used up."""
 
 Seen = tuple[Floats, Ints, Floats]
-"""Of those who came and left: rows of counts, time and work by class; the bins of their times; room to work."""
+"""Of those who came and left: how many, their time and their work; the bins of their times; room to work."""
 
 Record = tuple[Floats, NDArray[np.int16], Ints]
 """Times, moves and job numbers of events, if there is room for any."""
@@ -49,7 +61,8 @@ FIRST_BIN = (1023 - 64) * 64  # the exponent of 2^-64 in 64 parts of an octave
 @njit_norefs
 def _push(keys: Floats, slots: Ints, i: Int, n: Int, key: float) -> Int:
     """Put a key on the heap of class i, which has n; return the place of its job."""
-    place, k = slots[i, n], n
+    place: Int = slots[i, n]
+    k = n
     while k > 0:
         above = (k - 1) >> 1
         if keys[i, above] <= key:
@@ -114,18 +127,18 @@ def next_move(
     classes, move, soonest, i = n.size, np.int64(-1), math.inf, np.int64(0)
     while i < classes:
         if n[i] > 0:
-            left = keys[i, 0] - clocks[i]
+            left = max(keys[i, 0] - clocks[i], 0.0)
             if left < soonest * speeds[row + i]:
                 soonest = left / speeds[row + i]
                 move = classes + i
-            elif left <= 0.0 and soonest > 0.0:
+            elif left == 0.0 and soonest > 0.0:
                 soonest, move = 0.0, classes + i
         i += 1
-    i = 0
+    i = np.int64(0)
     while i < classes:
-        if at[i, used[i]] - now < soonest:
-            soonest = at[i, used[i]] - now
-            move = i
+        wait = max(at[i, used[i]] - now, 0.0)
+        if wait < soonest:
+            soonest, move = wait, i
         i += 1
     return move, soonest
 
@@ -186,4 +199,5 @@ def make_move(
         sums[2, i] += sizes[i, place]
         room[0] = spent
         bins[i, min(max((bits[0] >> SHIFT) - FIRST_BIN, 0), BINS - 1)] += 1
-    return numbers[i, place]
+    number: Int = numbers[i, place]
+    return number

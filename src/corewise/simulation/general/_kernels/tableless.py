@@ -1,7 +1,7 @@
 """Compiled loops without tables over states, for any number of classes.
 
-What was decided in a state is kept in a `StateCache`, in rows of the jobs of each class, their speed and their
-width; the last quarter of a row is free.
+What was decided in a state is kept in a `StateCache`, in rows of the jobs of each class, their speed and
+their width; the last quarter of a row is free.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from corewise.simulation.tableless._kernels.events import FINE, count_departure,
 __all__ = ["known_walk", "level_walk", "remember"]
 
 Counted = tuple[Floats, Ints, tuple[Floats, Floats, Floats]]
-"""∫ n dt of each class, arrivals and departures of each, and the tally by width: the grid is empty if none."""
+"""∫ n dt of each class, arrivals and departures of each, and the tally by width, without a grid if none."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -89,7 +89,7 @@ def known_walk(
             i = move - classes
             count_departure(grid, per_octave, departed_at, i, states[row, 2 * classes + i])
         moves[move] += 1
-        now = now + spent if gone else at[move, used[move]]
+        now = now + spent if gone else max(now, at[move, used[move]])
         number = make_move(
             *(move, now, fresh, n, clocks, keys, slots, arrivals, began, sizes, numbers),
             *(work, used, sums, bins, room, bits),
@@ -140,7 +140,7 @@ def level_walk(
     until: float,
     events: Int,
     departures: Int,
-) -> tuple[Int, Int, float, Int, Int]:
+) -> tuple[Int, float, Int, Int]:
     """Do as `known_walk` under a water-level policy, which is asked in states that are not remembered."""
     steps, own, order, first, at, tails, nodes, owner, rows = levels
     kinds, offsets, points = curves
@@ -162,4 +162,4 @@ def level_walk(
         row, fresh, now, done, remaining = known_walk(
             memory, jobs, source, seen, record, counted, fresh, now, until, done, events, remaining
         )
-    return row, fresh, now, done, remaining
+    return fresh, now, done, remaining
