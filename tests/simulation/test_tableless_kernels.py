@@ -19,6 +19,7 @@ import pytest
 import corewise as cw
 from corewise.policies.fitted.rule import FittedRule
 from corewise.policies.waterfill.levels import _kernels as level_kernels
+from corewise.policies.waterfill.levels.places import Places
 from corewise.simulation.tableless import level as level_walk
 from corewise.simulation.tableless._kernels import events as loose_kernels
 from corewise.simulation.tableless._kernels import fitted as fitted_kernels
@@ -304,6 +305,39 @@ def test_levels_of_many_states(policy: str) -> None:
         assert np.allclose(alone[:, 0], cores, rtol=0, atol=1e-10)
     some = counts.any(axis=0)
     assert np.allclose(held.sum(axis=0), np.where(some, system.cores, 0.0), rtol=1e-11)
+
+
+STRAIGHT: list[cw.SpeedUp] = [
+    *(cw.Amdahl(p) for p in (0.0, 1e-12, 0.3, 0.6, 1.0 - 1e-12, 1.0)),
+    *(cw.Gustafson(p) for p in (0.0, 0.4, 1.0)),
+    cw.Usl(0.1, 0.0),
+    cw.Tabulated([(2.0, 1.8), (5.0, 3.0)]),
+]
+
+
+@EVERY_POLICY
+def test_places_are_those_of_the_level(policy: str) -> None:
+    """Without curved tails: found in closed form as by walking up the steps, ties and infinite prices too."""
+    rng, straight = np.random.default_rng(3), 0
+    for classes in (1, 2, 3, 6):
+        for cores in (0.7, 8.0, 300.5):
+            jobs = [
+                cw.JobClass(
+                    f"c{i}", 1.0, float(rng.choice([1.0, 3.0])), curve, weight=float(rng.choice([1.0, 2.5]))
+                )
+                for i, curve in enumerate(rng.choice(np.array(STRAIGHT, dtype=object), classes))
+            ]
+            levels = levels_of(policy, cw.System(cores, jobs))
+            straight += not len(levels.tails)
+            counts = rng.poisson(rng.choice([0.3, 3.0, 200.0], (classes, 1)), (classes, 30))
+            counts[:, 0] = 0
+            walked, placed = np.empty(counts.shape), np.empty(counts.shape)
+            level_kernels.level_states(levels.arrays, cores, counts, walked)
+            places = Places.of(cores, classes, levels.steps, levels.owner, levels.at)
+            arrays = (places.demand, places.bought, places.ends)
+            same(level_kernels.place_states, cores, *arrays, counts, placed)
+            assert np.allclose(placed, walked, rtol=0, atol=1e-13 * cores)
+    assert straight == 12
 
 
 # --- the walk -------------------------------------------------------------------------------------

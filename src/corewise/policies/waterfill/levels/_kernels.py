@@ -18,7 +18,7 @@ from corewise.kit._kernels import njit_norefs
 from corewise.kit.arrays import Floats, Int, Ints
 from corewise.policies.waterfill._kernels import curved_tail
 
-__all__ = ["add_step", "find_level", "level_states", "restart", "width"]
+__all__ = ["add_step", "find_level", "level_states", "place_states", "restart", "width"]
 
 
 JUMP, TAIL, CURVED = 0.0, 1.0, 2.0  # the kinds of steps
@@ -252,3 +252,50 @@ def level_states(
                 if n[i] > 0:
                     rise = n[i] * _rise(steps, own, tails, nodes, level, i)
                     held[i, s] += (cores - total) * (rise / rises)
+
+
+@njit(cache=True, nogil=True)
+def place_states(
+    cores: float, demand: Floats, bought: Floats, ends: Floats, counts: Ints, held: Floats
+) -> None:
+    """Do as `level_states` without curved tails; see `corewise.policies.waterfill.levels.places`."""
+    classes, states = counts.shape
+    for s in range(states):
+        place, last = 0, demand.shape[0] - 1
+        while place < last:
+            middle = (place + last) >> 1
+            total = 0.0
+            for i in range(classes):
+                total += counts[i, s] * demand[middle, i]
+            if total > cores or (total == cores and middle & 1 == 0):
+                last = middle
+            else:
+                place = middle + 1
+        g = place >> 1
+        before, jump, constant, linear, square = 0.0, 0.0, 0.0, 0.0, 0.0
+        for i in range(classes):
+            n = counts[i, s]
+            before += n * demand[2 * g, i]
+            jump += n * bought[g, 4, i]
+            constant += n * (bought[g, 0, i] + bought[g, 1, i])
+            linear += n * bought[g, 2, i]
+            square += n * bought[g, 3, i]
+        t, part = ends[g], 0.0
+        if place & 1 == 1:
+            t = ends[g + 1]
+            part = (cores - before) / jump if jump > 0.0 else 0.0
+        elif linear + square > 0.0:
+            free = max(cores - constant, 0.0)
+            level = 2.0 * free / (linear + math.sqrt(linear * linear + 4.0 * square * free))
+            t = min(max(level, t), ends[g + 1])
+        total, rises = 0.0, 0.0
+        for i in range(classes):
+            tail = bought[g, 1, i] + (bought[g, 2, i] + bought[g, 3, i] * t) * t
+            held[i, s] = counts[i, s] * (bought[g, 0, i] + max(tail, 0.0) + part * bought[g, 4, i])
+            total += held[i, s]
+            rises += counts[i, s] * ((bought[g, 2, i] + 2.0 * bought[g, 3, i] * t) * t)
+        if rises > 0.0:
+            # A tail may be so nearly straight that demand leaps over the cores between neighbouring numbers.
+            for i in range(classes):
+                rise = counts[i, s] * ((bought[g, 2, i] + 2.0 * bought[g, 3, i] * t) * t)
+                held[i, s] += (cores - total) * (rise / rises)

@@ -28,6 +28,7 @@ from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER
 from corewise.policies.waterfill.demand import Shapes
 from corewise.policies.waterfill.levels import _kernels
 from corewise.policies.waterfill.levels._kernels import CURVED, JUMP, TAIL
+from corewise.policies.waterfill.levels.places import Places
 
 __all__ = ["Fill", "Levels"]
 
@@ -90,9 +91,15 @@ class Levels:
 
     def allocate(self, counts: Ints) -> Floats:
         """Return the cores of each class, counts and cores of shape (K, states)."""
+        if not len(self.tails):
+            return self._places.allocate(counts)
         held = np.empty(counts.shape)
         _kernels.level_states(self.arrays, self.cores, counts, held)
         return held
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places.of(self.cores, self.own.size - 1, self.steps, self.owner, self.at)
 
     @classmethod
     def equal(cls, cores: float, classes: int) -> Levels:
