@@ -44,7 +44,7 @@ def test_split_closed_states(classes: int, index: bool) -> None:
     shapes, counts, offers, budget = split_arguments("closed", classes, index)
     assert shapes.closed
     cores = np.empty(counts.shape)
-    same(split_kernels.split_closed_states, shapes.tails, shapes.pieces, counts, offers, budget, cores)
+    same(split_kernels.split_closed_states, *shapes.closed_terms, counts, offers, budget, cores)
     some = counts.any(axis=0)
     assert np.allclose(cores.sum(axis=0)[some], budget[some], rtol=0, atol=1e-9)
 
@@ -92,7 +92,7 @@ def test_the_parts_of_a_split(classes: int, kind: str, index: bool) -> None:
 
 def test_strides_meet_every_index() -> None:
     for size in range(1, 200):
-        step = same(split_kernels._stride, size)
+        step = same(split_kernels.stride_of, size)
         assert sorted(k * step % size for k in range(size)) == list(range(size))
 
 

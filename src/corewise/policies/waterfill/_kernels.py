@@ -27,12 +27,16 @@ __all__ = [
     "split_closed_states",
     "split_near",
     "split_states",
+    "stride_of",
 ]
 
 
 u = np.uint64  # an unsigned index spares the test for a negative one
 
 NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
+
+UNIT, WIDTH, A, B, ROOT = 0, 1, 2, 3, 4  # the rows of closed terms: one piece, and an Amdahl tail
+N, SCALE, FIRST, SECOND = 0, 1, 2, 3  # of the classes of a state: jobs, 1/t_i, and where they begin to buy
 
 # How often the slope of demand is followed, how often when the level lies between two places, how far.
 _STEPS, _BETWEEN, _FAR = 6, 3, 10.0
@@ -185,7 +189,7 @@ def _curved_split(
 
 
 @njit(cache=True)
-def _stride(size: int) -> int:
+def stride_of(size: int) -> int:
     """Return a step with which every index is met, no few of them in a row rising or falling.
 
     The level is bracketed by trying break points; met in order of price, each would move one end of the
@@ -214,7 +218,7 @@ def _split(
     At `low` the most demand is below the budget, at `high` the least demand above it; zero and infinity will
     do if nothing is known.
     """
-    stride = _stride(counts.size)
+    stride = stride_of(counts.size)
     for j in range(counts.size):
         i = j * stride % counts.size
         if counts[i] == 0:
@@ -358,46 +362,43 @@ def split_states(
 
 @njit(cache=True)
 def split_closed_states(
-    tails: Floats, pieces: Floats, counts: Ints, offers: Floats, budget: Floats, cores: Floats
+    terms: Floats, tried: Ints, counts: Ints, offers: Floats, budget: Floats, cores: Floats
 ) -> None:
     """Do as `split_states`, for classes with at most one piece and an Amdahl tail; ties in proportion.
 
     The same water level, written flat: this is the inner loop of the Bellman operator, and calls would cost
-    many times the arithmetic.
+    many times the arithmetic. Break points are tried in the order of classes `tried`.
     """
     classes, states = counts.shape[0], u(counts.shape[1])
-    unit, width = pieces[:, 0, 0].copy(), pieces[:, 0, 1].copy()
-    a, b, root = tails[:, 1].copy(), tails[:, 2].copy(), tails[:, 3].copy()
-    n, scale, first, second = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
-    tried = np.arange(classes) * _stride(classes) % classes
+    own = np.empty((4, classes))
     for s in range(states):
         have = budget[s]
-        if have <= 0.0:
-            for i in range(classes):
-                cores[i, s] = 0.0
-            continue
         present = 0.0
         for i in range(classes):
-            n[i] = counts[i, s]
-            present += n[i]
-            scale[i] = math.sqrt(max(offers[i, s], 0.0))
-            start = 1.0 / scale[i] if scale[i] > 0.0 else math.inf
-            first[i], second[i] = start * unit[i], start * root[i]
+            cores[i, s] = 0.0
+            own[N, i] = counts[i, s]
+            present += own[N, i]
+            own[SCALE, i] = math.sqrt(max(offers[i, s], 0.0))
+            start = 1.0 / own[SCALE, i] if own[SCALE, i] > 0.0 else math.inf
+            own[FIRST, i] = start * terms[UNIT, i]
+            own[SECOND, i] = start * terms[ROOT, i]
+        if have <= 0.0:
+            continue
         low, high, water_level = 0.0, math.inf, -1.0
         unallocated, jumps = have, 0.0
         for event in range(2 * classes):
             i = tried[event >> 1]
-            t = first[i] if event & 1 == 0 else second[i]
-            if n[i] == 0.0 or t <= low or t >= high:
+            t = own[FIRST + (event & 1), i]
+            if own[N, i] == 0.0 or t <= low or t >= high:
                 continue
             least, jump = 0.0, 0.0
             for j in range(classes):
-                if first[j] < t:
-                    least += n[j] * width[j]
-                elif first[j] == t:
-                    jump += n[j] * width[j]
-                if second[j] < t:
-                    least += n[j] * (a[j] * (t * scale[j]) + b[j])
+                if own[FIRST, j] < t:
+                    least += own[N, j] * terms[WIDTH, j]
+                elif own[FIRST, j] == t:
+                    jump += own[N, j] * terms[WIDTH, j]
+                if own[SECOND, j] < t:
+                    least += own[N, j] * (terms[A, j] * (t * own[SCALE, j]) + terms[B, j])
             if least > have:
                 high = t
             elif least + jump >= have:
@@ -409,32 +410,32 @@ def split_closed_states(
         if water_level < 0.0:
             constant = 0.0
             for j in range(classes):
-                if first[j] <= low:
-                    constant += n[j] * width[j]
-                if second[j] <= low:
-                    constant += n[j] * b[j]
-                    factor += n[j] * a[j] * scale[j]
+                if own[FIRST, j] <= low:
+                    constant += own[N, j] * terms[WIDTH, j]
+                if own[SECOND, j] <= low:
+                    constant += own[N, j] * terms[B, j]
+                    factor += own[N, j] * terms[A, j] * own[SCALE, j]
             if factor > 0.0:
                 water_level, unallocated = (have - constant) / factor, 0.0
             else:
                 water_level, unallocated = math.inf, have - constant
-        everywhere = math.isinf(water_level)
+        everywhere = water_level == math.inf
         total = 0.0
         for j in range(classes):
             x = 0.0
-            if n[j] > 0.0:
-                if first[j] < water_level:
-                    x = n[j] * width[j]
-                elif first[j] == water_level and jumps > 0.0:
-                    x = unallocated * (n[j] * width[j] / jumps)
+            if own[N, j] > 0.0:
+                if own[FIRST, j] < water_level:
+                    x = own[N, j] * terms[WIDTH, j]
+                elif own[FIRST, j] == water_level and jumps > 0.0:
+                    x = unallocated * (own[N, j] * terms[WIDTH, j] / jumps)
                 if everywhere:
-                    x += unallocated * (n[j] / present)
-                elif second[j] < water_level:
-                    x += n[j] * (a[j] * (water_level * scale[j]) + b[j])
+                    x += unallocated * (own[N, j] / present)
+                elif own[SECOND, j] < water_level:
+                    x += own[N, j] * (terms[A, j] * (water_level * own[SCALE, j]) + terms[B, j])
             cores[j, s] = x
             total += x
         if factor > 0.0:
             rest = (have - total) / factor
             for j in range(classes):
-                if second[j] <= low:
-                    cores[j, s] += rest * (n[j] * a[j] * scale[j])
+                if own[SECOND, j] <= low:
+                    cores[j, s] += rest * (own[N, j] * terms[A, j] * own[SCALE, j])

@@ -24,10 +24,10 @@ from functools import cached_property, singledispatch
 
 import numpy as np
 
-from corewise.kit.arrays import Floats
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
 from corewise.model.system import System
-from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER, SAMPLED
+from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER, SAMPLED, stride_of
 
 __all__ = ["Shapes", "index_shapes", "linear_width", "marginal_shapes"]
 
@@ -60,6 +60,14 @@ class Shapes:
     def closed(self) -> bool:
         """Whether every class has at most one piece and no tail but Amdahl's: then the level is closed."""
         return self.pieces.shape[1] == 1 and bool(np.all(self.tails[:, 0] <= INVERSE_ROOT))
+
+    @cached_property
+    def closed_terms(self) -> tuple[Floats, Ints]:
+        """The terms of closed shapes, row by row, and the order in which classes are tried for the level."""
+        classes = len(self.tails)
+        stride = stride_of.py_func(classes)  # as it is: to compile it takes longer than it ever runs
+        terms = np.ascontiguousarray(np.hstack([self.pieces[:, 0], self.tails[:, 1:4]]).T)
+        return terms, np.arange(classes) * stride % classes
 
     @cached_property
     def sampled(self) -> bool:

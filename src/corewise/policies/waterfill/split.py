@@ -48,7 +48,7 @@ def split(shapes: Shapes, counts: Ints, prices: Floats, budget: Floats) -> Float
         return priced_split(shapes, counts, prices, budget)[0]
     cores = np.empty(counts.shape)
     offers = _offers(prices, counts)
-    _kernels.split_closed_states(shapes.tails, shapes.pieces, counts, offers, budget, cores)
+    _kernels.split_closed_states(*shapes.closed_terms, counts, offers, budget, cores)
     return cores
 
 
