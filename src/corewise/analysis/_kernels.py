@@ -25,8 +25,6 @@ __all__ = [
     "level_sums",
     "relax",
     "scale_levels",
-    "settle",
-    "total_rates",
 ]
 
 
@@ -63,27 +61,6 @@ def _between(nodes: Floats, place: float) -> float:
     """Return the piecewise linear function through nodes at 0, 1, …, at a place between two of them."""
     k = int(place)
     return float(nodes[k] + (place - k) * (nodes[k + 1] - nodes[k]))
-
-
-@njit(cache=True)
-def total_rates(rates: Floats, arrivals: Floats, shape: Ints, outflow: Floats) -> None:
-    """Write the total rate out of every state: of all departures, and of the arrivals there is room for."""
-    length, size, last = u(shape[-1]), u(outflow.size), shape.size - 1
-    digits = np.zeros(last, dtype=np.int64)
-    base = u(0)
-    while base < size:
-        joining = arrivals[last]
-        for i in range(last):
-            if digits[i] < shape[i] - 1:
-                joining += arrivals[i]
-        for j in range(length):
-            outflow[base + j] = joining
-        outflow[base + length - u(1)] -= arrivals[last]
-        for i in range(shape.size):
-            for j in range(length):
-                outflow[base + j] += rates[i, base + j]
-        advance(digits, shape)
-        base += length
 
 
 @njit(cache=True)
@@ -176,9 +153,8 @@ def _rebalance(
     """
     length, size, last = u(shape[-1]), u(prob.size), shape.size - 1
     digits = np.zeros(last, dtype=np.int64)
-    mass[:] = 0.0
-    up[:] = 0.0
-    down[:] = 0.0
+    for total in range(mass.size):
+        mass[total], up[total], down[total] = 0.0, 0.0, 0.0
     base = u(0)
     while base < size:
         rest, joining = u(0), arrivals[last]
@@ -209,8 +185,7 @@ def _rebalance(
         whole += factors[total] * mass[total]
     for total in range(mass.size):
         factors[total] /= whole
-    digits[:] = 0
-    base = u(0)
+    base = u(0)  # and the digits are back at zero
     while base < size:
         rest = u(0)
         for i in range(last):
@@ -230,50 +205,36 @@ def relax(
     inverse: Floats,
     shape: Ints,
     strides: Ints,
-    cycles: int,
     by_totals: bool,
-) -> None:
-    """Bring π closer to balance: cycles of two sweeps and, if so wanted, one balance between totals.
-
-    `outflow` is the total rate out of each state, and `inverse` one over it.
-    """
-    totals = shape.sum() - shape.size + 1
-    mass, up, down = np.empty(totals), np.empty(totals), np.empty(totals)
-    for _ in range(cycles):
-        _sweep(prob, rates, arrivals, inverse, shape, strides)
-        _sweep(prob, rates, arrivals, inverse, shape, strides)
-        if by_totals:
-            _rebalance(prob, outflow, arrivals, shape, mass, up, down)
-
-
-@njit(cache=True)
-def settle(
-    prob: Floats,
-    rates: Floats,
-    arrivals: Floats,
-    outflow: Floats,
-    inverse: Floats,
-    shape: Ints,
-    strides: Ints,
+    cycles: int,
+    rounds: int,
     target: float,
     floor: float,
-    rounds: int,
-    by_totals: bool,
     best: float,
     stalled: int,
 ) -> tuple[bool, float, int]:
     """Relax π for up to so many rounds; return whether it is settled, its best imbalance, and since when.
 
-    It is settled at an imbalance of at most `target`, or if one of at most `floor` has not fallen for long:
-    then it is as low as rounding lets it be.
+    A round is some cycles of two sweeps and, if so wanted, one balance between totals. `outflow` is the total
+    rate out of each state, and `inverse` one over it. π is settled at an imbalance of at most `target`, or if
+    one of at most `floor` has not fallen for long: then it is as low as rounding lets it be. Without a round
+    to go it is not measured; nor is it where the target is negative.
     """
+    totals = 1
+    for i in range(shape.size):
+        totals += shape[i] - 1
+    mass, up, down = np.empty(totals), np.empty(totals), np.empty(totals)
     for _ in range(rounds):
-        off = flow_imbalance(prob, rates, arrivals, outflow, shape, strides)
-        stalled = stalled + 1 if off > 0.9 * best else 0
-        best = min(best, off)
-        if off <= target or (stalled >= 5 and best <= floor):
-            return True, best, stalled
-        relax(prob, rates, arrivals, outflow, inverse, shape, strides, 4, by_totals)
+        if target >= 0.0:
+            off = flow_imbalance(prob, rates, arrivals, outflow, shape, strides)
+            stalled = stalled + 1 if off > 0.9 * best else 0
+            best = min(best, off)
+            if off <= target or (stalled >= 5 and best <= floor):
+                return True, best, stalled
+        for sweep in range(2 * cycles):
+            _sweep(prob, rates, arrivals, inverse, shape, strides)
+            if by_totals and sweep & 1:
+                _rebalance(prob, outflow, arrivals, shape, mass, up, down)
     return False, best, stalled
 
 

@@ -54,6 +54,10 @@ _IMBALANCE = 1e-15
 _ROUGH = 1e-6
 _FLOOR = 4e-15
 """An imbalance below which one that no longer falls is rounding."""
+_UNMEASURED = -1.0
+"""The target where the imbalance is not asked for."""
+_CYCLES = 4
+"""Cycles of sweeps a round."""
 _PATIENCE = 400
 _DIRECT_PATIENCE = 160
 _NEAR = 16
@@ -97,10 +101,9 @@ class Chain:
 
     @cached_property
     def outflow(self) -> Floats:
-        """The total rate out of every state."""
-        outflow = np.empty(self.space.size)
-        _kernels.total_rates(self.rates, self.system.arrival_rates, self.space.dimensions, outflow)
-        return outflow
+        """The total rate out of every state: of all departures, and of the arrivals there is room for."""
+        joining = self.system.arrival_rates @ self.space.room
+        return np.asarray(joining + np.add.reduce(self.rates, axis=0))
 
     @cached_property
     def inverse(self) -> Floats:
@@ -116,7 +119,7 @@ class Chain:
         diagonals: list[Any] = [-self.outflow]
         offsets = [0]
         for i, stride in enumerate(self.space.strides.tolist()):
-            arrivals = self.system.arrival_rates[i] * (1.0 - self.space.edge[i])
+            arrivals = self.system.arrival_rates[i] * self.space.room[i]
             diagonals += [arrivals[: size - stride], self.rates[i, stride:]]
             offsets += [stride, -stride]
         return diags_array(diagonals, offsets=offsets, shape=(size, size)).tocsr()
@@ -190,18 +193,36 @@ class Chain:
         elif prob is None:
             prob = np.exp(-space.counts.sum(axis=0) * (1.0 - min(self.system.load, 1.0)))
             prob /= prob.sum()
-        _kernels.relax(
+        self._relax(prob, True, cycles, 1, _UNMEASURED, np.inf, 0)
+        return prob
+
+    def _relax(
+        self,
+        prob: Floats,
+        by_totals: bool,
+        cycles: int,
+        rounds: int,
+        target: float,
+        best: float,
+        stalled: int,
+    ) -> tuple[bool, float, int]:
+        """Bring `prob` closer to π; see the kernel."""
+        return _kernels.relax(
             prob,
             self.rates,
             self.system.arrival_rates,
             self.outflow,
             self.inverse,
-            space.dimensions,
-            space.strides,
+            self.space.dimensions,
+            self.space.strides,
+            by_totals,
             cycles,
-            True,
+            rounds,
+            target,
+            _FLOOR,
+            best,
+            stalled,
         )
-        return prob
 
     @cached_property
     def rough(self) -> Floats:
@@ -241,21 +262,8 @@ class Chain:
             before = best
             if done > 0 and by_work:
                 prob = levels.equations(prob, self.rates).balanced()
-            settled, best, stalled = _kernels.settle(
-                prob,
-                self.rates,
-                self.system.arrival_rates,
-                self.outflow,
-                self.inverse,
-                space.dimensions,
-                space.strides,
-                target,
-                _FLOOR,
-                min(patience - done, at_once),
-                by_totals,
-                best,
-                stalled,
-            )
+            rounds = min(patience - done, at_once)
+            settled, best, stalled = self._relax(prob, by_totals, _CYCLES, rounds, target, best, stalled)
             prob /= prob.sum()  # without totals, sweeps let the mass shrink or grow
             if settled:
                 return prob, True, best

@@ -225,7 +225,7 @@ class ClosedForm:
         held = chain.values(bellman.cost)[1]
         step = bellman(held)
         steps = step.chain.steps(bellman.cost)[1]
-        arrival = bellman.system.arrival_rates[0] * (1.0 - bellman.space.edge[0])
+        arrival = bellman.system.arrival_rates[0] * bellman.space.room[0]
         low, high, rounding = _kernels.step_bracket(step.chain.rates[0], arrival, bellman.cost, steps)
         low -= step.gap
         # The recursions add up their roundings, which are worst at one state: some times those of a step.

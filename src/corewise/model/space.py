@@ -99,6 +99,11 @@ class StateSpace:
         """One where a class is at its capacity and zero where it can take one more job, shape (K, size)."""
         return np.asarray(self.counts == np.array(self.capacity)[:, None], dtype=np.float64)
 
+    @cached_property
+    def room(self) -> Floats:
+        """One where a class can take one more job and zero where it is at its capacity, shape (K, size)."""
+        return np.asarray(self.counts < np.array(self.capacity)[:, None], dtype=np.float64)
+
     def require_memory(self) -> None:
         """Raise `BoxTooLarge` if the working arrays of an exact solve would not fit in memory."""
         per_state = 8 * (6 * len(self.capacity) + 8)
