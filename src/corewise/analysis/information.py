@@ -25,7 +25,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
 
 __all__ = ["Information", "fisher_information"]
@@ -81,6 +81,8 @@ def fisher_information(
     system: System, policy: Policy | str, *, capacity: int | Iterable[int] | None = None
 ) -> Mapping[str, Information]:
     """Return the exact Fisher information on each class's curve under `policy`, by class name."""
+    require_system(system)
+    system.require_memoryless("fisher_information")
     bound = bind(policy, system)
     chain = stationary_chain(system, bound, capacity)
     cores, counts = chain.cores, chain.space.counts

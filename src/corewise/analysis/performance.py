@@ -17,7 +17,7 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.moved import warn_moved
 from corewise.model.space import StateSpace
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 
 __all__ = ["ClassPerformance", "Performance", "evaluate", "performance_of", "stationary_chain"]
@@ -124,6 +124,8 @@ def evaluate(
     UnstableSystem, UnstablePolicy
         If the number of jobs grows without bound.
     """
+    require_system(system)
+    system.require_memoryless("evaluate")
     bound = bind(policy, system)
     chain = stationary_chain(system, bound, capacity)
     return performance_of(chain, bound.name, blocking=capacity is not None)

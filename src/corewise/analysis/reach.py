@@ -53,12 +53,15 @@ class Reach:
         About how many states the box has under policies that serve classes in order, and under EQUI.
     load : float
         The load.
+    memoryless : bool
+        Whether sizes and the times between arrivals are exponential.
     """
 
     classes: int
     ordered: float
     shared: float
     load: float
+    memoryless: bool = True
 
     @classmethod
     def of(cls, system: System) -> Reach:
@@ -70,7 +73,9 @@ class Reach:
         order = np.argsort(-system.weights * system.size_rates, kind="stable")
         upto = np.minimum(np.cumsum(loads[order]), system.load)
         alike = loads / (1.0 - system.load + loads)
-        return cls(len(jobs), _states(body[order], upto), _states(body, alike), system.load)
+        return cls(
+            len(jobs), _states(body[order], upto), _states(body, alike), system.load, system.memoryless
+        )
 
     @property
     def states(self) -> float:
@@ -102,6 +107,8 @@ class Reach:
     @property
     def obstacle(self) -> str:
         """What puts exact numbers out of reach, as a noun such as "4 classes"; empty if nothing does."""
+        if not self.memoryless:
+            return "sizes or arrivals that are not exponential"
         if self.classes > _MOST_CLASSES:
             return f"{self.classes} classes"
         if not self.quick:

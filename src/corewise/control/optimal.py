@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corewise.control.solution import solve
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 
 __all__ = ["Optimal"]
@@ -15,6 +15,8 @@ __all__ = ["Optimal"]
 @dataclass(frozen=True)
 class Optimal:
     """The exact optimum of whatever system it is bound to; `solve` also says what it achieves.
+
+    For sizes that are not exponential, it is the optimum as if they were.
 
     Parameters
     ----------
@@ -27,4 +29,5 @@ class Optimal:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the optimal policy for that system."""
-        return solve(system, capacity=self.capacity).policy.on(system)
+        require_system(system)
+        return solve(system.as_memoryless(), capacity=self.capacity).policy.on(system)

@@ -178,6 +178,7 @@ def solve(
         If the bounds do not meet.
     """
     require_system(system)
+    system.require_memoryless("solve")
     system.require_stable()
     system.require_scale()
     checks.positive(tolerance, "tolerance")

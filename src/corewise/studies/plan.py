@@ -185,6 +185,7 @@ def plan(
         If no number of cores meets the target, or none up to `most_cores`.
     """
     require_system(system)
+    system.require_memoryless("plan")
     system.require_arrival_rates()
     system = system.regime(0.0)
     wanted = checks.positive(target, "target")

@@ -35,7 +35,7 @@ from corewise.model.system import JobClass, System, require_system
 __all__ = ["Bounds", "lower_bound", "lower_bounds", "perfect_speedup"]
 
 
-class Bounds(FrozenMapping[float]):
+class Bounds(FrozenMapping[str, float]):
     """Lower bounds on the mean cost of any policy, by the name of what proves them."""
 
     __slots__ = ()
@@ -78,6 +78,7 @@ def lower_bounds(system: System) -> Bounds:
         If the load is one or more.
     """
     require_system(system)
+    system.require_memoryless("lower_bound")
     system.require_stable()
     system.require_scale()
     classes, counts = _kinds(system)

@@ -142,7 +142,8 @@ class Improved:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the improved policy for that system."""
-        found = improve(system, rng=self.seed, steps=self.steps, events=self.events)
+        require_system(system)
+        found = improve(system.as_memoryless(), rng=self.seed, steps=self.steps, events=self.events)
         return replace(found.policy, name=self.name)
 
 
@@ -176,6 +177,7 @@ def improve(
         If the load is one or more.
     """
     require_system(system)
+    system.require_memoryless("improve")
     system.require_stable()
     system.require_scale()
     checks.count(steps, "steps")
