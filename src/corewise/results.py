@@ -19,6 +19,7 @@ from corewise.learning.loop import Learning
 from corewise.observation.event_logs import EventLog
 from corewise.observation.sample_path import Event
 from corewise.observation.statistics import ClassStatistics
+from corewise.simulation.general.times import ClassTimes
 from corewise.simulation.replicate import ClassReplications, Percentile, Replications
 from corewise.simulation.simulator import ClassRun, Run
 from corewise.simulation.walk import State
@@ -37,6 +38,7 @@ __all__ = [
     "ClassReplications",
     "ClassRun",
     "ClassStatistics",
+    "ClassTimes",
     "Comparison",
     "CurveFit",
     "Epoch",

@@ -74,6 +74,7 @@ def few_of(system: cw.System, folder: Any) -> Iterator[object]:
     yield solution.performance.classes
     yield from (cw.Equi().on(system), cw.Priority(system.names).on(system))
     yield from (run, run.classes, *run.classes.values(), run.state, run.statistics, run.statistics.classes[0])
+    yield from (run.response_times, *run.response_times.values())
     yield from (run.path, run.path.response_times)
     yield from (runs, runs.classes, runs.classes[name], runs.classes[name].percentiles[0])
     yield from (estimates, *estimates.values(), estimates[name].arrival_rate, estimates[name].parameters)

@@ -91,7 +91,7 @@ def _say_what_is_done(system: System, simulate: bool | None) -> None:
     from corewise.analysis.reach import Reach
 
     reach = Reach.of(system)
-    if simulate is None and not reach.exact and reach.classes <= 3:
+    if simulate is None and not reach.exact and reach.classes <= 3 and reach.memoryless:
         told = f"the exact comparison over some {reach.states:,.0f} states"
         say_how_long(told, reach.seconds, "means are simulated instead; --exact insists")
     elif simulate is False or (simulate is None and reach.exact):
@@ -104,21 +104,23 @@ def print_comparison(comparison: Comparison) -> None:
     weighted = is_weighted(system)
     cost = "mean cost" if weighted else "mean number of jobs"
     bound = "none: arrivals beyond the capacity are lost, and lost jobs cost nothing"
-    if comparison.lower_bound is not None:
+    if not system.memoryless:
+        bound = "none is known for sizes or arrivals that are not exponential"
+    elif comparison.lower_bound is not None:
         bound = f"{comparison.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
     facts = [("lower bound", bound)]
-    if not exact:
+    if not system.memoryless:
+        facts.append(("means", "simulated on the same jobs, with 95 % intervals"))
+    elif not exact:
         facts.append(
             ("means", "simulated, with 95 % intervals; at most so much above the optimum: certified")
         )
     print_facts(headline("Policies side by side", system), facts)
     above = "cost above\nthe optimum" if weighted else "above the\noptimum"
-    columns = [
-        "policy",
-        "mean number\nof jobs",
-        "mean\nresponse time",
-        above if exact else f"at most {above}",
-    ]
+    last = above if exact else f"at most {above}"
+    if not system.memoryless:
+        last = above.replace("optimum", "best here")
+    columns = ["policy", "mean number\nof jobs", "mean\nresponse time", last]
     if weighted:
         columns.insert(3, "mean\ncost")
     print_table(columns, [_cells(row, weighted=weighted, exact=exact) for row in comparison.rows])
@@ -131,7 +133,7 @@ def _cells(row: ComparisonRow, *, weighted: bool, exact: bool) -> list[str]:
     """Return the cells of a policy in the table."""
     if row.mean_jobs is None or row.mean_response_time is None or row.mean_cost is None:
         return [row.name, row.verdict, *("-" for _ in range(3 if weighted else 2))]
-    shown = row.gap if exact else row.certified_gap
+    shown = row.shown_gap
     jobs, cost = f"{row.mean_jobs:.8g}", f"{row.mean_cost:.8g}"
     if row.interval is not None and row.cost_interval is not None:
         jobs = plus_minus(row.mean_jobs, half_width(row.interval), figures=1)

@@ -9,22 +9,23 @@ from corewise.kit.display import WIDEST, Shown, Table, brief, cut
 
 __all__ = ["FrozenMapping"]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
-class FrozenMapping(Shown, Mapping[str, V]):
+class FrozenMapping(Shown, Mapping[K, V]):
     """Values by name, in order; what results hold, where `types.MappingProxyType` could not be pickled."""
 
     __slots__ = ("_values",)
 
-    def __init__(self, values: Mapping[str, V]) -> None:
+    def __init__(self, values: Mapping[K, V]) -> None:
         self._values = dict(values)
 
-    def __getitem__(self, name: str) -> V:
+    def __getitem__(self, name: K) -> V:
         """Return the value of that name."""
         return self._values[name]
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[K]:
         """Go through the names."""
         return iter(self._values)
 

@@ -112,7 +112,7 @@ class Algorithm(Shown):
         """Return what to adopt if `system` is believed to be the truth."""
         if self.policy is not None:
             return bind(self.policy, system)
-        return solve(system, start=warm_start)
+        return solve(system.as_memoryless(), start=warm_start)
 
     def best_policy(self, system: System) -> Policy:
         """Return the policy to adopt if `system` is believed to be the truth."""

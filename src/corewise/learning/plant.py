@@ -18,6 +18,8 @@ from corewise.observation.statistics import Statistics
 from corewise.observation.tally import Tally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
+from corewise.simulation.general.box import BoxJobWalk
+from corewise.simulation.general.source import RandomJobs
 from corewise.simulation.simulator import Window, first_walk, random_generator, start_state
 from corewise.simulation.walk import State, Walk
 
@@ -57,6 +59,9 @@ class Resumable(Protocol):
 class SimulatedPlant(Shown):
     """A simulated system; its curves change at the times of ``system.changes``, unknown to the learner.
 
+    Sizes and times between arrivals follow the laws of the system; with one seed the jobs are then the same
+    whatever policies are run.
+
     Parameters
     ----------
     system : System
@@ -80,6 +85,7 @@ class SimulatedPlant(Shown):
         self.rng = random_generator(rng)
         self.state = start_state(start, system)
         self._capacity: tuple[int, ...] | None = None
+        self._jobs: RandomJobs | None = None
 
     @property
     def truth(self) -> System:
@@ -91,29 +97,52 @@ class SimulatedPlant(Shown):
         window = Window.of(departures, None)
         ample = policy.capacity if isinstance(policy, Tabular) else self._capacity
         bound = bind(policy, self.system)
-        walk = first_walk(self.system, bound, self.state, self.rng, tally=True, least=ample)
+        if self._jobs is None and not self.system.memoryless:
+            self._jobs = RandomJobs(self.system, self.rng, self.state)
+        walk = first_walk(
+            self.system, bound, self.state, self.rng, tally=True, least=ample, source=self._jobs
+        )
         window.walk(walk, 1, None)
-        self._capacity = walk.tables.space.capacity if isinstance(walk, Walk) else None
+        self._capacity = walk.tables.space.capacity if isinstance(walk, Walk | BoxJobWalk) else None
         self.state, _ = walk.finish()
         return walk.statistics()
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the jobs present, the time, and the state of the generator."""
+        """Return the jobs present, the time, and the state of the generator.
+
+        If sizes are not exponential, also the work of these jobs and where the streams of further ones are.
+        """
+        followed = {}
+        if self._jobs is not None:
+            followed = {
+                "remaining": [list(row) for row in self.state.remaining],
+                "attained": [list(row) for row in self.state.attained],
+                "jobs": _plain(self._jobs.snapshot()),
+            }
         return {
             "counts": list(self.state.counts),
             "time": self.state.time,
             "rng": _plain(self.rng.bit_generator.state),
+            **followed,
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Go where another plant of the same system was."""
-        state = start_state(State(tuple(snapshot["counts"]), snapshot["time"]), self.system)
+        remaining, attained = (
+            tuple(map(tuple, snapshot.get(name, ()))) for name in ("remaining", "attained")
+        )
+        saved = State(tuple(snapshot["counts"]), snapshot["time"], remaining=remaining, attained=attained)
+        state = start_state(saved, self.system)
         kind, own = snapshot["rng"]["bit_generator"], self.rng.bit_generator
         if kind != type(own).__name__:
             raise InvalidInput(f"the saved plant drew from {kind}, this one from {type(own).__name__}")
         source = type(own)()
         source.state = _arrays(snapshot["rng"])
         self.rng, self.state = np.random.Generator(source), state
+        self._jobs = None
+        if "jobs" in snapshot:
+            self._jobs = RandomJobs(self.system, np.random.default_rng(0), state)
+            self._jobs.restore(snapshot["jobs"])
 
     def _facts(self) -> Mapping[str, object]:
         state = self.state

@@ -8,7 +8,8 @@ from the upper end of its interval and the lower bound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
+from corewise.control.optimal import Optimal
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown, Table
@@ -56,6 +58,9 @@ class ComparisonRow(Shown):
     certified_gap : float or None
         The gap is at most this: the upper end of the interval for the cost over the lower bound, less one, or
         the gap itself where it is known. None without a lower bound.
+    above_best : float or None
+        How much it costs above the best of these policies, as a fraction, where sizes are not exponential:
+        all of them were given the same jobs.
     obstacle : str
         Why a simulation gave no mean that can be trusted; empty if it did, or if none was needed.
     """
@@ -71,7 +76,14 @@ class ComparisonRow(Shown):
     interval: tuple[float, float] | None = None
     cost_interval: tuple[float, float] | None = None
     certified_gap: float | None = None
+    above_best: float | None = None
     obstacle: str = ""
+
+    @property
+    def shown_gap(self) -> float | None:
+        """What a table shows: the gap, else how large it is at most, else that to the best policy."""
+        known = (self.gap, self.certified_gap, self.above_best)
+        return next((gap for gap in known if gap is not None), None)
 
     @property
     def verdict(self) -> str:
@@ -118,13 +130,16 @@ class Comparison(Shown):
             return f"{name:{width}}  {jobs:>11}  {time:>18}  {middle}{gap:>13}".rstrip()
 
         above = "cost above opt." if weighted else "above optimum"
+        last = above if self.exact else f"{above} <="
+        if not self.system.memoryless:
+            last = "cost above best" if weighted else "above best"
         lines = [
             line(
                 "policy",
                 "mean jobs",
                 "mean response time",
                 "mean cost",
-                above if self.exact else f"{above} <=",
+                last,
             )
         ]
         digits = 8 if self.exact else 6
@@ -133,7 +148,7 @@ class Comparison(Shown):
                 "" if number is None else f"{number:.{digits}g}"
                 for number in (row.mean_jobs, row.mean_response_time, row.mean_cost)
             )
-            shown = row.gap if self.exact else row.certified_gap
+            shown = row.shown_gap
             gap = "" if shown is None else f"{shown:.2%}"
             lines.append(line(row.name, row.verdict or jobs, time, cost, gap))
         if self.lower_bound is not None:
@@ -143,11 +158,13 @@ class Comparison(Shown):
 
     def _table(self) -> Table:
         above = "above optimum" if self.exact else "above optimum, at most"
+        if not self.system.memoryless:
+            above = "above best"
         header = ("policy", "mean jobs", "mean response time", "mean cost", above)
         return Table(header, map(self._cells, self.rows))
 
     def _cells(self, row: ComparisonRow) -> tuple[object, ...]:
-        gap = row.gap if self.exact else row.certified_gap
+        gap = row.shown_gap
         jobs = row.verdict or row.mean_jobs
         return (row.name, jobs, row.mean_response_time, row.mean_cost, None if gap is None else f"{gap:.2%}")
 
@@ -164,13 +181,16 @@ def compare(
 ) -> Comparison:
     """Evaluate policies beside the optimum or, for many classes, beside a lower bound.
 
+    Where sizes or the times between arrivals are not exponential nothing is exact and no bound is known:
+    policies are simulated on the same jobs, and set beside the best of them.
+
     Parameters
     ----------
     system : System
         What they serve.
     policies : iterable of Policy, optional
         Which to compare; by default EQUI, GREEDY*, Whittle and, for two classes, priority to each in turn,
-        for more the improved policy.
+        for more the improved policy; for sizes that are not exponential also the optimum as if they were.
     capacity : int or sequence of int, optional
         The most jobs of each class, as for `solve` and `evaluate`: the paper's blocking model.
     simulate : bool, optional
@@ -223,6 +243,9 @@ def compare(
 def _usual(system: System) -> list[Policy]:
     chosen: list[Policy] = [Equi(), Greedy(), Whittle()]
     names = system.names
+    if not system.memoryless:
+        quick = Reach.of(system.as_memoryless()).exact
+        return [*([Optimal()] if quick else []), *chosen, *([] if quick else [Improved()])]
     if len(names) > _MOST_CLASSES_FOR_PRIORITY:
         chosen.append(Improved())
     elif len(names) > 1:
@@ -238,11 +261,11 @@ def _simulated(
     progress: Progress | None,
 ) -> Comparison:
     """Return the comparison by simulation; every policy has a random stream of its own."""
-    bound = lower_bound(system)
+    bound = lower_bound(system) if system.memoryless else None
     rows, unsettled = [], []
-    for k, (policy, stream) in enumerate(zip(policies, random_streams(rng, len(policies)), strict=True)):
+    for k, (policy, stream) in enumerate(zip(policies, _streams(system, rng, len(policies)), strict=True)):
         try:
-            found = simulated_mean(system, policy, events=events, rng=stream, lower_bound=bound)
+            found = simulated_mean(system, policy, events=events, rng=stream, lower_bound=bound or 0.0)
         except UnstablePolicy:
             rows.append(ComparisonRow(policy.name, None, None, None, None, stable=False))
         except NotSettled as reason:
@@ -259,14 +282,31 @@ def _simulated(
                     stable=True,
                     interval=found.interval,
                     cost_interval=found.cost_interval,
-                    certified_gap=found.cost_interval[1] / bound - 1.0,
+                    certified_gap=None if bound is None else found.cost_interval[1] / bound - 1.0,
                 )
             )
         if progress:
             progress((k + 1) / len(policies))
     if unsettled and len(unsettled) == len(rows):
         raise unsettled[0]
-    return Comparison(system, tuple(rows), bound, None)
+    return Comparison(system, tuple(rows if system.memoryless else _beside_the_best(rows)), bound, None)
+
+
+def _streams(system: System, rng: np.random.Generator | int | None, count: int) -> list[np.random.Generator]:
+    """Return a random stream for every policy: one of its own, or where every job is followed the same."""
+    if system.memoryless:
+        return random_streams(rng, count)
+    (common,) = random_streams(rng, 1)
+    return [deepcopy(common) for _ in range(count)]
+
+
+def _beside_the_best(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """Return rows that say how much each costs above the best of them."""
+    best = min((row.mean_cost for row in rows if row.mean_cost is not None), default=None)
+    return [
+        row if row.mean_cost is None or best is None else replace(row, above_best=row.mean_cost / best - 1.0)
+        for row in rows
+    ]
 
 
 def _checked(policies: Iterable[Policy | str], system: System) -> list[Policy]:

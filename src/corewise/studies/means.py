@@ -46,8 +46,9 @@ from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.simulation.correlation import correlation_time
 from corewise.simulation.intervals import independent, ratio_interval
-from corewise.simulation.sampling import Sample, sample_states, settled_events
+from corewise.simulation.sampling import sample_states, settled_events
 from corewise.simulation.simulator import random_generator
+from corewise.studies.job_means import job_means, least_events
 
 __all__ = ["SimulatedMean", "simulated_mean"]
 
@@ -76,8 +77,8 @@ class SimulatedMean(Shown):
     mean_response_time : float
         By Little's law.
     gain : float
-        How many times longer a simulation without the control variate would have to be for an interval for
-        the cost as narrow; itself an estimate, from as many parts.
+        How many times longer a simulation without the control variate, or of the time average, would have to
+        be for an interval for the cost as narrow; itself an estimate, from as many parts.
     events : int
         About how many events were simulated.
     """
@@ -111,7 +112,10 @@ def simulated_mean(
     rng: np.random.Generator | int | None = None,
     lower_bound: float = 0.0,
 ) -> SimulatedMean:
-    """Return the long-run means of a policy by simulation with a control variate; for any number of classes.
+    """Return the long-run means of a policy by simulation; for any number of classes and any size law.
+
+    For exponential sizes and Poisson arrivals with a control variate; for other laws every job is followed,
+    and the means are ratios of time to size (`corewise.studies.job_means`).
 
     Parameters
     ----------
@@ -149,9 +153,11 @@ def simulated_mean(
     count = checks.count(events, "events", least=_LEAST_EVENTS)
     rule, most = checked_policy(policy, system), _LONGEST * count
     known = "parts of a shorter simulation are not independent"
-    if _whole(settled_events(system)) > most:  # before the policy is made, which may take long
+    if _shortest(system) > most:  # before the policy is made, which may take long
         raise _not_settled(system, rule.name, count, known, 0.0)
     bound, generator = bind(rule, system), random_generator(rng)
+    if not system.memoryless:
+        return _by_jobs(system, bound, count, generator)
     problems, floors = [system], [max(lower_bound, perfect_speedup(system))]
     if np.any(system.weights != 1.0):
         problems.append(System(system.cores, [replace(one, weight=1.0) for one in system.classes]))
@@ -160,7 +166,7 @@ def simulated_mean(
     while _whole(length) <= most:
         first = sample_states(system, bound, events=length // 2, rng=generator)
         sample = sample_states(system, bound, events=length, rng=generator)
-        _require_no_drift(system, bound, sample, length)
+        _require_no_drift(system, bound, sample.growth, length)
         states = np.concatenate([first.counts, first.scaled(_SCALED, _SCALE, generator)], axis=1)
         fitted, seen = (_Allotted(each, bound.rule(each)) for each in (states, sample.counts))
         means = [
@@ -184,14 +190,43 @@ def simulated_mean(
     raise _not_settled(system, bound.name, count, obstacle, length)
 
 
+def _by_jobs(system: System, policy: BoundPolicy, count: int, rng: np.random.Generator) -> SimulatedMean:
+    """Return the means of a policy for sizes of any law."""
+    length = max(count, math.ceil(least_events(system)))
+    obstacle = ""
+    while length <= _LONGEST * count:
+        found = job_means(system, policy, length, rng)
+        _require_no_drift(system, policy, found.growth, length)
+        obstacle = found.obstacle
+        if not obstacle:
+            jobs = np.ones(len(system.classes))
+            return SimulatedMean(
+                policy=policy.name,
+                mean_cost=found.mean(system.weights),
+                cost_interval=found.interval(system.weights),
+                mean_jobs=found.mean(jobs),
+                interval=found.interval(jobs),
+                mean_response_time=found.mean(jobs) / float(system.arrival_rates.sum()),
+                gain=found.gain,
+                events=length,
+            )
+        length *= 2
+    raise _not_settled(system, policy.name, count, obstacle, length)
+
+
 def _whole(length: float) -> int:
     """Return how many events are simulated in all for a mean over so many of them."""
     return math.ceil(_WITH_WARM_UP * 1.5 * length)
 
 
+def _shortest(system: System) -> int:
+    """Return how many events a simulation needs in all so that its parts are about independent."""
+    return _whole(settled_events(system)) if system.memoryless else math.ceil(least_events(system))
+
+
 def _not_settled(system: System, name: str, events: int, obstacle: str, length: float) -> NotSettled:
     """Return the error that says how many events would do."""
-    needed = _whole(max(length, settled_events(system)))
+    needed = max(_whole(length) if system.memoryless else math.ceil(length), _shortest(system))
     return NotSettled(
         f"the mean under {name} at load {system.load:.6g} is not settled within {_LONGEST * events:,} "
         f"events, {_LONGEST} times as many as asked for: {obstacle}. At least {needed:,} are needed: ask "
@@ -199,12 +234,12 @@ def _not_settled(system: System, name: str, events: int, obstacle: str, length: 
     )
 
 
-def _require_no_drift(system: System, policy: BoundPolicy, sample: Sample, events: int) -> None:
+def _require_no_drift(system: System, policy: BoundPolicy, growth: float, events: int) -> None:
     """Raise `UnstablePolicy` if the work in the system grew as it does only under a drift upwards."""
-    if sample.growth > _UNSTABLE:
+    if growth > _UNSTABLE:
         raise UnstablePolicy(
             f"under {policy.name} the number of jobs grows without end, though the load is "
-            f"{system.load:.6g}: in {events:,} events the work in the system rose by {sample.growth:.3g} "
+            f"{system.load:.6g}: in {events:,} events the work in the system rose by {growth:.3g} "
             "standard deviations more than that of a queue without drift"
         )
 

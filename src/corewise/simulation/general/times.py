@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
+from corewise.kit.frozen import FrozenMapping
 from corewise.simulation.general._kernels.jobs import BINS, FIRST_BIN, SHIFT, Seen
 
 __all__ = ["PERCENTS", "ClassTimes", "JobTimes", "exact_percentiles"]
@@ -62,12 +62,12 @@ class ClassTimes(Shown):
 def exact_percentiles(times: Floats | None) -> Mapping[float, float]:
     """Return the usual percentiles of response times, none if there are no times."""
     if times is None or not times.size:
-        return MappingProxyType({})
+        return FrozenMapping({})
     return _by_percent(np.percentile(times, PERCENTS))
 
 
 def _by_percent(values: Floats) -> Mapping[float, float]:
-    return MappingProxyType(dict(zip(PERCENTS, values.tolist(), strict=True)))
+    return FrozenMapping(dict(zip(PERCENTS, values.tolist(), strict=True)))
 
 
 @dataclass
@@ -114,7 +114,7 @@ class JobTimes:
     def usual_percentiles(self, i: int) -> Mapping[float, float]:
         """Return the usual percentiles of the times of class i, none if there are no times."""
         if not self.left[i]:
-            return MappingProxyType({})
+            return FrozenMapping({})
         return _by_percent(self.percentiles(i, np.array(PERCENTS)))
 
     def percentiles(self, i: int, percents: Floats) -> Floats:

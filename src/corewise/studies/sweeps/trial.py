@@ -223,7 +223,9 @@ def _policy(trial: Trial) -> Policy:
             f"exact = true insists"
         )
     return (
-        _optimum(trial.system).policy if trial.policy == _OPTIMAL else _computed(trial.policy, trial.system)
+        _optimum(trial.system.as_memoryless()).policy
+        if trial.policy == _OPTIMAL
+        else _computed(trial.policy, trial.system)
     )
 
 
@@ -246,7 +248,7 @@ def _adopted(trial: Trial) -> Policy | None:
 
 def _long_run(trial: Trial, system: System, policy: Policy, rng: np.random.Generator) -> dict[str, Any]:
     """Return the means of a policy: exact, or by simulation where that would take more than a minute."""
-    if not (trial.exact or Reach.of(system).quick):
+    if not (trial.exact or (Reach.of(system).quick and system.memoryless)):
         return _with_interval(trial, system, simulated_mean(system, policy, rng=rng))
     found = evaluate(system, policy)
     return {
