@@ -10,6 +10,7 @@ from corewise.analysis.performance import ClassPerformance, Performance
 from corewise.control.improve.improved import Improvement
 from corewise.control.solution import Solution
 from corewise.estimation.changes.alarms import Alarm
+from corewise.estimation.concave_band import SpeedBand
 from corewise.estimation.estimates import Candidate, Estimate, Estimates
 from corewise.estimation.quantities import Quantity
 from corewise.estimation.residuals import GoodnessOfFit
@@ -58,6 +59,7 @@ __all__ = [
     "Run",
     "SimulatedMean",
     "Solution",
+    "SpeedBand",
     "State",
     "Sweep",
     "SweepMean",

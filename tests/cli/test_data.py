@@ -324,7 +324,7 @@ def test_the_data_choose_a_family_and_the_evidence_is_shown() -> None:
     rows = rows_by_name(as_json("estimate", "paper:1", log, "--family", "auto"))
     for row in rows.values():
         families = [candidate["family"] for candidate in row["candidates"]]
-        assert sorted(families) == ["amdahl", "power", "usl"]
+        assert sorted(families) == ["amdahl", "free", "power", "usl"]
         assert row["family"] == families[0]
         assert row["parameters"] == row["candidates"][0]["parameters"]
         assert sum(candidate["weight"] for candidate in row["candidates"]) == pytest.approx(1.0)
@@ -334,6 +334,27 @@ def test_the_data_choose_a_family_and_the_evidence_is_shown() -> None:
     assert "BIC" not in succeed("estimate", "paper:1", log)
     usl = as_json("estimate", "paper:1", log, "--family", "usl")["classes"][0]
     assert set(usl["parameters"]) == set(usl["stderr"]) == set(usl["interval"]) == {"sigma", "kappa"}
+
+
+def test_a_free_curve_is_given_by_its_points_and_a_band() -> None:
+    log = logged()
+    row = rows_by_name(as_json("estimate", "paper:1", log, "--family", "free", "--save", "free.toml"))["two"]
+    assert (row["family"], row["parameters"], row["curve"][0]) == ("free", {}, [1.0, 1.0])
+    assert len(row["band"]["cores"]) == len(row["band"]["low"]) == len(row["band"]["high"]) > 3
+    assert cw.load_system("free.toml")["two"].speedup.rate(30.0) == pytest.approx(row["curve"][-1][1])
+    assert rows_by_name(as_json("estimate", "paper:1", log))["two"]["curve"] is None
+    text = succeed("estimate", "paper:1", log, "--family", "free")
+    assert "s(30)" in text
+    assert "flat beyond 30 cores" in text
+
+
+def test_a_free_curve_of_measured_throughputs() -> None:
+    Path("kinked.csv").write_text("cores,throughput\n1,100\n2,190\n4,390\n8,420\n16,430\n")
+    found = as_json("fit", "kinked.csv", "--family", "free")
+    assert (found["family"], found["parameters"], found["curve"][0]) == ("free", {}, [1.0, 1.0])
+    text = succeed("fit", "kinked.csv", "--family", "free", "--plot", "kinked.png")
+    assert 'family = "tabulated", points = [[1.0, 1.0], [' in text
+    assert as_json("fit", "kinked.csv")["curve"] is None
 
 
 def test_size_rates_are_estimated_for_the_classes_named() -> None:
@@ -572,7 +593,7 @@ def test_a_bad_policy_is_refused(policy: str, message: str) -> None:
     ("options", "message"),
     [
         (["--family", "amdhal"], "unknown family 'amdhal'; did you mean 'amdahl'"),
-        (["--family", "linear"], "unknown family 'linear'; known: amdahl, power, gustafson, usl, auto"),
+        (["--family", "linear"], "unknown family 'linear'; known: amdahl, power, gustafson, usl, free, auto"),
         (["--unknown-size-rate", "oen"], "unknown class 'oen'; did you mean 'one'"),
         (["--level", "95"], "--level must lie between 0.5 and 1, such as 0.95, got '95'"),
         (["--level", "1"], "--level must lie between 0.5 and 1, such as 0.95, got '1'"),

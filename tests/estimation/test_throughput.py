@@ -291,7 +291,7 @@ def test_families_can_be_chosen() -> None:
     nothing: Any
     for nothing in ([], 5):
         with pytest.raises(
-            cw.errors.InvalidInput, match="families must be some of amdahl, power, gustafson, usl, got"
+            cw.errors.InvalidInput, match="families must be some of amdahl, power, gustafson, usl, free, got"
         ):
             fit_curve(WIDTHS, y, families=nothing)
     with pytest.raises(cw.errors.InvalidInput, match="no information: usl left out"):

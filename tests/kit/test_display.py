@@ -79,6 +79,9 @@ def few_of(system: cw.System, folder: Any) -> Iterator[object]:
     yield from (runs, runs.classes, runs.classes[name], runs.classes[name].percentiles[0])
     yield from (estimates, *estimates.values(), estimates[name].arrival_rate, estimates[name].parameters)
     yield from cw.estimate(run, system, family="auto")[name].candidates
+    band = cw.estimate(run, system, family="free")[name].band
+    assert band is not None
+    yield band
     fit = cw.goodness_of_fit(run, system, estimates)
     yield from (fit, *fit.values())
     information = cw.fisher_information(system, cw.Equi(), capacity=12)

@@ -48,7 +48,8 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         str | None,
         typer.Option(
             metavar="F",
-            help="amdahl, power, gustafson, usl, or auto: the data choose. Default: as in SYSTEM.",
+            help="amdahl, power, gustafson, usl; free: any concave curve; auto: the data choose. "
+            "Default: as in SYSTEM.",
         ),
     ] = None,
     unknown_size_rate: Annotated[
@@ -169,10 +170,14 @@ def _about(log: EventLog, level: float) -> dict[str, object]:
 
 
 def _as_mapping(found: Estimate, verdict: GoodnessOfFit | None) -> dict[str, object]:
+    from corewise.model.speedup import Tabulated
+
     return {
         "name": found.name,
         "family": found.family,
         "parameters": found.parameters,
+        "curve": found.curve.points if isinstance(found.curve, Tabulated) else None,
+        "band": found.band.as_mapping() if found.band else None,
         "stderr": found.stderrs,
         "interval": found.intervals,
         "departures": found.departures,
@@ -253,6 +258,11 @@ def _parameter_rows(found: Estimate) -> Iterator[list[str]]:
         (f"{found.family} {name}", value, found.stderrs[name], found.intervals[name])
         for name, value in found.parameters.items()
     ]
+    if found.band and found.curve:
+        bounds = zip(found.band.cores, found.band.low, found.band.high, strict=True)
+        rows += [
+            (f"s({z:.4g})", float(found.curve.rate(z)), math.inf, (low, high)) for z, low, high in bounds
+        ]
     if found.size_rate:
         rows.append(("size rate", found.size_rate.value, found.size_rate.stderr, found.size_rate.interval))
     for name, value, stderr, interval in rows:
@@ -266,6 +276,8 @@ def _notes(found: Estimate) -> Iterator[str]:
         yield f"no information on its {found.family} curve: {found.note}"
     elif found.note:
         yield found.note
+    if found.band:
+        yield "a free curve; its intervals hold at all numbers of cores together"
     if found.at_boundary:
         yield f"its most likely {found.family} curve is at the end of the range of its parameters"
 

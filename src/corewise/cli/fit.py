@@ -35,7 +35,7 @@ _ALIKE = 1e-3
 
 
 @reporting
-def fit(
+def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
     curve: Annotated[
         str, typer.Argument(metavar="CURVE.csv", help="Measurements: a CSV file with a header.")
     ],
@@ -67,6 +67,13 @@ def fit(
             help="Use these rows only; may be given more than once. COLUMN=* fits all of them as one.",
         ),
     ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            metavar="F",
+            help="amdahl, power, gustafson, usl, or free: any concave curve. Default: all families.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw the measurements and the curves.")
     ] = None,
@@ -87,7 +94,7 @@ def fit(
     from corewise.estimation.throughput.measured import fit_curve
 
     try:
-        result = fit_curve(*zip(*pairs, strict=True))
+        result = fit_curve(*zip(*pairs, strict=True), family=family)
     except InvalidInput as error:
         raise InvalidFile(f"{curve}: {error}") from None
     if plot:
@@ -261,6 +268,7 @@ def _as_mapping(result: CurveFit) -> dict[str, object]:
     return {
         "family": result.family,
         "parameters": result.parameters,
+        "curve": _points(result),
         "scale": result.scale,
         "error": result.error,
         "n": len(result.cores),
@@ -282,6 +290,13 @@ def _as_mapping(result: CurveFit) -> dict[str, object]:
         },
         "notes": list(result.notes),
     }
+
+
+def _points(result: CurveFit) -> list[list[float]] | None:
+    """Return the points of a curve without a family; None if it has one."""
+    from corewise.model.speedup import Tabulated
+
+    return [list(point) for point in result.curve.points] if isinstance(result.curve, Tabulated) else None
 
 
 def _print_fit(path: str, result: CurveFit) -> None:
@@ -307,10 +322,13 @@ def _print_fit(path: str, result: CurveFit) -> None:
             f"{candidate.error:.2%}",
             "-" if math.isinf(candidate.criterion) else f"{candidate.criterion:.2f}",
             f"{candidate.scale:.6g}",
-            "\n".join(f"{name} = {value:.6g}" for name, value in candidate.parameters.items()),
+            "\n".join(f"{name} = {value:.6g}" for name, value in candidate.parameters.items())
+            or f"{len(_points(result) or ())} points",
         ]
         for candidate in result.candidates
     ]
     print_table(["family", "relative\nerror", "BIC", "throughput\nat one core", "parameters"], rows)
     values = "".join(f", {name} = {value!r}" for name, value in result.parameters.items())
-    print(f'In a system file: speedup = {{ family = "{result.family}"{values} }}')
+    points = _points(result)
+    named = f'"{result.family}"{values}' if points is None else f'"tabulated", points = {points}'
+    print(f"In a system file: speedup = {{ family = {named} }}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from corewise.errors import InvalidInput
+from corewise.estimation.concave_band import SpeedBand
 from corewise.estimation.quantities import Quantity
 from corewise.kit.display import Shown, Table
 from corewise.model.speedup import SpeedUp
@@ -51,7 +52,7 @@ class Estimate(Shown):
     name : str
         The class.
     family : str
-        The family of the curve.
+        The family of the curve; ``free`` for a concave curve without one, which is `Tabulated`.
     curve : SpeedUp or None
         The most likely curve; None without information.
     parameters, stderrs, intervals : mapping
@@ -74,6 +75,8 @@ class Estimate(Shown):
         The size rate, if it was to be estimated as well.
     candidates : tuple of Candidate
         The families that were tried, best first, if the data were to choose.
+    band : SpeedBand or None
+        The simultaneous confidence band of a free curve, which has no parameters.
     note : str
         What else a reader should know, or empty.
     dispersion : Quantity or None
@@ -98,6 +101,7 @@ class Estimate(Shown):
     share: Quantity
     size_rate: Quantity | None = None
     candidates: tuple[Candidate, ...] = ()
+    band: SpeedBand | None = None
     note: str = ""
     dispersion: Quantity | None = None
 
@@ -134,6 +138,12 @@ class Estimate(Shown):
             f"({self.intervals[name][0]:.6g} to {self.intervals[name][1]:.6g})"
             for name, value in self.parameters.items()
         )
+        if self.band and self.curve:
+            z = self.band.cores
+            rows = zip(z, self.curve.rate(z).tolist(), self.band.low, self.band.high, strict=True)
+            values = ", ".join(
+                f"s({at:.4g}) = {s:.4g} ({low:.4g} to {high:.4g})" for at, s, low, high in rows
+            )
         lines = [f"{self.name}: {self.family} {values}, {self.departures} departures"]
         if self.size_rate:
             lines.append(f"  size rate {self.size_rate}")

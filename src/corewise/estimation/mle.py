@@ -17,6 +17,8 @@ import numpy as np
 
 from corewise.errors import InvalidInput, nearest
 from corewise.estimation.estimates import Candidate, Estimate, Estimates
+from corewise.estimation.free import FREE
+from corewise.estimation.free_estimate import free_estimate, sample_size, with_free_candidate, with_weights
 from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.quantities import Quantity, poisson_rate, share_of
 from corewise.estimation.robust.clusters import dispersions, misleading, size_dispersion
@@ -79,8 +81,9 @@ def estimate(
         What is known: the classes, their size rates, and the family of each curve. The parameters of the
         curves and the arrival rates are not used.
     family : str or mapping, optional
-        Another family for all classes, or by class: one of ``amdahl``, ``power``, ``gustafson``, ``usl``, or
-        ``auto``: Amdahl, power law and USL are tried, and the Bayesian information criterion chooses.
+        Another family for all classes, or by class: one of ``amdahl``, ``power``, ``gustafson``, ``usl``;
+        ``free`` for the most likely concave curve, of no family; or ``auto``: Amdahl, power law, USL and the
+        free curve are tried, and the Bayesian information criterion chooses.
     unknown_size_rates : bool or collection of str, optional
         Classes whose size rate is to be estimated too. The data tell it apart from the curve if jobs also ran
         at one core or less, or at several widths.
@@ -113,9 +116,8 @@ def estimate(
             jobs,
         )
         size_rate = None if job_class.name in free else job_class.size_rate
-        estimates[job_class.name] = _estimate_class(
-            job_class.name, data, _families(family, job_class), size_rate, confidence_level
-        )
+        chosen = family.get(job_class.name) if isinstance(family, Mapping) else family
+        estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, confidence_level)
     return Estimates(FrozenMapping(estimates))
 
 
@@ -130,15 +132,26 @@ def _names(chosen: bool | Collection[str], system: System) -> set[str]:
     return set(chosen)
 
 
-def _families(family: str | Mapping[str, str] | None, job_class: JobClass) -> tuple[SpeedUp, ...]:
+def _estimate_as(
+    family: str | None, job_class: JobClass, seen: _Seen, size_rate: float | None, level: float
+) -> Estimate:
+    """Return the estimate of one class in the family that is named, or without one."""
+    name, table = job_class.name, seen.table
+    nothing = _nothing(name, seen, job_class.speedup, "")
+    if family == FREE:
+        return free_estimate(nothing, table, size_rate, level)
+    found = _estimate_class(name, seen, _families(family, job_class), size_rate, level)
+    return with_free_candidate(found, nothing, table, size_rate, level) if family == AUTO else found
+
+
+def _families(name: str | None, job_class: JobClass) -> tuple[SpeedUp, ...]:
     """Return a curve of every family to try for a class."""
-    name = family.get(job_class.name) if isinstance(family, Mapping) else family
     if name is None:
         return (job_class.speedup,)
     if name == AUTO:
         return _CANDIDATES
     if name not in _FAMILIES:
-        raise InvalidInput(f"unknown family {name!r}{nearest(str(name).lower(), [*_FAMILIES, AUTO])}")
+        raise InvalidInput(f"unknown family {name!r}{nearest(str(name).lower(), [*_FAMILIES, FREE, AUTO])}")
     return (_FAMILIES[name],)
 
 
@@ -263,24 +276,22 @@ def _size_rate(fit: Fit, likely: float, dispersion: float) -> Quantity:
 
 def _bic(fit: Fit, table: ClassStatistics) -> float:
     """Return the Bayesian information criterion, with the departures above one core as sample size."""
-    sample = max(float(table.departures[table.widths > 1.0].sum()), 1.0)
-    return -2.0 * fit.value + fit.parameters.size * math.log(sample)
+    return -2.0 * fit.value + fit.parameters.size * math.log(sample_size(table))
 
 
 def _candidates(fits: Sequence[Fit], table: ClassStatistics) -> tuple[Candidate, ...]:
     """Return the evidence for each family, best first."""
-    criteria = np.array([_bic(fit, table) for fit in fits])
-    weights = np.exp(0.5 * (criteria.min() - criteria))
-    weights /= weights.sum()
-    return tuple(
-        Candidate(
-            fit.likelihood.family.family,
-            _frozen(list(fit.likelihood.family.bounds), fit.parameters.tolist()),
-            fit.value,
-            float(bic),
-            float(weight),
+    return with_weights(
+        tuple(
+            Candidate(
+                fit.likelihood.family.family,
+                _frozen(list(fit.likelihood.family.bounds), fit.parameters.tolist()),
+                fit.value,
+                _bic(fit, table),
+                0.0,
+            )
+            for fit in fits
         )
-        for fit, bic, weight in zip(fits, criteria, weights, strict=True)
     )
 
 

@@ -122,9 +122,10 @@ def goodness_of_fit(
         if estimate is not None and not estimate.informative:
             continue
         values = _residuals(seen, i, _speed(job_class))
-        fitted = (
-            None if estimate is None else _fitted(seen, i, job_class, estimate, statistics.classes[i], values)
-        )
+        fitted = None
+        # A free curve without parameters is tested as if it were known, which errs on the side of silence.
+        if estimate is not None and (estimate.parameters or estimate.size_rate):
+            fitted = _fitted(seen, i, job_class, estimate, statistics.classes[i], values)
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
         verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, FrozenMapping(p_values), together)

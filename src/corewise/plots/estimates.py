@@ -172,6 +172,8 @@ def _abscissae(observed: Sequence[Speeds], cores: float) -> Floats:
 
 def _band(likelihood: Likelihood, found: Estimate, z: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the edges of the band; the intervals of the parameters say how far to look."""
+    if found.band is not None:
+        return found.band.at(z)
     best = _parameters(found)
     low, high = np.array(list(found.intervals.values())).T
     lengths = np.where(np.isfinite(high - low) & (high > low), high - low, 1.0)

@@ -21,6 +21,7 @@ _DASHES: dict[str, str | tuple[int, tuple[int, int]]] = {
     "power": "-.",
     "gustafson": ":",
     "usl": (0, (6, 1)),
+    "free": (0, (3, 1)),
 }
 
 

@@ -45,7 +45,13 @@ FORMATS = ("png", "pdf", "svg")
 # (https://jfly.uni-koeln.de/color); the paper's blue and red come first.
 _CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MOST_CLASSES = 24  # with a panel each, a page can hold no more
-_FAMILIES = {"amdahl": "Amdahl", "power": "power law", "gustafson": "Gustafson", "usl": "USL"}
+_FAMILIES = {
+    "amdahl": "Amdahl",
+    "power": "power law",
+    "gustafson": "Gustafson",
+    "usl": "USL",
+    "free": "free",
+}
 _TITLE = 0.3  # inches of a page for a title
 _SYMBOLS = {"p": "p", "sigma": r"\sigma", "kappa": r"\kappa"}
 

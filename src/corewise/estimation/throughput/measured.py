@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from corewise.errors import CurveMoved, InvalidInput, nearest
+from corewise.estimation.free import FREE
+from corewise.estimation.throughput.free import free_curve
 from corewise.estimation.throughput.least_squares import Measurements, best_of_family
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
@@ -70,8 +72,8 @@ class FamilyFit(Shown):
 
     @property
     def family(self) -> str:
-        """The family of the curve."""
-        return self.curve.family
+        """The family of the curve; ``free`` if it has none."""
+        return FREE if isinstance(self.curve, Tabulated) else self.curve.family
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -80,6 +82,8 @@ class FamilyFit(Shown):
 
     def __str__(self) -> str:
         values = ", ".join(f"{name} = {value:.4g}" for name, value in self.parameters.items())
+        if isinstance(self.curve, Tabulated):
+            values = ", ".join(f"s({z:.4g}) = {s:.4g}" for z, s in self.curve.points)
         return f"{self.family}: {values}; {self.scale:.4g} at one core, relative error {self.error:.2%}"
 
 
@@ -152,7 +156,11 @@ class CurveFit(Shown):
 
 
 def fit_curve(
-    cores: Iterable[float], throughput: Iterable[float], *, families: Iterable[str] | None = None
+    cores: Iterable[float],
+    throughput: Iterable[float],
+    *,
+    families: Iterable[str] | None = None,
+    family: str | None = None,
 ) -> CurveFit:
     """Fit a speed-up curve to measured throughputs by least squares on the logarithm.
 
@@ -165,7 +173,11 @@ def fit_curve(
         is fitted along with the curve, also where it was measured, so that the error of that one measurement
         does not tilt the whole curve.
     families : sequence of str, optional
-        Families to try; by default all that have parameters: amdahl, power, gustafson, usl.
+        Families to try; by default all that have parameters: amdahl, power, gustafson, usl. Any concave curve
+        may be asked for as ``free``. It is none of them by default: with a measurement or two at each width
+        it passes through their noise, which is no evidence.
+    family : str, optional
+        The only family to try.
 
     Raises
     ------
@@ -174,8 +186,14 @@ def fit_curve(
         than two different widths, or none above one core.
     """
     data = Measurements.of(cores, throughput)
+    if family is not None and families is not None:
+        raise InvalidInput(f"give family or families, not both; got {family!r} and {families!r}")
     notes, candidates = [], []
-    for name in _checked_families(families):
+    for name in _checked_families(families if family is None else [family]):
+        if name == FREE:
+            curve = free_curve(data)
+            candidates.append(_candidate(data, curve, len(curve.points)))
+            continue
         needed = len(FAMILIES[name].bounds) + 1
         if data.widths < needed:
             notes.append(
@@ -183,7 +201,7 @@ def fit_curve(
                 f"numbers of cores (one core or less is one of them), not {data.widths}"
             )
             continue
-        candidates.append(_candidate(data, best_of_family(data, FAMILIES[name])))
+        candidates.append(_candidate(data, best_of_family(data, FAMILIES[name]), needed))
     if not candidates:
         raise InvalidInput(f"no information: {'; '.join(notes)}")
     candidates.sort(key=_rank)
@@ -237,9 +255,10 @@ def groups_alike(cores: Sequence[float], throughput: Sequence[float], groups: Se
 
 
 def _checked_families(families: Iterable[str] | None) -> list[str]:
-    known = [name for name, family in FAMILIES.items() if family.bounds]
+    usual = [name for name, family in FAMILIES.items() if family.bounds]
     if families is None:
-        return known
+        return usual
+    known = [*usual, FREE]
     try:
         names = [families] if isinstance(families, str) else list(families)
     except TypeError:
@@ -255,8 +274,8 @@ def _checked_families(families: Iterable[str] | None) -> list[str]:
 # --- choice -----------------------------------------------------------------------------------
 
 
-def _candidate(data: Measurements, curve: SpeedUp) -> FamilyFit:
-    n, unknowns = data.n, len(curve.bounds) + 1
+def _candidate(data: Measurements, curve: SpeedUp, unknowns: int) -> FamilyFit:
+    n = data.n
     error = math.sqrt((data.scatter + data.squares(curve)) / n)
     criterion = math.inf
     if n > unknowns:
@@ -289,7 +308,7 @@ def _doubts(candidates: list[FamilyFit], data: Measurements) -> list[str]:
     notes += [
         f"{c.family}: other parameters fit as well, these numbers of cores do not tell them apart"
         for c in candidates
-        if not data.determines(c.curve)
+        if c.parameters and not data.determines(c.curve)
     ]
     # Families meet at their ends (no speed-up, a linear one): there is nothing to tell apart then.
     z = np.geomspace(1.0, 2.0 * data.cores[-1], 9)
