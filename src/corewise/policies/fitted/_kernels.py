@@ -43,6 +43,7 @@ __all__ = [
 
 LINEAR, SATURATION, INVERSE, ROOT, LOGARITHM, ZERO, EXCESS, SQUARED_EXCESS = range(8)
 RATE, LEAST, MOST = 0, 1, 2  # the columns of `guards`
+ALONE, TIMES_ALL = np.int64(0), np.int64(1)  # the parts of `own`; literals would each have a version compiled
 
 
 @njit_norefs
@@ -133,7 +134,7 @@ def fitted_offers(
     for i in range(classes):
         total += jobs[i]
         present += counts[i]
-        common += own_sum(shapes, own, 1, i, jobs[i])
+        common += own_sum(shapes, own, TIMES_ALL, i, jobs[i])
         offers[i] = 0.0
     for b in range(functions.shape[0]):
         here = function_of(functions[b, 0], functions[b, 1], total)
@@ -155,8 +156,8 @@ def fitted_offers(
         if counts[i] == 0:
             offers[i] = 0.0
             continue
-        worth = common + offers[i] + own_step(shapes, own, 0, i, jobs[i])
-        worth += (total - 1.0) * own_step(shapes, own, 1, i, jobs[i])
+        worth = common + offers[i] + own_step(shapes, own, ALONE, i, jobs[i])
+        worth += (total - 1.0) * own_step(shapes, own, TIMES_ALL, i, jobs[i])
         offers[i] = max(guards[i, RATE] * worth, guards[i, LEAST])
     return bool(beyond and present >= guards[classes, RATE])
 
@@ -206,10 +207,14 @@ def fitted_drift(
         going += leaving[i]
     for i in range(counts.size):
         jobs = float(counts[i])
-        up = own_step(shapes, own, 0, i, jobs + 1.0) + (total + 1.0) * own_step(shapes, own, 1, i, jobs + 1.0)
-        drift += arrivals[i] * up + (coming - going) * own_sum(shapes, own, 1, i, jobs)
+        up = own_step(shapes, own, ALONE, i, jobs + 1.0) + (total + 1.0) * own_step(
+            shapes, own, TIMES_ALL, i, jobs + 1.0
+        )
+        drift += arrivals[i] * up + (coming - going) * own_sum(shapes, own, TIMES_ALL, i, jobs)
         if counts[i] > 0:
-            down = own_step(shapes, own, 0, i, jobs) + (total - 1.0) * own_step(shapes, own, 1, i, jobs)
+            down = own_step(shapes, own, ALONE, i, jobs) + (total - 1.0) * own_step(
+                shapes, own, TIMES_ALL, i, jobs
+            )
             drift -= leaving[i] * down
     for b in range(functions.shape[0]):
         kind, scale, factor = functions[b, 0], functions[b, 1], functions[b, 2]

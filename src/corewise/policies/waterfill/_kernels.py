@@ -38,6 +38,9 @@ NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
 UNIT, WIDTH, A, B, ROOT = 0, 1, 2, 3, 4  # the rows of closed terms: one piece, and an Amdahl tail
 N, SCALE, FIRST, SECOND = 0, 1, 2, 3  # of the classes of a state: jobs, 1/t_i, and where they begin to buy
 
+# Which of two demands: numba compiles a function once for every literal, and these are none.
+LEAST, MOST = np.bool_(False), np.bool_(True)
+
 # How often the slope of demand is followed, how often when the level lies between two places, how far.
 _STEPS, _BETWEEN, _FAR = 6, 3, 10.0
 
@@ -65,7 +68,9 @@ def curved_tail(tails: Floats, nodes: Floats, i: int, ratio: float) -> tuple[flo
 
 
 @njit(cache=True)
-def _width(tails: Floats, pieces: Floats, nodes: Floats, i: int, start: float, t: float, most: bool) -> float:
+def _width(
+    tails: Floats, pieces: Floats, nodes: Floats, i: int, start: float, t: float, most: bool | np.bool_
+) -> float:
     """Return the width a class-i job takes at t: the least, or the most where demand jumps."""
     width = 0.0
     for k in range(pieces.shape[1]):
@@ -86,7 +91,13 @@ def _width(tails: Floats, pieces: Floats, nodes: Floats, i: int, start: float, t
 
 @njit(cache=True)
 def _total(
-    tails: Floats, pieces: Floats, nodes: Floats, counts: Ints, starts: Floats, t: float, most: bool
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    counts: Ints,
+    starts: Floats,
+    t: float,
+    most: bool | np.bool_,
 ) -> float:
     total = 0.0
     for i in range(counts.size):
@@ -111,14 +122,14 @@ def _settle(
     for i in range(counts.size):
         cores[i] = 0.0
         if counts[i] > 0:
-            cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
+            cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, LEAST)
             unallocated -= cores[i]
-            jumps += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True) - cores[i]
+            jumps += counts[i] * _width(tails, pieces, nodes, i, starts[i], t, MOST) - cores[i]
     if unallocated > 0.0 and jumps > 0.0:
         part = min(unallocated / jumps, 1.0)
         for i in range(counts.size):
             if counts[i] > 0:
-                most = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, True)
+                most = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, MOST)
                 cores[i] += part * (most - cores[i])
 
 
@@ -152,13 +163,13 @@ def _curved_split(
     ceiling = high
     if math.isinf(ceiling):
         ceiling = 8.0 * low
-        while _total(tails, pieces, nodes, counts, starts, ceiling, False) < budget:
+        while _total(tails, pieces, nodes, counts, starts, ceiling, LEAST) < budget:
             ceiling *= 8.0
     bottom, top = math.log(low), math.log(ceiling)
     u = 0.5 * (bottom + top)
     for k in range(300):
         t = math.exp(u)
-        total = _total(tails, pieces, nodes, counts, starts, t, False)
+        total = _total(tails, pieces, nodes, counts, starts, t, LEAST)
         if abs(total - budget) <= 1e-14 * budget:
             bottom = top = u
             break
@@ -176,14 +187,14 @@ def _curved_split(
         step = u - total * math.log(total / budget) / rise if rise > 0.0 and k % 3 < 2 else top
         u = step if bottom < step < top else 0.5 * (bottom + top)
     below, above = math.exp(bottom), math.exp(top)
-    under = _total(tails, pieces, nodes, counts, starts, below, False)
-    over = _total(tails, pieces, nodes, counts, starts, above, False)
+    under = _total(tails, pieces, nodes, counts, starts, below, LEAST)
+    over = _total(tails, pieces, nodes, counts, starts, above, LEAST)
     share = (budget - under) / (over - under) if over > under else 0.0
     for i in range(counts.size):
         cores[i] = 0.0
         if counts[i] > 0:
-            least = _width(tails, pieces, nodes, i, starts[i], below, False)
-            most = _width(tails, pieces, nodes, i, starts[i], above, False)
+            least = _width(tails, pieces, nodes, i, starts[i], below, LEAST)
+            most = _width(tails, pieces, nodes, i, starts[i], above, LEAST)
             cores[i] = counts[i] * (least + share * (most - least))
     return above
 
@@ -227,15 +238,15 @@ def _split(
             t = starts[i] * (pieces[i, k, 0] if k < pieces.shape[1] else tails[i, 3])
             if not low < t < high:
                 continue
-            if _total(tails, pieces, nodes, counts, starts, t, False) > budget:
+            if _total(tails, pieces, nodes, counts, starts, t, LEAST) > budget:
                 high = t
-            elif _total(tails, pieces, nodes, counts, starts, t, True) >= budget:
+            elif _total(tails, pieces, nodes, counts, starts, t, MOST) >= budget:
                 _settle(tails, pieces, nodes, counts, starts, t, budget, cores)
                 return float(t)
             else:
                 low = t
     if math.isinf(high) and (
-        low == 0.0 or _total(tails, pieces, nodes, counts, starts, math.inf, False) <= budget
+        low == 0.0 or _total(tails, pieces, nodes, counts, starts, math.inf, LEAST) <= budget
     ):
         _settle(tails, pieces, nodes, counts, starts, math.inf, budget, cores)
         return math.inf
@@ -258,7 +269,7 @@ def _split(
     for i in range(counts.size):
         cores[i] = 0.0
         if counts[i] > 0:
-            cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, False)
+            cores[i] = counts[i] * _width(tails, pieces, nodes, i, starts[i], t, LEAST)
             total += cores[i]
     for i in range(counts.size):
         if counts[i] > 0:

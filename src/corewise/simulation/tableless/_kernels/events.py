@@ -99,13 +99,13 @@ def remember(
 
     No variable reaches beyond the last move that has a rate, whatever the rounding.
     """
-    classes, upto, i = n.size, 0.0, 0
+    classes, upto, i = n.size, 0.0, np.int64(0)
     while i < classes:
         seen[row, i] = n[i]
         upto += arrival_rates[i]
         seen[row, classes + i] = upto
         i += 1
-    i = 0
+    i = np.int64(0)
     while i < classes:
         z = widths[i] if n[i] > 0 else 0.0
         upto += n[i] * size_rates[i] * speed(curves, offsets, points, i, z)

@@ -86,16 +86,17 @@ def fitted_walk(
     seen, units, level = memory
     classes = n.size
     offers, starts, held, widths = np.zeros(classes), np.ones(classes), np.zeros(classes), np.zeros(classes)
-    row, now, done, remaining = known_walk(
-        rng, seen, units, n, areas, moves, tally, record, clock, until, 0, events, departures
-    )
-    while row >= 0:
+    now, remaining = clock, departures
+    done: Int = np.int64(0)  # no literal: the walk would be compiled once more for it
+    while True:
+        row, now, done, remaining = known_walk(
+            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, remaining
+        )
+        if row < 0:
+            break
         if fitted_offers(n, guards, forms, own, functions, slopes, products, held, offers):
             share(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, 0.0, widths)
         else:
             level[T] = share(tails, pieces, nodes, cores, n, offers, starts, held, level[T], widths)
         remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
-        row, now, done, remaining = known_walk(
-            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, remaining
-        )
     return now, done, departures - remaining

@@ -248,10 +248,14 @@ def remembered_walk(
     curves, offsets, points, size_rates, arrival_rates, _, _ = plant
     seen, units, level = memory
     sums, widths = np.zeros(5), np.zeros(n.size)
-    row, now, done, remaining = known_walk(
-        rng, seen, units, n, areas, moves, tally, record, clock, until, 0, events, departures
-    )
-    while row >= 0:
+    now, remaining = clock, departures
+    done: Int = np.int64(0)  # no literal: the walk would be compiled once more for it
+    while True:
+        row, now, done, remaining = known_walk(
+            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, remaining
+        )
+        if row < 0:
+            break
         jobs = np.int64(0)
         for i in range(n.size):
             jobs += n[i]
@@ -261,7 +265,4 @@ def remembered_walk(
             if n[i] > 0:
                 widths[i] = width(steps, own, tails, nodes, level, i)
         remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
-        row, now, done, remaining = known_walk(
-            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, remaining
-        )
     return now, done, departures - remaining
