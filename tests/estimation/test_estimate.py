@@ -410,19 +410,22 @@ def test_results_can_be_compared_and_sent() -> None:
 
 
 def test_weights_of_families_are_those_of_the_criterion() -> None:
-    """exp(−BIC/2) over their sum, with BIC = k log n − 2 ℓ and n departures above one core, written out."""
+    """exp(−BIC/2) over their sum, with BIC = k log n − 2 ℓ and n departures above one core, written out.
+
+    The free curve has a parameter for each corner: here at 2, 4 and 8 cores.
+    """
     table = table_of([1.0, 2.0, 4.0, 8.0], [9.0, 30.0, 40.0, 30.0], [9.0, 17.0, 17.0, 10.0])
     system = cw.System(8, [cw.JobClass("one", None, 1.0, cw.Amdahl(0.5))])
     (row,) = cw.estimate(cw.Statistics(("one",), 50.0, (table,)), system, family="auto").values()
     criteria = [
-        len(candidate.parameters) * math.log(100.0) - 2.0 * candidate.log_likelihood
+        (len(candidate.parameters) or 3) * math.log(100.0) - 2.0 * candidate.log_likelihood
         for candidate in row.candidates
     ]
     assert [candidate.bic for candidate in row.candidates] == pytest.approx(criteria)
     weights = [math.exp(-0.5 * (criterion - min(criteria))) for criterion in criteria]
     expected = [weight / math.fsum(weights) for weight in weights]
     assert [candidate.weight for candidate in row.candidates] == pytest.approx(expected, rel=1e-9)
-    assert 0.01 < min(expected) < max(expected) < 0.99  # the factor of a half shows
+    assert 0.001 < min(expected) < max(expected) < 0.99  # the factor of a half shows
 
 
 def test_the_certified_maximum_of_small_tables() -> None:

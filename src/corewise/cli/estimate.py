@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -38,6 +38,15 @@ _SAID = {
 """What each test of the fit finds wrong, in words."""
 
 
+class _How(TypedDict):
+    """How to estimate."""
+
+    family: str | None
+    unknown_size_rates: bool | list[str]
+    level: float
+    sizes: str
+
+
 @reporting
 def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     system: SystemName,
@@ -60,6 +69,13 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         ),
     ] = None,
     level: Annotated[str, typer.Option(metavar="L", help="The level of the intervals.")] = "0.95",
+    sizes: Annotated[
+        str,
+        typer.Option(
+            metavar="LAW",
+            help="any: no law of sizes is assumed where the log tells jobs apart; or exponential.",
+        ),
+    ] = "any",
     lenient: Annotated[
         bool, typer.Option("--lenient", help="Skip and count rows that cannot be used.")
     ] = False,
@@ -92,7 +108,8 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     free = _chosen(unknown_size_rate or [], known)
     # On no data at all: it finds what is wrong with the question, before the time is spent on reading.
     nothing = Statistics.empty(known.names)
-    estimate_curves(nothing, known, family=family, unknown_size_rates=free, level=confidence)
+    how: _How = {"family": family, "unknown_size_rates": free, "level": confidence, "sizes": sizes}
+    estimate_curves(nothing, known, **how)
     require_target(save, system, events)
     for file in (plot, residuals):
         require_figure(file, known.names, system, events)
@@ -101,7 +118,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         log = load_events(events, known, lenient=lenient)
     with waiting("Estimating ..."):
         statistics = log.statistics
-        found = estimate_curves(log, known, family=family, unknown_size_rates=free, level=confidence)
+        found = estimate_curves(log, known, **how)
         verdicts = goodness_of_fit(log.path, known, found, statistics=statistics)
         unit = unit_question(pace(statistics, known))
     seconds = perf_counter() - began
@@ -190,6 +207,7 @@ def _as_mapping(found: Estimate, verdict: GoodnessOfFit | None) -> dict[str, obj
         "size_rate": asdict(found.size_rate) if found.size_rate else None,
         "candidates": [vars(candidate) for candidate in found.candidates],
         "note": found.note,
+        "sizes": found.sizes,
         "dispersion": asdict(found.dispersion) if found.dispersion else None,
         "goodness_of_fit": verdict
         and {

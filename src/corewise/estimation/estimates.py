@@ -11,6 +11,7 @@ from corewise.estimation.quantities import Quantity
 from corewise.kit.display import Shown, Table
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
+from corewise.model.tabulated_sizes import PiecewiseExponential
 
 __all__ = ["Candidate", "Estimate", "Estimates"]
 
@@ -45,7 +46,7 @@ class Candidate(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Shown):
-    """Maximum likelihood estimate of one class's speed-up curve, with its uncertainty.
+    """Estimate of one class's speed-up curve, by maximum likelihood or for any size law, and how sure it is.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class Estimate(Shown):
         whole range without information. Where jobs can be told apart, both are clustered by job, and hold
         for sizes of any law; else they are from the observed information, for exponential sizes.
     log_likelihood : float
-        ℓ at the estimate, NaN without information.
+        The exponential ℓ at the estimate, NaN without information.
     departures : int
         How many jobs of the class left.
     at_boundary : bool
@@ -68,7 +69,8 @@ class Estimate(Shown):
     informative : bool
         Whether the data say anything about the curve; if not, `note` says why.
     certified : bool
-        Whether the estimate is proved to be the global maximum: so for one-parameter families.
+        Whether the estimate is proved to be the global maximum of the exponential likelihood: so for
+        one-parameter families, if that is what was maximised.
     arrival_rate, share : Quantity
         The arrival rate, and the class's share of all arrivals.
     size_rate : Quantity or None
@@ -82,6 +84,10 @@ class Estimate(Shown):
     dispersion : Quantity or None
         The squared coefficient of variation (CV²) of the sizes that jobs have on the curve, one if they are
         exponential; None where jobs cannot be told apart.
+    sizes : str
+        What was assumed of them: ``"any"`` law, or ``"exponential"``.
+    size_law : PiecewiseExponential or None
+        Their law as estimated from strata of attained work, scaled to mean one; None if it was assumed.
     """
 
     _shown = ("name", "family", "parameters", "departures")
@@ -104,6 +110,8 @@ class Estimate(Shown):
     band: SpeedBand | None = None
     note: str = ""
     dispersion: Quantity | None = None
+    sizes: str = "exponential"
+    size_law: PiecewiseExponential | None = None
 
     @property
     def value(self) -> float:

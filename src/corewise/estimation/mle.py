@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,19 +20,25 @@ from corewise.estimation.estimates import Candidate, Estimate, Estimates
 from corewise.estimation.free import FREE
 from corewise.estimation.free_estimate import free_estimate, sample_size, with_free_candidate, with_weights
 from corewise.estimation.likelihood import Likelihood, likely_drop
-from corewise.estimation.quantities import Quantity, poisson_rate, share_of
+from corewise.estimation.quantities import Quantity, poisson_rate, positive_quantity, share_of
 from corewise.estimation.robust.clusters import dispersions, misleading, size_dispersion
+from corewise.estimation.robust.strata import can_be_stratified, fit_strata
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
 from corewise.model.system import JobClass, System, require_system
+from corewise.model.tabulated_sizes import PiecewiseExponential
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.observed import HasPath, HasStatistics, record_of, statistics_of
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
-__all__ = ["AUTO", "estimate"]
+__all__ = ["ANY", "AUTO", "EXPONENTIAL", "estimate"]
+
+ANY, EXPONENTIAL = "any", "exponential"
+"""What sizes are taken to be."""
 
 AUTO = "auto"
 """The family to name when the data are to choose one."""
@@ -49,7 +55,24 @@ _NOT_APART = (
     "its size rate cannot be told apart from its curve: jobs would have to run at one core or less as well, "
     "or at more different widths"
 )
+_ENOUGH = 20
+"""Departures from which on jobs say by themselves how much they differ; of fewer, the model knows better."""
+
+_MANY = 100
+"""Departures from which on strata of attained work are worth having; with fewer most of them are empty."""
+
 T = TypeVar("T")
+
+
+class _Answer(NamedTuple):
+    """What was found for the family that fits best: values, and how sure they are."""
+
+    parameters: Floats
+    stderrs: Floats
+    intervals: list[tuple[float, float]]
+    certified: bool
+    size_rate: Quantity | None
+    size_law: PiecewiseExponential | None
 
 
 @dataclass(frozen=True)
@@ -69,14 +92,15 @@ def estimate(
     family: str | Mapping[str, str] | None = None,
     unknown_size_rates: bool | Collection[str] = False,
     level: float = 0.95,
+    sizes: str = ANY,
 ) -> Estimates:
-    """Return the maximum likelihood estimate of every class's speed-up curve.
+    """Return the estimate of every class's speed-up curve, by maximum likelihood or for sizes of any law.
 
     Parameters
     ----------
     statistics : Statistics, SamplePath, Run, Replications or EventLog
         What was seen: its sufficient statistics, or whatever has them. Where a record tells jobs apart,
-        standard errors are by job, and right for sizes of any law; else they take sizes to be exponential.
+        standard errors are by job, and hold for sizes of any law; else they take sizes to be exponential.
     system : System
         What is known: the classes, their size rates, and the family of each curve. The parameters of the
         curves and the arrival rates are not used.
@@ -89,6 +113,9 @@ def estimate(
         at one core or less, or at several widths.
     level : float, optional
         The confidence level of the intervals.
+    sizes : str, optional
+        ``"any"``: curves of one parameter are estimated without a law of sizes wherever jobs can be told
+        apart, see `corewise.estimation.robust.strata`. ``"exponential"``: the paper's likelihood.
 
     Raises
     ------
@@ -101,6 +128,8 @@ def estimate(
     seen = statistics_of(statistics)
     require_statistics(seen, system.names)
     confidence_level = checks.within(level, 0.5, 0.999999, "level")
+    if sizes not in (ANY, EXPONENTIAL):
+        raise InvalidInput(f"sizes must be {ANY!r} or {EXPONENTIAL!r}, got {sizes!r}")
     free = _names(unknown_size_rates, system)
     if isinstance(family, Mapping):
         for name in family:
@@ -117,7 +146,8 @@ def estimate(
         )
         size_rate = None if job_class.name in free else job_class.size_rate
         chosen = family.get(job_class.name) if isinstance(family, Mapping) else family
-        estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, confidence_level)
+        how = (confidence_level, sizes == ANY)
+        estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, how)
     return Estimates(FrozenMapping(estimates))
 
 
@@ -133,14 +163,14 @@ def _names(chosen: bool | Collection[str], system: System) -> set[str]:
 
 
 def _estimate_as(
-    family: str | None, job_class: JobClass, seen: _Seen, size_rate: float | None, level: float
+    family: str | None, job_class: JobClass, seen: _Seen, size_rate: float | None, how: tuple[float, bool]
 ) -> Estimate:
-    """Return the estimate of one class in the family that is named, or without one."""
-    name, table = job_class.name, seen.table
+    """Return the estimate of one class in the family that is named, or without one; see `_estimate_class`."""
+    name, table, level = job_class.name, seen.table, how[0]
     nothing = _nothing(name, seen, job_class.speedup, "")
     if family == FREE:
         return free_estimate(nothing, table, size_rate, level)
-    found = _estimate_class(name, seen, _families(family, job_class), size_rate, level)
+    found = _estimate_class(name, seen, _families(family, job_class), size_rate, how)
     return with_free_candidate(found, nothing, table, size_rate, level) if family == AUTO else found
 
 
@@ -156,9 +186,9 @@ def _families(name: str | None, job_class: JobClass) -> tuple[SpeedUp, ...]:
 
 
 def _estimate_class(
-    name: str, seen: _Seen, tried: tuple[SpeedUp, ...], size_rate: float | None, confidence_level: float
+    name: str, seen: _Seen, tried: tuple[SpeedUp, ...], size_rate: float | None, how: tuple[float, bool]
 ) -> Estimate:
-    """Return the estimate of one class."""
+    """Return the estimate of one class; `how` are the confidence level, and whether sizes have any law."""
     reasons = [_why_no_information(seen.table, curve, size_rate) for curve in tried]
     fits = [
         fit_curve_to(Likelihood(seen.table, curve, size_rate))
@@ -171,33 +201,75 @@ def _estimate_class(
         return _nothing(name, seen, tried[0], reason)
     if len(fits) > 1:
         fits.sort(key=lambda fit: _bic(fit, seen.table))
-    best = fits[0]
-    curve, drop = best.likelihood.curve(best.parameters), likely_drop(confidence_level)
-    names = list(best.likelihood.family.bounds)
-    jobs = seen.histories
-    factors = np.ones(len(names) + 1) if jobs is None else dispersions(best.likelihood, best.parameters, jobs)
-    spread = None if jobs is None else size_dispersion(curve, jobs, confidence_level)
+    best, (level, any_law) = fits[0], how
+    jobs = seen.histories if seen.table.left >= _ENOUGH else None
+    factors = np.ones(best.parameters.size + 1)
+    if jobs is not None:
+        factors = dispersions(best.likelihood, best.parameters, jobs)
+    if (
+        jobs is not None
+        and any_law
+        and seen.table.left >= _MANY
+        and can_be_stratified(best.likelihood.family)
+    ):
+        law, found = ANY, _by_strata(best, jobs, float(factors[0]), level)
+    else:
+        law, found = EXPONENTIAL, _by_likelihood(best, factors, likely_drop(level))
+    curve = best.likelihood.curve(found.parameters)
+    spread = None if jobs is None else size_dispersion(curve, jobs, level)
     left_out = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
     notes = (left_out and f"not tried for want of different widths: {left_out}", misleading(factors, spread))
+    names, ends = list(curve.bounds), curve.bounds.values()
     return Estimate(
         name=name,
-        family=best.likelihood.family.family,
+        family=curve.family,
         curve=curve,
-        parameters=_frozen(names, best.parameters.tolist()),
-        stderrs=_frozen(names, (best.stderr * np.sqrt(factors[: len(names)])).tolist()),
-        intervals=_frozen(names, [best.interval(i, drop * float(factors[i])) for i in range(len(names))]),
-        log_likelihood=best.value,
+        parameters=_frozen(names, found.parameters.tolist()),
+        stderrs=_frozen(names, found.stderrs.tolist()),
+        intervals=_frozen(names, found.intervals),
+        log_likelihood=best.likelihood.value(found.parameters),
         departures=seen.table.left,
-        at_boundary=best.at_bound,
+        at_boundary=any(value in end for value, end in zip(found.parameters.tolist(), ends, strict=True)),
         informative=True,
-        certified=best.certified,
+        certified=found.certified,
         arrival_rate=seen.arrival_rate,
         share=seen.share,
-        size_rate=_size_rate(best, drop, float(factors[-1])) if size_rate is None else None,
+        size_rate=found.size_rate,
         candidates=_candidates(fits, seen.table) if len(tried) > 1 else (),
         note="; ".join(filter(None, notes)),
         dispersion=spread,
+        sizes=law,
+        size_law=found.size_law,
     )
+
+
+def _by_likelihood(best: Fit, factors: Floats, drop: float) -> _Answer:
+    """Return the maximum of the exponential likelihood; its variances are `factors` times the model's."""
+    count = best.parameters.size
+    unknown = best.likelihood.size_rate is None
+    return _Answer(
+        best.parameters,
+        best.stderr * np.sqrt(factors[:count]),
+        [best.interval(i, drop * float(factors[i])) for i in range(count)],
+        best.certified,
+        _size_rate(best, drop, float(factors[-1])) if unknown else None,
+        None,
+    )
+
+
+def _by_strata(best: Fit, jobs: JobHistories, dispersion: float, level: float) -> _Answer:
+    """Return the estimate from strata of attained work, near that of the exponential likelihood."""
+    likelihood = best.likelihood
+    (near,), (stderr,) = best.parameters.tolist(), best.stderr.tolist()
+    guess = near, stderr * math.sqrt(dispersion), likelihood.best_size_rate(best.parameters)
+    fit = fit_strata(jobs, likelihood.family, likelihood.size_rate, guess)
+    rate = (
+        positive_quantity(fit.size_rate, fit.size_rate_stderr, level)
+        if likelihood.size_rate is None
+        else None
+    )
+    interval = fit.interval(likely_drop(level))
+    return _Answer(np.array([fit.value]), np.array([fit.stderr]), [interval], False, rate, fit.size_law)
 
 
 def _nothing(name: str, seen: _Seen, curve: SpeedUp, reason: str) -> Estimate:

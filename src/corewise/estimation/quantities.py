@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from corewise.kit.display import Shown
 
-__all__ = ["Quantity", "poisson_rate", "share_of"]
+__all__ = ["Quantity", "poisson_rate", "positive_quantity", "share_of"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +32,15 @@ class Quantity(Shown):
         """Return the value with its interval."""
         low, high = self.interval
         return f"{self.value:.6g} ({low:.6g} to {high:.6g})"
+
+
+def positive_quantity(value: float, stderr: float, confidence_level: float) -> Quantity:
+    """Return a number that is positive, with the interval of its logarithm."""
+    from scipy.special import ndtri
+
+    quantile = float(ndtri(0.5 + 0.5 * confidence_level))
+    reach = math.exp(min(quantile * stderr / value, 700.0)) if value > 0.0 else 1.0
+    return Quantity(value, stderr, (value / reach, value * reach))
 
 
 def poisson_rate(count: int, time: float, confidence_level: float) -> Quantity:

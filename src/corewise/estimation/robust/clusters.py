@@ -19,8 +19,8 @@ import math
 
 import numpy as np
 
-from corewise.estimation.likelihood import Likelihood, likely_drop
-from corewise.estimation.quantities import Quantity
+from corewise.estimation.likelihood import Likelihood
+from corewise.estimation.quantities import Quantity, positive_quantity
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.observation.histories import JobHistories
@@ -74,10 +74,7 @@ def size_dispersion(curve: SpeedUp, histories: JobHistories, confidence_level: f
     pull = float((departed - relative) @ relative) / count
     moves = square - departed * value - 2.0 * pull * (departed - relative)
     stderr = math.sqrt(float(moves @ moves)) / count
-    if value <= 0.0:
-        return Quantity(0.0, 0.0, (0.0, 0.0))
-    reach = math.exp(min(math.sqrt(2.0 * likely_drop(confidence_level)) * stderr / value, 700.0))
-    return Quantity(value, stderr, (value / reach, value * reach))
+    return positive_quantity(value, stderr, confidence_level)
 
 
 def misleading(factors: Floats, sizes: Quantity | None) -> str:
