@@ -44,13 +44,15 @@ def append_bucket(
     Sizes are powers of two and do not rise, but for what may have been put before all others. Of each there
     are at most `most`: when there is one more, the two oldest become one of twice the size.
     """
-    count = sizes.size
-    sizes_out[:count] = sizes
-    rows_out[:count] = rows
-    sizes_out[count] = 1
-    rows_out[count] = row
-    count += 1
+    count, columns = sizes.size + 1, row.size
+    for k in range(count - 1):
+        sizes_out[k] = sizes[k]
+        for j in range(columns):
+            rows_out[k, j] = rows[k, j]
     newest = count - 1
+    sizes_out[newest] = 1
+    for j in range(columns):
+        rows_out[newest, j] = row[j]
     while True:
         before = newest
         while before >= 0 and sizes_out[before] == sizes_out[newest]:
@@ -59,10 +61,12 @@ def append_bucket(
             return count
         into = before + 1
         sizes_out[into] *= 2
-        rows_out[into] += rows_out[into + 1]
+        for j in range(columns):
+            rows_out[into, j] += rows_out[into + 1, j]
         for k in range(into + 1, count - 1):
             sizes_out[k] = sizes_out[k + 1]
-            rows_out[k] = rows_out[k + 1]
+            for j in range(columns):
+                rows_out[k, j] = rows_out[k + 1, j]
         count -= 1
         newest = into
 
@@ -163,17 +167,16 @@ def bucket_sums(
     nodes, count = ratio.shape
     wanted = np.empty(nodes)
     for b in range(rows.shape[0]):
-        seen, spent = rows[b, first : first + nodes], rows[b, first + nodes :]
         gone, expected = 0.0, 0.0
         for j in range(nodes):
-            wanted[j] = rate[j] * spent[j]
-            gone += seen[j]
+            wanted[j] = rate[j] * rows[b, first + nodes + j]
+            gone += rows[b, first + j]
             expected += wanted[j]
         departed[b], due[b] = gone, expected
         for p in range(count):
             slope, bend = 0.0, 0.0
             for j in range(nodes):
-                slope += (seen[j] - wanted[j]) * ratio[j, p]
+                slope += (rows[b, first + j] - wanted[j]) * ratio[j, p]
                 bend += wanted[j] * ratio[j, p] * ratio[j, p]
             score[b, p], information[b, p, p] = slope, bend
             for q in range(p):
@@ -212,8 +215,9 @@ def scan(
     score, information = np.empty((buckets, count)), np.empty((buckets, count, count))
     departed, due = np.empty(buckets), np.empty(buckets)
     bucket_sums(rows, first, rate, ratio, score, information, departed, due)
-    told = np.zeros(offsets.shape[0])
+    told = np.empty(offsets.shape[0])
     for k in range(offsets.shape[0]):
+        told[k] = 0.0
         for p in range(count):
             told[k] += score[-1, p] * offsets[k, p]
             for q in range(count):
@@ -221,11 +225,14 @@ def scan(
     for k in range(offsets.shape[0]):
         window_leads[k] = max(window_leads[k] + told[k] - told[window_index], 0.0)
     for b in range(buckets - 2, -1, -1):
-        score[b] += score[b + 1]
-        information[b] += information[b + 1]
+        for p in range(count):
+            score[b, p] += score[b + 1, p]
+            for q in range(count):
+                information[b, p, q] += information[b + 1, p, q]
         departed[b] += departed[b + 1]
         due[b] += due[b + 1]
-    step, most_by_curve, most_by_size = np.zeros(count), 0.0, 0.0
+    step, most_by_curve, most_by_size = np.empty(count), 0.0, 0.0
+    early_score, early_information = np.empty(count), np.empty((count, count))
     whole = newton_step(information[0], score[0], step) if count else 0.0
     before = 0
     for b in range(1, buckets):
@@ -237,7 +244,11 @@ def scan(
         most_by_size = max(most_by_size, by_size[b - 1])
         if count:
             later = newton_step(information[b], score[b], step)
-            early = newton_step(information[0] - information[b], score[0] - score[b], step)
+            for p in range(count):
+                early_score[p] = score[0, p] - score[b, p]
+                for q in range(count):
+                    early_information[p, q] = information[0, p, q] - information[b, p, q]
+            early = newton_step(early_information, early_score, step)
             by_curve[b - 1] = 0.5 * (later + early - whole)
             most_by_curve = max(most_by_curve, by_curve[b - 1])
     if count == 0:
