@@ -92,13 +92,13 @@ def test_the_gain_is_that_of_the_spread_between_runs() -> None:
 def test_many_classes_that_are_alike_are_one_queue() -> None:
     """Eight classes, all jobs perfectly parallel: M/M/1 under any policy, N = ρ/(1 − ρ).
 
-    The interval misses with probability 0.05 each; all three with seeds as given do not. The negative control
-    is a load 2 % higher.
+    The interval misses with probability 0.05 each; both with seeds as given do not. The negative control is a
+    load 2 % higher.
     """
     rates = np.linspace(0.5, 1.5, 8)
     jobs = [cw.JobClass(str(i), float(rate), 1.0, cw.Amdahl(1.0)) for i, rate in enumerate(rates)]
     system = cw.System(20, jobs).at_load(0.6)
-    policies: list[cw.Policy] = [cw.Equi(), cw.Greedy(), cw.Whittle()]
+    policies: list[cw.Policy] = [cw.Greedy(), cw.Whittle()]
     for policy in policies:
         found = simulated_mean(system, policy, events=50_000, rng=4)
         low, high = found.interval
@@ -108,7 +108,10 @@ def test_many_classes_that_are_alike_are_one_queue() -> None:
 
 
 def one_queue(cores: int, load: float, classes: int = 1) -> tuple[cw.System, float]:
-    """Classes alike under EQUI, and their mean number of jobs: a birth-death chain on the number of all."""
+    """Classes alike, and their mean number of jobs if all share equally, as under EQUI and Whittle.
+
+    It is that of a birth-death chain on the number of all jobs.
+    """
     curve = cw.Amdahl(0.9)
     rate = load * cores / classes
     system = cw.System(cores, [cw.JobClass(str(i), rate, 1.0, curve) for i in range(classes)])
@@ -145,7 +148,7 @@ def test_near_saturation_simulations_are_made_longer_or_refused() -> None:
     control: a load of 0.991.
     """
     system, exact = one_queue(16, 0.99, classes=4)
-    found = simulated_mean(system, cw.Equi(), events=200_000, rng=5)
+    found = simulated_mean(system, cw.Whittle(), events=200_000, rng=5)
     assert found.events > 5_000_000
     (low, high), (_, other) = found.interval, one_queue(16, 0.991)
     assert abs(found.mean_jobs - exact) < 1.5 * (high - low) < abs(found.mean_jobs - other)
@@ -153,7 +156,25 @@ def test_near_saturation_simulations_are_made_longer_or_refused() -> None:
         cw.errors.NotSettled,
         match=r"load 0\.995 is not settled within 2,500,000 events.*ask for 7\d\d,\d\d\d",
     ):
-        simulated_mean(system.at_load(0.995), cw.Equi(), events=50_000)
+        simulated_mean(system.at_load(0.995), cw.Whittle(), events=50_000)
+
+
+def test_equal_shares_among_classes_alike_are_not_simulated() -> None:
+    """Their mean is known, near saturation and on many cores too; unlike curves are simulated."""
+    system, exact = one_queue(1024, 0.995, classes=12)
+    found = simulated_mean(system, "equi", events=50_000)
+    assert found.mean_jobs == pytest.approx(exact, rel=1e-9)
+    assert found.interval == (found.mean_jobs, found.mean_jobs)
+    assert found.cost_interval == (found.mean_cost, found.mean_cost)
+    assert found.events == 0
+    assert str(found).endswith("exact, nothing was simulated")
+    row = next(row for row in cw.compare(system.at_load(0.5), ["equi"]).rows if row.name == "equi")
+    assert row.interval is row.cost_interval is None
+    assert row.certified_gap is not None
+    assert row.certified_gap > 0.0
+    last = dataclasses.replace(system.classes[-1], speedup=cw.Amdahl(0.8))
+    other = cw.System(1024, [*system.classes[:-1], last]).at_load(0.5)
+    assert simulated_mean(other, "equi", events=50_000, rng=1).events > 0
 
 
 MIXED = 5.0 + 0.01 * np.array([3, 9, 1, 12, 5, 0, 14, 7, 2, 11, 4, 15, 8, 13, 6, 10])

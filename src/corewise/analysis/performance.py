@@ -1,12 +1,20 @@
-"""Exact performance of a policy: mean jobs, response times and cost.
+r"""Exact performance of a policy: mean jobs, response times and cost.
 
 By Little's law the mean response time is the mean number of jobs over the rate at which jobs are admitted.
+
+Classes with one curve s that share equally (EQUI) are a processor-sharing queue, whatever their number and
+sizes: with ρ_i = λ_i/μ_i and N = Σ n_i,
+
+    π(n) ∝ (N! / Π n_i!) Π ρ_i^{n_i} / Π_{k ≤ N} k s(c/k).
+
+So all jobs are those of one class with arrival rate Σ ρ_i and unit sizes, and each is of class i with
+probability ρ_i / Σ ρ_j. Source: F. P. Kelly, *Reversibility and Stochastic Networks* (1979), section 3.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,10 +25,19 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.moved import warn_moved
 from corewise.model.space import StateSpace
-from corewise.model.system import System, require_system
+from corewise.model.system import JobClass, System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.equi import Equi
 
-__all__ = ["ClassPerformance", "Performance", "evaluate", "performance_of", "stationary_chain"]
+__all__ = [
+    "ClassPerformance",
+    "Performance",
+    "evaluate",
+    "has_product_form",
+    "performance_of",
+    "product_form",
+    "stationary_chain",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,6 +144,8 @@ def evaluate(
     require_system(system)
     system.require_memoryless("evaluate")
     bound = bind(policy, system)
+    if capacity is None and has_product_form(system, bound):
+        return product_form(system, bound.name)
     chain = stationary_chain(system, bound, capacity)
     return performance_of(chain, bound.name, blocking=capacity is not None)
 
@@ -140,6 +159,40 @@ def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterab
     system.require_scale()
     return fitted_box(
         system, first_box(system), lambda space: Chain.under(policy, system, space), policy.name
+    )
+
+
+def has_product_form(system: System, policy: Policy) -> bool:
+    """Return whether the counts have a product form: several classes with one curve, which share equally.
+
+    With Poisson arrivals it holds for sizes of any law; it is used where all else is exponential too.
+    """
+    first, *others = system.classes
+    if not others or not system.memoryless or any(job_class.speedup != first.speedup for job_class in others):
+        return False
+    return isinstance(policy, Equi) or (isinstance(policy, BoundPolicy) and policy.shares_equally)
+
+
+def product_form(system: System, name: str) -> Performance:
+    """Return the performance of equal shares among classes with one curve, from all jobs as one class."""
+    system.require_stable()
+    system.require_scale()
+    work = [job_class.work_rate for job_class in system.classes]
+    merged = System(system.cores, [JobClass("all", sum(work), 1.0, system.classes[0].speedup)])
+    whole = evaluate(merged, Equi())
+    rows = {}
+    for job_class, rate, part in zip(system.classes, system.arrival_rates.tolist(), work, strict=True):
+        jobs = whole.mean_jobs * part / sum(work)
+        rows[job_class.name] = ClassPerformance(
+            job_class.name, jobs, jobs / rate, job_class.weight * jobs, whole.edge_probability
+        )
+    return replace(
+        whole,
+        policy=name,
+        mean_response_time=whole.mean_jobs / float(system.arrival_rates.sum()),
+        mean_cost=sum(row.mean_cost for row in rows.values()),
+        capacity=whole.capacity * len(rows),
+        classes=FrozenMapping(rows),
     )
 
 

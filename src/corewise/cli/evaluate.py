@@ -31,13 +31,16 @@ def evaluate(
 ) -> None:
     """Compute the exact performance of a policy."""
     from corewise.analysis.performance import evaluate as evaluate_policy
+    from corewise.analysis.performance import has_product_form
     from corewise.analysis.reach import Reach
     from corewise.model.files import load_system
+    from corewise.policies.equi import Equi
     from corewise.policies.names import policy_named
 
     problem = load_system(system)
     box = parse_capacity(capacity)
-    if box is None and problem.load < 1.0:
+    known = policy == Equi.name and has_product_form(problem, Equi())
+    if box is None and problem.load < 1.0 and not known:
         reach = Reach.of(problem)
         told = f"an exact mean over some {reach.states:,.0f} states"
         say_how_long(told, reach.seconds_to_evaluate, "corewise compare --simulate does without it")

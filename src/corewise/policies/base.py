@@ -84,6 +84,11 @@ class BoundPolicy(Shown):
         made = cache(levels)
         return cls(system, name, lambda counts: made().allocate(counts), levels=made)
 
+    @property
+    def shares_equally(self) -> bool:
+        """Whether every job holds the same, by a water level without steps."""
+        return self.levels is not None and not len(self.levels().steps)
+
     def require_fit(self, system: System) -> None:
         """Raise `InvalidPolicy` unless `system` has the same cores and class names in order."""
         require_fit(self.system, system)

@@ -37,6 +37,7 @@ from functools import cached_property
 import numpy as np
 
 from corewise.analysis.lower.bounds import perfect_speedup
+from corewise.analysis.performance import Performance, has_product_form, product_form
 from corewise.control.improve.equations import Equations
 from corewise.errors import NotSettled, UnstablePolicy
 from corewise.kit import checks
@@ -80,7 +81,8 @@ class SimulatedMean(Shown):
         How many times longer a simulation without the control variate, or of the time average, would have to
         be for an interval for the cost as narrow; itself an estimate, from as many parts.
     events : int
-        About how many events were simulated.
+        About how many events were simulated; none where the means are known: EQUI among classes with one
+        curve has a product form (`corewise.analysis.performance`).
     """
 
     _shown = ("policy", "mean_jobs", "interval", "mean_response_time")
@@ -94,9 +96,28 @@ class SimulatedMean(Shown):
     gain: float
     events: int
 
+    @classmethod
+    def exactly(cls, known: Performance) -> SimulatedMean:
+        """Return means that are known, and need no simulation: intervals without width, and no events."""
+        return cls(
+            policy=known.policy,
+            mean_cost=known.mean_cost,
+            cost_interval=(known.mean_cost, known.mean_cost),
+            mean_jobs=known.mean_jobs,
+            interval=(known.mean_jobs, known.mean_jobs),
+            mean_response_time=known.mean_response_time,
+            gain=math.inf,
+            events=0,
+        )
+
     def __str__(self) -> str:
         """Return the numbers in a line."""
         low, high = self.interval
+        if not self.events:
+            return (
+                f"{self.policy}: mean jobs {self.mean_jobs:.9g}, "
+                f"mean response time {self.mean_response_time:.9g}; exact, nothing was simulated"
+            )
         return (
             f"{self.policy}: mean jobs {self.mean_jobs:.6g} (95 %: {low:.6g} to {high:.6g}), "
             f"mean response time {self.mean_response_time:.6g}; "
@@ -152,6 +173,8 @@ def simulated_mean(
     system.require_scale()
     count = checks.count(events, "events", least=_LEAST_EVENTS)
     rule, most = checked_policy(policy, system), _LONGEST * count
+    if has_product_form(system, rule):
+        return SimulatedMean.exactly(product_form(system, rule.name))
     known = "parts of a shorter simulation are not independent"
     if _shortest(system) > most:  # before the policy is made, which may take long
         raise _not_settled(system, rule.name, count, known, 0.0)
