@@ -10,6 +10,7 @@ from .analysis.lower.bounds import lower_bound as lower_bound
 from .analysis.lower.bounds import lower_bounds as lower_bounds
 from .analysis.performance import evaluate as evaluate
 from .control.improve.improved import Improved as Improved
+from .control.residual import Residual as Residual
 from .control.solution import solve as solve
 from .errors import CorewiseError as CorewiseError
 from .estimation.changes.detector import ChangeDetector as ChangeDetector

@@ -23,7 +23,7 @@ from corewise.model.sizes import (
     Weibull,
 )
 from corewise.observation.sample_path import Event
-from corewise.policies.base import bind
+from corewise.policies.base import BoundPolicy, bind
 from corewise.simulation.general.source import JobSource, RandomJobs
 from corewise.simulation.general.tableless import LevelJobWalk, TablelessJobWalk
 from corewise.simulation.simulator import Run, Window, first_walk
@@ -65,15 +65,33 @@ class Job:
     number: int
     kind: int
     remaining: float
+    attained: float = 0.0
 
 
 Row = tuple[float, bool, int, int]
 """When, whether it is a departure, of which class, which job."""
 
 
+def naive_cores(bound: BoundPolicy, system: cw.System, present: Sequence[Job]) -> Floats:
+    """The cores of each class: where jobs outnumber cores by residual work, if the policy goes by it."""
+    counts = [sum(job.kind == i for job in present) for i in range(len(system.classes))]
+    if bound.residual is None or len(present) <= system.cores:
+        return bound.allocate(counts)
+    index, cores, left = {}, np.zeros(len(counts)), system.cores
+    for i, one in enumerate(system.classes):
+        assert one.size_rate is not None
+        to_go = [one.sizes.mean_residual(job.attained * one.size_rate) for job in present if job.kind == i]
+        if to_go:
+            index[i] = one.weight * one.size_rate * len(to_go) / float(sum(to_go))
+    for i in sorted(index, key=lambda i: -index[i]):
+        cores[i] = min(left, counts[i])
+        left -= cores[i]
+    return cores
+
+
 def naive_path(
     system: cw.System,
-    policy: str,
+    policy: cw.Policy | str,
     arrivals: Sequence[tuple[float, int, float]],
     end: float,
 ) -> list[Row]:
@@ -81,7 +99,7 @@ def naive_path(
     bound, now, present, rows, coming = bind(policy, system), 0.0, list[Job](), list[Row](), 0
     while True:
         counts = [sum(job.kind == i for job in present) for i in range(len(system.classes))]
-        widths = bound.allocate(counts) / np.maximum(counts, 1)
+        widths = naive_cores(bound, system, present) / np.maximum(counts, 1)
         curves = [one.speedup for one in system.regime(now).classes]
         speeds = [float(curve.rate(z)) for curve, z in zip(curves, widths, strict=True)]
         leaving = [
@@ -94,6 +112,7 @@ def naive_path(
         ahead = min(soonest, arrival, change, end)
         for job in present:
             job.remaining -= (ahead - now) * speeds[job.kind]
+            job.attained += (ahead - now) * speeds[job.kind]
         now = ahead
         if ahead == end:
             return rows
@@ -114,21 +133,21 @@ def drawn_jobs(source: JobSource, end: float) -> list[tuple[float, int, float]]:
     return sorted(jobs)
 
 
-def box(system: cw.System, policy: str, seed: int) -> Engine:
+def box(system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
     begin, rng = State((0,) * len(system.classes)), np.random.default_rng(seed)
     source = RandomJobs(system, rng, begin)
     return first_walk(system, bind(policy, system), begin, rng, record=True, source=source)
 
 
-def by_level(system: cw.System, policy: str, seed: int) -> Engine:
+def by_level(system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
     return _tableless(LevelJobWalk, system, policy, seed)
 
 
-def by_rule(system: cw.System, policy: str, seed: int) -> Engine:
+def by_rule(system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
     return _tableless(TablelessJobWalk, system, policy, seed)
 
 
-def _tableless(kind: type[TablelessJobWalk], system: cw.System, policy: str, seed: int) -> Engine:
+def _tableless(kind: type[TablelessJobWalk], system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
     begin, rng = State((0,) * len(system.classes)), np.random.default_rng(seed)
     source = RandomJobs(system, rng, begin)
     return kind(system, bind(policy, system), source, begin, rng, record=True, tally=True)
@@ -145,25 +164,28 @@ RENEWAL = cw.System(
 )
 
 
+Build = Callable[[cw.System, cw.Policy | str, int], Engine]
+
+
 @pytest.mark.parametrize("engine", [box, by_level, by_rule])
-@pytest.mark.parametrize("policy", ["equi", "whittle", "priority:two,one"])
+@pytest.mark.parametrize("policy", ["equi", "whittle", "priority:two,one", "residual"])
 @pytest.mark.parametrize("system", [MIXED, CHANGING, RENEWAL], ids=["mixed", "changing", "renewal"])
-def test_a_path_is_that_of_jobs_followed_one_by_one(
-    system: cw.System, policy: str, engine: Callable[[cw.System, str, int], Engine]
-) -> None:
-    walk, end = engine(system, policy, 3), 29.9
+def test_a_path_is_that_of_jobs_followed_one_by_one(system: cw.System, policy: str, engine: Build) -> None:
+    rule = cw.Residual(base="whittle") if policy == "residual" else policy
+    walk, end = engine(system, rule, 3), 29.9
     jobs = drawn_jobs(RandomJobs(system, np.random.default_rng(3), State((0, 0))), end)
     walk.run_time(end, 4, None)
     _, path = walk.finish()
     assert path is not None
     inner = slice(1, -1)
-    twin = naive_path(system, policy, jobs, end)
+    twin = naive_path(system, rule, jobs, end)
     assert len(twin) == path.time[inner].size > 150
     times, leaves, kinds, numbers = (np.array(column) for column in zip(*twin, strict=True))
     assert np.max(np.abs(times - path.time[inner])) < 1e-9
     assert np.array_equal(leaves, path.event[inner] == Event.DEPARTURE)
     assert np.array_equal(kinds, path.job_class[inner])
     assert np.array_equal(numbers, path.job[inner])
+    assert np.all(path.cores[path.counts.sum(axis=1) > 0].sum(axis=1) == pytest.approx(system.cores))
     of_path = cw.Statistics.of(path)
     for name in system.names:
         own, seen = walk.statistics()[name], of_path[name]

@@ -20,6 +20,7 @@ import numpy as np
 
 from corewise.analysis.box import edge_probabilities, first_box, fitted_box
 from corewise.analysis.chain import Chain
+from corewise.errors import InvalidPolicy
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
@@ -152,6 +153,11 @@ def evaluate(
 
 def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterable[int] | None) -> Chain:
     """Return the chain of `policy` on the box given, or on one so large that truncation does not matter."""
+    if policy.residual is not None:
+        raise InvalidPolicy(
+            f"{policy.name} goes by the work that jobs have attained, which no chain of counts knows; "
+            f"simulate and compare take it"
+        )
     if capacity is not None:
         system.require_scale()
         return Chain.under(policy, system, StateSpace.of(capacity, len(system.classes)))

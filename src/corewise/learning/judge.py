@@ -13,7 +13,7 @@ from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, UnstablePolicy
 from corewise.learning.plant import Plant
 from corewise.model.system import System
-from corewise.policies.base import Policy
+from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
 
 __all__ = ["Judge", "Yardstick"]
@@ -77,11 +77,12 @@ class Judge:
         """Evaluate a policy under the truth: mean jobs, mean cost, and its gap to the optimum.
 
         Infinite if the policy cannot keep up; None if epoch k is not to be judged, if nobody knows the truth,
-        or if exact numbers are out of reach.
+        or if exact numbers are out of reach, as they are for sizes that are not exponential and for a policy
+        that goes by attained work.
         """
         truth = plant.truth if self.wants(k) else None
         yardstick = None if truth is None else self.yardstick(truth)
-        if yardstick is None:
+        if yardstick is None or bind(policy, yardstick.truth).residual is not None:
             return None, None, None
         try:
             found = evaluate(yardstick.truth, policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Protocol, runtime_checkable
@@ -128,11 +129,11 @@ class SimulatedPlant(Shown):
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Go where another plant of the same system was."""
-        remaining, attained = (
-            tuple(map(tuple, snapshot.get(name, ()))) for name in ("remaining", "attained")
-        )
-        saved = State(tuple(snapshot["counts"]), snapshot["time"], remaining=remaining, attained=attained)
-        state = start_state(saved, self.system)
+        state = State(tuple(snapshot["counts"]), snapshot["time"])
+        if "jobs" in snapshot:
+            remaining, attained = (tuple(map(tuple, snapshot[name])) for name in ("remaining", "attained"))
+            state = replace(state, remaining=remaining, attained=attained)
+        state = start_state(state, self.system)
         kind, own = snapshot["rng"]["bit_generator"], self.rng.bit_generator
         if kind != type(own).__name__:
             raise InvalidInput(f"the saved plant drew from {kind}, this one from {type(own).__name__}")

@@ -23,6 +23,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
+from corewise.policies.residual import ResidualWork
 from corewise.policies.waterfill.levels.steps import Levels
 
 __all__ = ["BoundPolicy", "Policy", "bind", "checked_policy", "cores_of", "require_fit", "tabulate"]
@@ -70,6 +71,8 @@ class BoundPolicy(Shown):
     """Its cores over a box, shape (K, capacity_1 + 1, …), if they are known already."""
     levels: Callable[[], Levels] | None = None
     """Makes the steps of a water-level policy; with it no table over states is needed."""
+    residual: ResidualWork | None = None
+    """By which classes are served in order where jobs outnumber cores; `rule` holds elsewhere."""
 
     def __post_init__(self) -> None:
         require_system(self.system)

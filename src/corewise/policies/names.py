@@ -25,10 +25,11 @@ __all__ = ["COMPUTED", "policy_named"]
 COMPUTED = {
     "optimal": ("corewise.control.optimal", "Optimal"),
     "improved": ("corewise.control.improve.improved", "Improved"),
+    "residual": ("corewise.control.residual", "Residual"),
 }
 """The names of policies that take a computation for the system they are to serve, and where they are made."""
 
-_KNOWN = ["equi", "greedy", "whittle", "improved", "optimal", "fixed", "priority"]
+_KNOWN = ["equi", "greedy", "whittle", "improved", "optimal", "residual", "fixed", "priority"]
 
 
 def policy_named(
@@ -39,8 +40,8 @@ def policy_named(
     Parameters
     ----------
     text : str
-        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``fixed:SHARE,SHARE,…`` (in class
-        order), ``priority:NAME,NAME,…`` (first to last), or the path of a saved policy.
+        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``residual``, ``fixed:SHARE,SHARE,…``
+        (in class order), ``priority:NAME,NAME,…`` (first to last), or the path of a saved policy.
     system : System
         The system to serve.
     capacity : int or sequence of int, optional
@@ -55,7 +56,7 @@ def policy_named(
             return Greedy()
         case ("whittle", "", _):
             return Whittle()
-        case ("improved", "", _):
+        case ("improved" | "residual", "", _):
             return _computed(text)
         case ("optimal", "", _):
             return _computed(text, capacity=capacity)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.errors import InvalidSystem
+from corewise.errors import InvalidPolicy, InvalidSystem
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy, cores_of
@@ -54,6 +54,8 @@ class WholeCores:
         """Return the rounded policy for that system."""
         self.require_fit(system)
         bound = bind(self.policy, system)
+        if bound.residual is not None:
+            raise InvalidPolicy(f"{bound.name} serves classes in order of attained work, not by whole cores")
 
         def rule(counts: Ints) -> Floats:
             return round_cores(cores_of(bound, counts))

@@ -427,7 +427,7 @@ def first_walk(
 
     Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given.
     """
-    if source is not None or not system.memoryless:
+    if source is not None or not system.memoryless or policy.residual is not None:
         jobs = source or RandomJobs(system, rng, start)
         return _job_walk(system, policy, jobs, start, rng, record=record, tally=tally, least=least)
     kind = _tableless_kind(policy)

@@ -18,6 +18,7 @@ from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.optimal import Optimal
+from corewise.control.residual import Residual
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown, Table
@@ -245,7 +246,7 @@ def _usual(system: System) -> list[Policy]:
     names = system.names
     if not system.memoryless:
         quick = Reach.of(system.as_memoryless()).exact
-        return [*([Optimal()] if quick else []), *chosen, *([] if quick else [Improved()])]
+        return [*([Optimal()] if quick else []), *chosen, Residual(), *([] if quick else [Improved()])]
     if len(names) > _MOST_CLASSES_FOR_PRIORITY:
         chosen.append(Improved())
     elif len(names) > 1:

@@ -179,7 +179,7 @@ def simulated_mean(
     if _shortest(system) > most:  # before the policy is made, which may take long
         raise _not_settled(system, rule.name, count, known, 0.0)
     bound, generator = bind(rule, system), random_generator(rng)
-    if not system.memoryless:
+    if not system.memoryless or bound.residual is not None:
         return _by_jobs(system, bound, count, generator)
     problems, floors = [system], [max(lower_bound, perfect_speedup(system))]
     if np.any(system.weights != 1.0):

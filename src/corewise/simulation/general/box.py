@@ -31,7 +31,7 @@ class BoxJobWalk(JobWalk):
         *,
         record: bool = False,
     ) -> None:
-        super().__init__(source, start, rng, record=record)
+        super().__init__(tables.policy, source, start, rng, record=record)
         self.tables = tables
         self._occupation = Occupation(tables.space)
 
@@ -57,7 +57,7 @@ class BoxJobWalk(JobWalk):
         return box_walk(
             *(tables.speeds, tables.inside, tables.space.strides, seen.moves, seen.times),
             tables.state(self.counts),
-            *(self._room.arrays, self.source.arrays, self.times.arrays, record),
+            *(self._room.arrays, self.source.arrays, self.times.arrays, record, self.order.arrays),
             self._named,
             self._clock,
             until,
@@ -65,7 +65,7 @@ class BoxJobWalk(JobWalk):
             departures,
         )
 
-    def _cores(self, counts: Ints) -> Floats:
+    def _cores_in(self, counts: Ints) -> Floats:
         return self.tables.cores[:, self.tables.space.index(counts.T)]
 
     def _close_batch(self) -> None:
@@ -76,7 +76,16 @@ class BoxJobWalk(JobWalk):
 
     def statistics(self) -> Statistics:
         """Return what was seen, for `estimate`."""
-        return self._occupation.statistics(tuple(self.system.names), self.tables.cores)
+        names, cores = tuple(self.system.names), self.tables.cores
+        if not self.order.active:
+            return self._occupation.statistics(names, cores)
+        counts, held, moves, times = self._occupation.seen(cores)
+        crowded = counts.sum(axis=0) > self.order.cores
+        arrivals = moves[: len(names), crowded].sum(axis=1).tolist()
+        alone = ~crowded
+        comes, leaves = moves[: len(names), alone], moves[len(names) :, alone]
+        seen = Statistics.of_states(names, counts[:, alone], held[:, alone], times[alone], comes, leaves)
+        return seen + self.order.statistics(names, arrivals, float(times[crowded].sum()))
 
     @property
     def moves(self) -> Ints:

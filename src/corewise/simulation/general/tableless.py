@@ -9,6 +9,7 @@ from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, cores_of
 from corewise.simulation.general._kernels.jobs import Jobs, Record, Seen, Source
+from corewise.simulation.general._kernels.residual import Order
 from corewise.simulation.general._kernels.tableless import Counted, known_walk, level_walk, remember
 from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.walk import Followed, JobWalk
@@ -19,7 +20,7 @@ from corewise.simulation.walk import State
 
 __all__ = ["LevelJobWalk", "TablelessJobWalk"]
 
-Path = tuple[Jobs, Source, Seen, Record, Counted]
+Path = tuple[Jobs, Source, Seen, Record, Counted, Order]
 """What a kernel keeps up: jobs present and to come, response times, the record, and what is counted."""
 
 _NUMBERS = 2**20
@@ -52,7 +53,7 @@ class TablelessJobWalk(JobWalk):
         record: bool = False,
         tally: bool = False,
     ) -> None:
-        super().__init__(source, start, rng, record=record)
+        super().__init__(policy, source, start, rng, record=record)
         classes = len(system.classes)
         self._policy = policy
         self._area, self._moves = np.zeros(classes), np.zeros(2 * classes, dtype=np.int64)
@@ -77,7 +78,8 @@ class TablelessJobWalk(JobWalk):
 
     def _follow_moves(self, record: Record, until: float, events: int, departures: int) -> Followed:
         counted = (self._area, self._moves, self._tally.arrays)
-        path = (self._room.arrays, self.source.arrays, self.times.arrays, record, counted)
+        jobs = (self._room.arrays, self.source.arrays, self.times.arrays)
+        path = (*jobs, record, counted, self.order.arrays)
         named, clock, done, remaining = self._decide_and_follow(
             path, self._named, self._clock, until, events, departures
         )
@@ -106,7 +108,7 @@ class TablelessJobWalk(JobWalk):
         self._area[:] = 0.0
         self._since = self._clock
 
-    def _cores(self, counts: Ints) -> Floats:
+    def _cores_in(self, counts: Ints) -> Floats:
         return self._policy.rule(counts)
 
     @property
@@ -121,7 +123,9 @@ class TablelessJobWalk(JobWalk):
 
     def statistics(self) -> Statistics:
         """Return what was seen, by the widths of the grid."""
-        return self._tally.statistics(tuple(self._system.names), self._moves, float(sum(self.spans)))
+        names = tuple(self._system.names)
+        seen = self._tally.statistics(names, self._moves, float(sum(self.spans)))
+        return seen + self.order.statistics(names, [0] * len(names), 0.0) if self.order.active else seen
 
 
 class LevelJobWalk(TablelessJobWalk):

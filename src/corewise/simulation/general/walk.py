@@ -12,7 +12,9 @@ from corewise.errors import InvalidPolicy
 from corewise.kit.arrays import Floats, Int, Ints
 from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
+from corewise.policies.base import BoundPolicy
 from corewise.simulation.general._kernels.jobs import Record
+from corewise.simulation.general.order import ServedOrder
 from corewise.simulation.general.room import JobRoom
 from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.times import ClassTimes, JobTimes
@@ -33,6 +35,8 @@ class JobWalk(Engine):
 
     Parameters
     ----------
+    policy : BoundPolicy
+        Who holds how many cores.
     source : JobSource
         Where jobs come from.
     start : State
@@ -50,8 +54,11 @@ class JobWalk(Engine):
         How many left, their total time and their total size, in each batch, by class.
     """
 
-    def __init__(self, source: JobSource, start: State, rng: np.random.Generator, *, record: bool) -> None:
+    def __init__(
+        self, policy: BoundPolicy, source: JobSource, start: State, rng: np.random.Generator, *, record: bool
+    ) -> None:
         super().__init__(start, rng, record=record)
+        self.order = ServedOrder(policy)
         classes = len(start.counts)
         self.source = source
         self.times = JobTimes.none(classes)
@@ -59,6 +66,7 @@ class JobWalk(Engine):
         self._sums_before = self.times.sums.copy()
         self._named: Int = self.start.named
         self._whose: list[Ints] = []
+        self._shares: list[Floats] = []
         self._room = JobRoom(classes)
         for i, count in enumerate(start.counts):
             self._add_present(i, count)
@@ -99,7 +107,8 @@ class JobWalk(Engine):
         horizon = min(until, changes[0].time) if changes else until
         room = min(_AT_A_TIME, 4 * departures + 64)
         kept = room if self.record else 0
-        record = (np.empty(kept), np.empty(kept, dtype=np.int16), np.empty(kept, dtype=np.int64))
+        shares = np.empty((kept if self.order.active else 0, len(self.counts)))
+        record = (np.empty(kept), np.empty(kept, dtype=np.int16), np.empty(kept, dtype=np.int64), shares)
         before = self._clock
         self._named, self._clock, events, done = self._follow_moves(record, horizon, room, departures)
         if math.isinf(self._clock):
@@ -117,7 +126,8 @@ class JobWalk(Engine):
         return int(done)
 
     def _keep(self, record: Record, events: int) -> None:
-        when, what, whose = record
+        when, what, whose, shares = record
+        self._shares.append(shares[:events].copy())
         self._when.append(when[:events].copy())
         self._what.append(what[:events].copy())
         self._whose.append(whose[:events].copy())
@@ -177,3 +187,18 @@ class JobWalk(Engine):
         what = np.concatenate(self._what) if self._what else np.empty(0, dtype=np.int16)
         job = np.concatenate(self._whose) if self._whose else np.empty(0, dtype=np.int64)
         return end, self._path(what, job)
+
+    def _cores(self, counts: Ints) -> Floats:
+        """Return the cores of each class in the states of the path, row by row."""
+        cores = self._cores_in(counts)
+        if self.order.active and self._shares:
+            before = np.concatenate(self._shares).T
+            rows = slice(-before.shape[1] - 2, -2)  # what was held before an event, from the row before it on
+            cores[:, rows] = np.where(np.isnan(before), cores[:, rows], before)
+            if self.order.in_force is not None:
+                cores[:, -2:] = (self.order.in_force * counts[:, -2])[:, None]
+        return cores
+
+    @abstractmethod
+    def _cores_in(self, counts: Ints) -> Floats:
+        """Return the cores that the policy gives to each class in states, both (K, states)."""

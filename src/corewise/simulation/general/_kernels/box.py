@@ -15,6 +15,7 @@ from corewise.simulation.general._kernels.jobs import (
     next_move,
     run_clocks,
 )
+from corewise.simulation.general._kernels.residual import Order, count_crowd, order_speeds
 
 __all__ = ["box_walk"]
 
@@ -31,6 +32,7 @@ def box_walk(
     source: Source,
     seen: Seen,
     record: Record,
+    order: Order,
     named: Int,
     clock: float,
     until: float,
@@ -40,26 +42,51 @@ def box_walk(
     """Follow jobs over a box until a time, so many events or departures, or something is used up.
 
     `speeds` are those of a job of each class, flat, K a state; `inside` says whether a state has its speeds.
+    If `order` has a table of residual work, classes are served in order where jobs outnumber cores.
     Returns the jobs named, the clock, and how many events and departures there were.
     """
     n, clocks, keys, slots, arrivals, began, sizes, numbers = jobs
     at, work, used = source
     sums, bins, room = seen
-    when, what, whose = record
+    when, what, whose, shares = record
+    cores, table, size_rates, weights, indices, own, decided, crowd = order
     bits = room.view(np.int64)
     classes, most, block, recorded = n.size, keys.shape[1], at.shape[1], when.size > 0
     here, now, fresh, remaining, event = state, clock, named, departures, np.int64(0)
+    most_alone = cores if table.shape[1] > 0 else np.inf
+    present = n.sum()
     while remaining > 0 and event < events and inside[here]:
         row = here * classes
-        move, spent = next_move(n, clocks, keys, at, used, speeds, row, now)
-        if now + spent > until or move < 0:
-            run_clocks(n, clocks, speeds, row, until - now)
-            times[here] += until - now
-            return fresh, until, event, departures - remaining
-        run_clocks(n, clocks, speeds, row, spent)
+        crowded = present > most_alone
+        if crowded:
+            if not decided[0]:
+                order_speeds(
+                    *(cores, table, size_rates, weights, indices, own),
+                    *(n, clocks, slots, began, speeds, row, room, bits),
+                )
+                decided[0] = 1
+            move, spent = next_move(n, clocks, keys, at, used, own, 0, now)
+        else:
+            move, spent = next_move(n, clocks, keys, at, used, speeds, row, now)
+        ends = now + spent > until or move < 0
+        if ends:
+            spent = until - now
+        if crowded:
+            run_clocks(n, clocks, own, 0, spent)
+            count_crowd(crowd, n, own, spent)
+        else:
+            run_clocks(n, clocks, speeds, row, spent)
         times[here] += spent
+        if ends:
+            return fresh, until, event, departures - remaining
+        decided[0] = 0
         moves[2 * row + move] += 1
         gone = move >= classes
+        if crowded and gone:
+            crowd[0, move - classes] += 1.0
+        if recorded and shares.size > 0:
+            for i in range(classes):
+                shares[event, i] = n[i] * own[i] if crowded else np.nan
         now = now + spent if gone else max(now, at[move, used[move]])
         number = make_move(
             *(move, now, fresh, n, clocks, keys, slots, arrivals, began, sizes, numbers),
@@ -72,9 +99,11 @@ def box_walk(
         event += 1
         if gone:
             here -= strides[move - classes]
+            present -= 1
             remaining -= 1
         else:
             here += strides[move]
+            present += 1
             fresh += 1
             if used[move] == block or n[move] == most:
                 break

@@ -50,8 +50,8 @@ Source = tuple[Floats, Floats, Ints]
 Seen = tuple[Floats, Ints, Floats]
 """Of those who came and left: how many, their time and their work; the bins of their times; room to work."""
 
-Record = tuple[Floats, NDArray[np.int16], Ints]
-"""Times, moves and job numbers of events, if there is room for any."""
+Record = tuple[Floats, NDArray[np.int16], Ints, Floats]
+"""Times, moves and job numbers of events, if there is room for any, and the cores held before each."""
 
 SHIFT = 46
 BINS = 64 * 128

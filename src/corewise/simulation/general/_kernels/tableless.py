@@ -23,6 +23,7 @@ from corewise.simulation.general._kernels.jobs import (
     next_move,
     run_clocks,
 )
+from corewise.simulation.general._kernels.residual import Order, count_crowd, order_speeds
 from corewise.simulation.tableless._kernels.events import FINE, count_departure, count_time, speed
 
 __all__ = ["known_walk", "level_walk", "remember"]
@@ -39,6 +40,7 @@ def known_walk(
     seen: Seen,
     record: Record,
     counted: Counted,
+    order: Order,
     named: Int,
     clock: float,
     until: float,
@@ -54,7 +56,8 @@ def known_walk(
     n, clocks, keys, slots, arrivals, began, sizes, numbers = jobs
     at, work, used = source
     sums, bins, room = seen
-    when, what, whose = record
+    when, what, whose, shares = record
+    cores, table, size_rates, weights, indices, own, decided, crowd = order
     states, units, _ = memory
     areas, moves, tally = counted
     grid, departed_at, held_at = tally
@@ -64,6 +67,7 @@ def known_walk(
     per_octave = int(0.5 + 1.0 / math.log2(grid[2])) if tallied else 0
     now, done, fresh, remaining = clock, event, named, departures
     mask, place = states.shape[0] - 1, np.int64(0)
+    most_alone, present = cores if table.shape[1] > 0 else math.inf, n.sum()
     for j in range(classes):
         place += n[j] * units[j]
     while remaining > 0 and done < events:
@@ -73,19 +77,39 @@ def known_walk(
         if i < classes:
             return row, fresh, now, done, remaining
         speeds = row * 4 * classes + classes
-        move, spent = next_move(n, clocks, keys, at, used, flat, speeds, now)
+        crowded = present > most_alone
+        if crowded:
+            if not decided[0]:
+                order_speeds(
+                    *(cores, table, size_rates, weights, indices, own),
+                    *(n, clocks, slots, began, flat, speeds, room, bits),
+                )
+                decided[0] = 1
+            move, spent = next_move(n, clocks, keys, at, used, own, 0, now)
+        else:
+            move, spent = next_move(n, clocks, keys, at, used, flat, speeds, now)
         ends = now + spent > until or move < 0
         if ends:
             spent = until - now
-        run_clocks(n, clocks, flat, speeds, spent)
+        if crowded:
+            run_clocks(n, clocks, own, 0, spent)
+            count_crowd(crowd, n, own, spent)
+        else:
+            run_clocks(n, clocks, flat, speeds, spent)
         for j in range(classes):
             areas[j] += n[j] * spent
-            if tallied and n[j] > 0:
+            if tallied and n[j] > 0 and not crowded:
                 count_time(grid, per_octave, held_at, j, states[row, 2 * classes + j], n[j] * spent)
         if ends:
             return -1, fresh, until, done, remaining
+        decided[0] = 0
         gone = move >= classes
-        if tallied and gone:
+        if recorded and shares.size > 0:
+            for j in range(classes):
+                shares[done, j] = n[j] * own[j] if crowded else np.nan
+        if crowded and gone:
+            crowd[0, move - classes] += 1.0
+        elif tallied and gone:
             i = move - classes
             count_departure(grid, per_octave, departed_at, i, states[row, 2 * classes + i])
         moves[move] += 1
@@ -101,9 +125,11 @@ def known_walk(
         done += 1
         if gone:
             place -= units[move - classes]
+            present -= 1
             remaining -= 1
         else:
             place += units[move]
+            present += 1
             fresh += 1
             if used[move] == block or n[move] == most:
                 break
@@ -135,6 +161,7 @@ def level_walk(
     seen: Seen,
     record: Record,
     counted: Counted,
+    order: Order,
     named: Int,
     clock: float,
     until: float,
@@ -142,24 +169,21 @@ def level_walk(
     departures: Int,
 ) -> tuple[Int, float, Int, Int]:
     """Do as `known_walk` under a water-level policy, which is asked in states that are not remembered."""
-    steps, own, order, first, at, tails, nodes, owner, rows = levels
+    steps, pieces, ranks, first, at, tails, nodes, owner, rows = levels
     kinds, offsets, points = curves
     n, (states, _, level) = jobs[0], memory
     sums, widths = np.zeros(5), np.zeros(n.size)
     row, fresh, now, done, remaining = known_walk(
-        memory, jobs, source, seen, record, counted, named, clock, until, 0, events, departures
+        memory, jobs, source, seen, record, counted, order, named, clock, until, 0, events, departures
     )
     while row >= 0:
-        present = np.int64(0)
-        for i in range(n.size):
-            present += n[i]
-        restart(steps, order, first, owner, n, sums, level)
-        find_level(steps, order, first, at, rows, owner, tails, nodes, n, present, cores, sums, level)
+        restart(steps, ranks, first, owner, n, sums, level)
+        find_level(steps, ranks, first, at, rows, owner, tails, nodes, n, n.sum(), cores, sums, level)
         for i in range(n.size):
             if n[i] > 0:
-                widths[i] = width(steps, own, tails, nodes, level, i)
+                widths[i] = width(steps, pieces, tails, nodes, level, i)
         remember(states, row, n, widths, kinds, offsets, points)
         row, fresh, now, done, remaining = known_walk(
-            memory, jobs, source, seen, record, counted, fresh, now, until, done, events, remaining
+            memory, jobs, source, seen, record, counted, order, fresh, now, until, done, events, remaining
         )
     return fresh, now, done, remaining
