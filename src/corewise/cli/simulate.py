@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from corewise.model.system import System
     from corewise.observation.sample_path import SamplePath
     from corewise.policies.base import Policy
+    from corewise.simulation.general.trace import Trace
     from corewise.simulation.replicate import Replications
     from corewise.simulation.simulator import Progress, Run
 
@@ -58,6 +59,14 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     events: Annotated[
         Path | None, typer.Option(metavar="CSV", help="Write every event to this file, for `estimate`.")
     ] = None,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Simulate the jobs of this table (columns time, class, size), exactly as recorded; by "
+            "default until all have left.",
+        ),
+    ] = None,
     per_job: Annotated[
         bool, typer.Option("--per-job", help="Write the cores of each job rather than those of each class.")
     ] = False,
@@ -72,9 +81,13 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     """
     from corewise.model.files import load_system
     from corewise.policies.names import policy_named
+    from corewise.simulation.general.trace import Trace
 
     problem = load_system(system)
-    if (departures is None) == (time is None):
+    trace = None if jobs is None else Trace.load(jobs)
+    if trace is not None:
+        problem = trace.completed(problem)
+    if (departures is None) == (time is None) and (trace is None or time is not None):
         given = "neither" if departures is None else "both"
         raise InvalidInput(f"give either --departures or --time, got {given}")
     task = _Task(
@@ -85,7 +98,10 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         replications=whole_number(replications, "--replications", least=1),
         percents=_percents(percentiles),
         record=events is not None or plot is not None,
+        jobs=trace,
     )
+    if trace is not None and task.replications > 1:
+        raise InvalidInput(f"--jobs has nothing random in it, got --replications {task.replications}")
     if per_job and events is None:
         raise InvalidInput("--per-job says how to write --events: give both")
     if task.record and task.replications > 1:
@@ -104,7 +120,7 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     if as_json:
         print_json({**result, "seed": task.seed, "seconds": seconds})
         return
-    _print_result(result, problem, task.seed, seconds)
+    _print_result(result, problem, None if trace is not None else task.seed, seconds)
     print_written((events, "events"), (plot, "plot"))
 
 
@@ -122,16 +138,18 @@ class _Task:
     replications: int
     percents: list[float]
     record: bool
+    jobs: Trace | None = None
 
     @property
     def total(self) -> float:
         """How much is to be done, in all replications."""
-        return self.replications * (self.departures or self.time or 0.0)
+        recorded = 0.0 if self.jobs is None else float(len(self.jobs.job_class))
+        return self.replications * (self.departures or self.time or recorded)
 
     @property
     def unit(self) -> str:
         """What `total` counts."""
-        return "departures" if self.departures else "units of time"
+        return "units of time" if self.time else "departures"
 
     def check_memory(self, system: System) -> None:
         """Refuse to record more events than memory can hold, before the time is spent."""
@@ -140,6 +158,8 @@ class _Task:
         if not (self.record or self.percents):
             return
         departures = self.departures or (self.time or 0.0) * float(system.arrival_rates.sum())
+        if self.jobs is not None:
+            departures = len(self.jobs.job_class)
         events = 2.0 * departures  # as many jobs arrive
         needed = events * (100 + 24 * len(system.classes)) / 2**30
         available = available_memory() / 2**30
@@ -172,9 +192,12 @@ class _Task:
                 for name, row in found.classes.items()
             }
             return _as_mapping(found, within, replications=self.replications, state=None), None
-        record = self.record or bool(self.percents)
-        run = simulate_policy(system, policy, rng=self.seed, record=record, progress=progress, **window)
-        return _as_mapping(run, self._of_one(run), replications=1, state=run.state.counts), run.path
+        record = self.record or (bool(self.percents) and system.memoryless and self.jobs is None)
+        run = simulate_policy(
+            system, policy, rng=self.seed, record=record, jobs=self.jobs, progress=progress, **window
+        )
+        result = _as_mapping(run, self._of_one(run), replications=1, state=run.state.counts)
+        return {**result, "response_times": _times(run)}, run.path
 
     def _of_one(self, run: Run) -> dict[str, list[dict[str, Any]]]:
         """Return the percentiles of each class in a single run, which gives them no interval."""
@@ -252,6 +275,23 @@ def _as_mapping(
     }
 
 
+def _times(run: Run) -> list[dict[str, Any]]:
+    """Return the response times of each class as plain values."""
+    return [
+        {
+            "name": name,
+            "jobs": times.jobs,
+            "mean": times.mean,
+            "interval": times.interval,
+            "sample_mean": times.sample_mean,
+            "percentiles": [
+                {"percent": percent, "value": value} for percent, value in times.percentiles.items()
+            ],
+        }
+        for name, times in run.response_times.items()
+    ]
+
+
 def _write(path: SamplePath, events: Path | None, plot: Path | None, *, per_job: bool) -> None:
     """Write what was asked for of the path of a run."""
     if events:
@@ -265,7 +305,7 @@ def _write(path: SamplePath, events: Path | None, plot: Path | None, *, per_job:
         draw(plot, lambda: path_figure(path))
 
 
-def _print_result(result: Mapping[str, Any], system: System, seed: int, seconds: float) -> None:
+def _print_result(result: Mapping[str, Any], system: System, seed: int | None, seconds: float) -> None:
     several = result["replications"] > 1
     how = f"over {result['replications']} replications" if several else "by batch means"
     interval = f"(95 % confidence, {how})"
@@ -281,7 +321,8 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int, seconds:
     if result["state"] is not None:
         jobs = ", ".join(f"{name} {n}" for n, name in zip(result["state"], system.names, strict=True))
         facts.append(("jobs at the end", jobs))
-    facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
+    if seed is not None:
+        facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
     if system.load >= 1.0:
         facts.append(("note", "the load is not below 1: under any policy the number of jobs keeps growing"))
     elif not result["settled"]:

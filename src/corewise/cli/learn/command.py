@@ -78,8 +78,8 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         str | None,
         typer.Option(
             metavar="P",
-            help="Policy to compute from the estimates after each window: optimal, improved or whittle (for "
-            "many classes), greedy, equi, fixed:0.5,0.5, or priority:two,one. [default: optimal]",
+            help="Policy to compute from the estimates after each window: optimal, residual, improved or "
+            "whittle (for many classes), greedy, equi, fixed:0.5,0.5, priority:two,one. [default: optimal]",
         ),
     ] = None,
     events: Annotated[

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +14,13 @@ from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown
+from corewise.kit.files import read_bytes, reason_of
 from corewise.model.system import System
 
 __all__ = ["Trace", "require_trace"]
 
 _COLUMNS = ("time", "class", "size")
+_NEEDED = "time, class and size"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,20 +67,18 @@ class Trace(Shown):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def load(cls, path: str | Path) -> Trace:
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Return the trace in a CSV file with the columns time, class and size, and any others."""
-        file = Path(path)
+        file = os.fspath(path)
         try:
-            with file.open(newline="", encoding="utf-8") as lines:
-                rows = csv.DictReader(lines)
-                missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
-                if missing:
-                    raise InvalidFile(
-                        f"{file}: needs the columns {', '.join(_COLUMNS)}; there is no {missing[0]}"
-                    )
-                table = [tuple(row[name] for name in _COLUMNS) for row in rows]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise InvalidFile(f"{file}: {error}") from None
+            rows = csv.DictReader(read_bytes(path).decode("utf-8-sig").splitlines())
+            header = list(rows.fieldnames or ())
+            table = [tuple(row.get(name) or "" for name in _COLUMNS) for row in rows]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InvalidFile(f"{file}: not a table of jobs: {reason_of(error)}") from None
+        for name in _COLUMNS:
+            if name not in header:
+                raise InvalidFile(f"{file}: no column {name!r}{nearest(name, header)}; it needs {_NEEDED}")
         columns = list(zip(*table, strict=True)) or [(), (), ()]
         try:
             return cls(_numbers(columns[0], "time"), columns[1], _numbers(columns[2], "size"))
