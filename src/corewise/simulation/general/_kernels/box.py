@@ -54,7 +54,7 @@ def box_walk(
     classes, most, block, recorded = n.size, keys.shape[1], at.shape[1], when.size > 0
     here, now, fresh, remaining, event = state, clock, named, departures, np.int64(0)
     most_alone = cores if table.shape[1] > 0 else np.inf
-    present = n.sum()
+    present, first = n.sum(), np.int64(0)  # no literal, for which kernels would be compiled once more
     while remaining > 0 and event < events and inside[here]:
         row = here * classes
         crowded = present > most_alone
@@ -65,14 +65,14 @@ def box_walk(
                     *(n, clocks, slots, began, speeds, row, room, bits),
                 )
                 decided[0] = 1
-            move, spent = next_move(n, clocks, keys, at, used, own, 0, now)
+            move, spent = next_move(n, clocks, keys, at, used, own, first, now)
         else:
             move, spent = next_move(n, clocks, keys, at, used, speeds, row, now)
         ends = now + spent > until or move < 0
         if ends:
             spent = until - now
         if crowded:
-            run_clocks(n, clocks, own, 0, spent)
+            run_clocks(n, clocks, own, first, spent)
             count_crowd(crowd, n, own, spent)
         else:
             run_clocks(n, clocks, speeds, row, spent)

@@ -68,6 +68,7 @@ def known_walk(
     now, done, fresh, remaining = clock, event, named, departures
     mask, place = states.shape[0] - 1, np.int64(0)
     most_alone, present = cores if table.shape[1] > 0 else math.inf, n.sum()
+    first = np.int64(0)  # no literal, for which kernels would be compiled once more
     for j in range(classes):
         place += n[j] * units[j]
     while remaining > 0 and done < events:
@@ -85,14 +86,14 @@ def known_walk(
                     *(n, clocks, slots, began, flat, speeds, room, bits),
                 )
                 decided[0] = 1
-            move, spent = next_move(n, clocks, keys, at, used, own, 0, now)
+            move, spent = next_move(n, clocks, keys, at, used, own, first, now)
         else:
             move, spent = next_move(n, clocks, keys, at, used, flat, speeds, now)
         ends = now + spent > until or move < 0
         if ends:
             spent = until - now
         if crowded:
-            run_clocks(n, clocks, own, 0, spent)
+            run_clocks(n, clocks, own, first, spent)
             count_crowd(crowd, n, own, spent)
         else:
             run_clocks(n, clocks, flat, speeds, spent)
@@ -174,7 +175,19 @@ def level_walk(
     n, (states, _, level) = jobs[0], memory
     sums, widths = np.zeros(5), np.zeros(n.size)
     row, fresh, now, done, remaining = known_walk(
-        memory, jobs, source, seen, record, counted, order, named, clock, until, 0, events, departures
+        memory,
+        jobs,
+        source,
+        seen,
+        record,
+        counted,
+        order,
+        named,
+        clock,
+        until,
+        np.int64(0),
+        events,
+        departures,
     )
     while row >= 0:
         restart(steps, ranks, first, owner, n, sums, level)
