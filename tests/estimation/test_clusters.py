@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import corewise as cw
+from corewise.estimation.estimates import Estimate
 from corewise.estimation.likelihood import Likelihood, parameters_of
-from corewise.estimation.robust.clusters import dispersions
+from corewise.estimation.robust.clusters import Recorded
 from corewise.observation.histories import job_histories
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path, tables
 
@@ -58,7 +59,7 @@ def test_dispersion_is_the_sandwich_over_single_jobs(curve: cw.SpeedUp, form: st
     information = (slopes.T * (rate * table.job_time / curve.rate(table.widths))) @ slopes
     inverse = np.linalg.inv(information)
     expected = np.diag(inverse @ scores.T @ scores @ inverse) / np.diag(inverse)
-    assert_allclose(dispersions(likelihood, at, histories), expected, rtol=1e-8)
+    assert_allclose(Recorded(histories).dispersions(likelihood, at), expected, rtol=1e-8)
 
 
 def test_scores_of_jobs_sum_to_the_score() -> None:
@@ -102,49 +103,41 @@ def test_a_note_says_that_the_model_would_mislead() -> None:
     assert all("times too large" in row.note for row in light.values())
 
 
-@pytest.mark.statistical
-def test_intervals_by_job_cover_and_those_of_the_model_do_not() -> None:
-    """150 logs of sizes with CV² = 4: 300 intervals that cover with probability 0.93 or more (SIZES 4.6).
-
-    Fewer than 262 of 300 happen with probability 0.0005. The model's, the negative control, cover 0.7 to
-    0.77 of the time: 262 or more happen with probability 1e-6.
-    """
+def paired(law: str, logs: int, departures: int) -> list[tuple[float, Estimate, Estimate]]:
+    """The truth, and estimates by the exponential likelihood with errors by job and by the model."""
     system = example(0.5)
     made = tables(system, cw.Equi())
-    by_job = by_model = 0
-    for seed in range(150):
-        path = sized_path(system, LAWS["h2_4"], 1200, np.random.default_rng([4, seed]), made)
-        for robust, seen in ((True, path), (False, cw.Statistics.of(path))):
-            for name, row in cw.estimate(seen, system).items():
-                low, high = row.interval
-                covers = low <= system[name].speedup.parameters["p"] <= high
-                by_job += robust and covers
-                by_model += not robust and covers
-    assert by_model < 262 <= by_job
+    rows = []
+    for seed in range(logs):
+        path = sized_path(system, LAWS[law], departures, np.random.default_rng([4, seed]), made)
+        by_job = cw.estimate(path, system, sizes="exponential")
+        by_model = cw.estimate(cw.Statistics.of(path), system)
+        rows += [(system[n].speedup.parameters["p"], by_job[n], by_model[n]) for n in system.names]
+    return rows
+
+
+@pytest.mark.statistical
+def test_intervals_by_job_cover_and_those_of_the_model_do_not() -> None:
+    """100 logs of sizes with CV² = 4: 200 intervals that cover with probability 0.93 or more (SIZES 4.6).
+
+    Fewer than 172 of 200 happen with probability 0.0002. The model's, the negative control, cover 0.7 to 0.77
+    of the time: 172 or more happen with probability 0.002.
+    """
+    rows = paired("h2_4", 100, 800)
+    by_job = sum(job.interval[0] <= truth <= job.interval[1] for truth, job, _ in rows)
+    by_model = sum(model.interval[0] <= truth <= model.interval[1] for truth, _, model in rows)
+    assert by_model < 172 <= by_job
 
 
 @pytest.mark.statistical
 def test_at_exponential_sizes_widths_are_those_of_the_model() -> None:
-    """The mean ratio of 60 standard errors of 1500 departures each, whose spread is about 4 %: ± 3 %.
+    """The mean ratio of 60 widths, each with a spread of about 5 %, is within 3 %: five standard errors.
 
-    A mean that is off by 3 % would be six standard errors; the negative control, CV² = 4, is far off.
+    The negative control, CV² = 4, is far off.
     """
-    system = example(0.5)
-    made = tables(system, cw.Equi())
-
-    def mean_ratio(law: str) -> float:
-        ratios = []
-        for seed in range(60):
-            path = sized_path(system, LAWS[law], 3000, np.random.default_rng([6, seed]), made)
-            pairs = zip(
-                cw.estimate(path, system).values(),
-                cw.estimate(cw.Statistics.of(path), system).values(),
-                strict=True,
-            )
-            ratios += [
-                math.log((a.interval[1] - a.interval[0]) / (b.interval[1] - b.interval[0])) for a, b in pairs
-            ]
-        return math.exp(float(np.mean(ratios)))
-
-    assert abs(mean_ratio("exp") - 1.0) < 0.03
-    assert mean_ratio("h2_4") > 1.5
+    for law, departures, alike in (("exp", 2000, True), ("h2_4", 500, False)):
+        widths = [
+            [row.interval[1] - row.interval[0] for row in both] for _, *both in paired(law, 30, departures)
+        ]
+        ratio = math.exp(float(np.mean(np.log([job / model for job, model in widths]))))
+        assert (abs(ratio - 1.0) < 0.03) == alike

@@ -21,8 +21,8 @@ from corewise.estimation.free import FREE
 from corewise.estimation.free_estimate import free_estimate, sample_size, with_free_candidate, with_weights
 from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.quantities import Quantity, poisson_rate, positive_quantity, share_of
-from corewise.estimation.robust.clusters import dispersions, misleading, size_dispersion
-from corewise.estimation.robust.strata import can_be_stratified, fit_strata
+from corewise.estimation.robust.clusters import Jobs, Recorded, Tabulated, misleading
+from corewise.estimation.robust.strata import fit_strata
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
@@ -30,10 +30,11 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
 from corewise.model.system import JobClass, System, require_system
 from corewise.model.tabulated_sizes import PiecewiseExponential
-from corewise.observation.histories import JobHistories, job_histories
+from corewise.observation.histories import job_histories
 from corewise.observation.observed import HasPath, HasStatistics, record_of, statistics_of
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
+from corewise.observation.strata.tally import can_be_stratified
 
 __all__ = ["ANY", "AUTO", "EXPONENTIAL", "estimate"]
 
@@ -82,7 +83,7 @@ class _Seen:
     table: ClassStatistics
     arrival_rate: Quantity
     share: Quantity
-    histories: JobHistories | None
+    jobs: Jobs | None
 
 
 def estimate(
@@ -134,10 +135,8 @@ def estimate(
     if isinstance(family, Mapping):
         for name in family:
             system.index(name)
-    path = record_of(statistics)
-    histories = (None,) * len(seen.classes) if path is None else job_histories(path)
     estimates = {}
-    for job_class, table, jobs in zip(system.classes, seen.classes, histories, strict=True):
+    for job_class, table, jobs in zip(system.classes, seen.classes, _jobs(statistics, seen), strict=True):
         data = _Seen(
             table,
             poisson_rate(table.arrivals, seen.time, confidence_level),
@@ -149,6 +148,15 @@ def estimate(
         how = (confidence_level, sizes == ANY)
         estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, how)
     return Estimates(FrozenMapping(estimates))
+
+
+def _jobs(given: object, seen: Statistics) -> list[Jobs | None]:
+    """Return what is known of the single jobs of each class: from a record, or from tables of strata."""
+    path = record_of(given)
+    if path is not None:
+        return [None if jobs is None else Recorded(jobs) for jobs in job_histories(path)]
+    tables = seen.strata or (None,) * len(seen.classes)
+    return [None if table is None else Tabulated(table) for table in tables]
 
 
 def _names(chosen: bool | Collection[str], system: System) -> set[str]:
@@ -202,10 +210,12 @@ def _estimate_class(
     if len(fits) > 1:
         fits.sort(key=lambda fit: _bic(fit, seen.table))
     best, (level, any_law) = fits[0], how
-    jobs = seen.histories if seen.table.left >= _ENOUGH else None
+    jobs = seen.jobs if seen.table.left >= _ENOUGH else None
+    if isinstance(jobs, Tabulated) and jobs.tables.family != best.likelihood.family.family:
+        jobs = None
     factors = np.ones(best.parameters.size + 1)
     if jobs is not None:
-        factors = dispersions(best.likelihood, best.parameters, jobs)
+        factors = jobs.dispersions(best.likelihood, best.parameters)
     if (
         jobs is not None
         and any_law
@@ -216,7 +226,7 @@ def _estimate_class(
     else:
         law, found = EXPONENTIAL, _by_likelihood(best, factors, likely_drop(level))
     curve = best.likelihood.curve(found.parameters)
-    spread = None if jobs is None else size_dispersion(curve, jobs, level)
+    spread = None if jobs is None else jobs.size_dispersion(curve, level)
     left_out = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
     notes = (left_out and f"not tried for want of different widths: {left_out}", misleading(factors, spread))
     names, ends = list(curve.bounds), curve.bounds.values()
@@ -257,12 +267,12 @@ def _by_likelihood(best: Fit, factors: Floats, drop: float) -> _Answer:
     )
 
 
-def _by_strata(best: Fit, jobs: JobHistories, dispersion: float, level: float) -> _Answer:
+def _by_strata(best: Fit, jobs: Jobs, dispersion: float, level: float) -> _Answer:
     """Return the estimate from strata of attained work, near that of the exponential likelihood."""
     likelihood = best.likelihood
     (near,), (stderr,) = best.parameters.tolist(), best.stderr.tolist()
-    guess = near, stderr * math.sqrt(dispersion), likelihood.best_size_rate(best.parameters)
-    fit = fit_strata(jobs, likelihood.family, likelihood.size_rate, guess)
+    score = jobs.score(likelihood.family, 1.0 / likelihood.best_size_rate(best.parameters))
+    fit = fit_strata(score, likelihood.size_rate, (near, stderr * math.sqrt(dispersion)))
     rate = (
         positive_quantity(fit.size_rate, fit.size_rate_stderr, level)
         if likelihood.size_rate is None

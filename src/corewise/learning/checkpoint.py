@@ -25,6 +25,7 @@ from corewise.learning.plant import Plant, Resumable
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
+from corewise.observation.strata.tables import Strata
 
 __all__ = ["Checkpoint", "EpochRow", "LearnerState", "plant_snapshot", "saved_note"]
 
@@ -32,6 +33,7 @@ _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
 _WARM_START = "near"  # as files have had it from the first
 _COLUMNS = ("widths", "departures", "job_time")
+_STRATA = ("nodes", "edges", "bins", "jobs")
 
 _RENAMED = {"DriftingPlant": "SimulatedPlant"}
 """Plants that had another name when a run was saved."""
@@ -205,10 +207,16 @@ def _packed(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], dict[str, ND
             about.append({"arrays": list(part)})
             arrays |= {f"{j}.{name}": array for name, array in part.items()}
             continue
-        rows = [{"arrivals": row.arrivals, "per_octave": row.per_octave} for row in part.classes]
+        rows: list[dict[str, Any]] = [
+            {"arrivals": row.arrivals, "per_octave": row.per_octave} for row in part.classes
+        ]
         about.append({"names": list(part.names), "time": part.time, "classes": rows})
         for i, row in enumerate(part.classes):
             arrays |= {f"{j}.{i}.{column}": getattr(row, column) for column in _COLUMNS}
+        for i, strata in enumerate(part.strata or ()):
+            if strata is not None:
+                rows[i]["strata"] = strata.family
+                arrays |= {f"{j}.{i}.strata.{column}": getattr(strata, column) for column in _STRATA}
     return about, arrays
 
 
@@ -227,8 +235,23 @@ def _unpacked(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -
             if not np.all((table >= 0.0) & np.isfinite(table)):
                 raise InvalidInput(f"its table {j}.{i} has negative or infinite entries")
             classes.append(ClassStatistics(arrivals, widths, departures, job_time, per_octave))
-        parts.append(Statistics(tuple(part["names"]), float(part["time"]), tuple(classes)))
+        strata = _unpacked_strata(part["classes"], arrays, j)
+        parts.append(Statistics(tuple(part["names"]), float(part["time"]), tuple(classes), strata))
     return tuple(parts)
+
+
+def _unpacked_strata(
+    rows: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]], j: int
+) -> tuple[Strata | None, ...] | None:
+    """Return the strata of a part, None where it has none."""
+    if not any("strata" in row for row in rows):
+        return None
+    return tuple(
+        Strata(row["strata"], *(_floats(arrays[f"{j}.{i}.strata.{column}"]) for column in _STRATA))
+        if "strata" in row
+        else None
+        for i, row in enumerate(rows)
+    )
 
 
 def _floats(column: NDArray[Any]) -> Floats:

@@ -20,7 +20,7 @@ from corewise.learning.checkpoint import Checkpoint, EpochRow, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
 from corewise.learning.judge import Judge
 from corewise.learning.learner import Learner, SolveRequest
-from corewise.learning.plant import Plant
+from corewise.learning.plant import Attentive, Plant
 
 __all__ = ["Learning", "learn"]
 
@@ -164,6 +164,8 @@ def learn(
     """
     if isinstance(plant, type) or not isinstance(plant, Plant):
         raise InvalidInput(f"expected a plant such as SimulatedPlant(system, rng=7), got {plant!r}")
+    if isinstance(plant, Attentive) and isinstance(algorithm, Algorithm):
+        plant.attend(algorithm.system)
     if resume is None:
         return Learning(plant, Learner(algorithm), diagnose=diagnose)
     standing, past = Checkpoint.resumed(resume, algorithm, plant)

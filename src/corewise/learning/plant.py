@@ -16,6 +16,7 @@ from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import Statistics
+from corewise.observation.strata.tally import StrataTally
 from corewise.observation.tally import Tally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
@@ -24,7 +25,7 @@ from corewise.simulation.general.source import RandomJobs
 from corewise.simulation.simulator import Window, first_walk, random_generator, start_state
 from corewise.simulation.walk import State, Walk
 
-__all__ = ["Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
+__all__ = ["Attentive", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
 
 
 @runtime_checkable
@@ -54,6 +55,15 @@ class Resumable(Protocol):
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Go where a plant like this one was."""
+        ...
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """Plant that can tell jobs apart, and keeps strata of their attained work if it is asked to."""
+
+    def attend(self, system: System) -> None:
+        """Keep strata from now on, for curves of the families that a system has."""
         ...
 
 
@@ -172,6 +182,24 @@ class ReplayPlant(Shown):
         self._leaves = np.flatnonzero(path.event == Event.DEPARTURE)
         self._done = 0
         self._tally = Tally(path)
+        self._families: System | None = None
+        self._strata: StrataTally | None = None
+
+    def attend(self, system: System) -> None:
+        """Keep strata of attained work, for curves of the families that a system has."""
+        require_system(system)
+        if list(self.path.names) != system.names:
+            names, wanted = ", ".join(self.path.names), ", ".join(system.names)
+            raise InvalidInput(f"the log is of classes {names}; the system has {wanted}")
+        self._families = system
+        self._go_to(self._done)
+
+    def _go_to(self, departures: int) -> None:
+        """Read from the beginning up to so many departures."""
+        self._done, self._tally = 0, Tally(self.path)
+        self._strata = None if self._families is None else StrataTally(self.path, self._families)
+        if departures:
+            self._read(departures)
 
     @cached_property
     def _about(self) -> str:
@@ -199,7 +227,8 @@ class ReplayPlant(Shown):
         done = self._done + departures
         end = int(self._leaves[done - 1]) + 1 if done <= self._leaves.size else self.path.time.size
         self._done = min(done, self._leaves.size)
-        return Statistics.of_rows(self._tally, end)
+        seen = Statistics.of_rows(self._tally, end)
+        return seen if self._strata is None else replace(seen, strata=self._strata.count(end))
 
     def snapshot(self) -> dict[str, Any]:
         """Return how far the log has been read, and enough of it to know it again."""
@@ -211,9 +240,7 @@ class ReplayPlant(Shown):
             raise InvalidFile(
                 f"the saved run is of another log: {snapshot['log']}; this one is {self._about}"
             )
-        self._done, self._tally = 0, Tally(self.path)
-        if snapshot["departures"]:
-            self._read(snapshot["departures"])
+        self._go_to(snapshot["departures"])
 
     def _facts(self) -> Mapping[str, object]:
         return {"classes": self.path.names, "departures": self._leaves.size, "left": self.left}

@@ -32,6 +32,7 @@ from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown, Table
 from corewise.observation import _kernels
 from corewise.observation.sample_path import Event, SamplePath
+from corewise.observation.strata.tables import Strata
 from corewise.observation.tally import MOST_WIDTHS, Tally
 
 __all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics", "require_statistics"]
@@ -144,6 +145,9 @@ class Statistics(Shown):
         How long the observation lasted.
     classes : tuple of ClassStatistics
         The statistics of each class, in the order of `names`.
+    strata : tuple of Strata or None
+        What is kept of single jobs besides, where somebody asked for it and jobs can be told apart: then
+        estimates hold for sizes of any law.
     """
 
     _shown = ("time", "arrivals", "departures")
@@ -151,6 +155,7 @@ class Statistics(Shown):
     names: tuple[str, ...]
     time: float
     classes: tuple[ClassStatistics, ...]
+    strata: tuple[Strata | None, ...] | None = None
 
     @classmethod
     def empty(cls, names: Sequence[str]) -> Statistics:
@@ -170,7 +175,7 @@ class Statistics(Shown):
                     f"statistics of classes {', '.join(names)} and {', '.join(part.names)} do not add"
                 )
         tables = [ClassStatistics.total(seen) for seen in zip(*(part.classes for part in parts), strict=True)]
-        return cls(names, math.fsum(part.time for part in parts), tuple(tables))
+        return cls(names, math.fsum(part.time for part in parts), tuple(tables), _total_strata(parts))
 
     @classmethod
     def of(cls, path: SamplePath) -> Statistics:
@@ -307,6 +312,17 @@ class Statistics(Shown):
         header = ("class", "arrivals", "departures", "widths")
         rows = zip(self.names, self.classes, strict=True)
         return Table(header, ((name, seen.arrivals, seen.left, seen.widths.size) for name, seen in rows))
+
+
+def _total_strata(parts: Sequence[Statistics]) -> tuple[Strata | None, ...] | None:
+    """Return the strata of several observations together, where all of them have any."""
+    kept = [part.strata for part in parts if part.strata is not None]
+    if len(kept) < len(parts):
+        return None
+    return tuple(
+        None if any(one is None for one in each) else sum(each[1:], each[0])
+        for each in zip(*kept, strict=True)
+    )
 
 
 def require_statistics(value: object, names: Sequence[str]) -> None:

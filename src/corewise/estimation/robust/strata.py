@@ -27,26 +27,18 @@ time-dependent covariates* (Biometrika 79, 1992).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from corewise.estimation.likelihood import curve_of
-from corewise.estimation.robust import _kernels
-from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.model.speedup import SpeedUp
+from corewise.kit.arrays import Floats
 from corewise.model.tabulated_sizes import PiecewiseExponential
-from corewise.observation.histories import JobHistories
 
-__all__ = ["OCTAVES", "StrataFit", "StrataScore", "can_be_stratified", "fit_strata", "law_of_sizes"]
-
-OCTAVES = np.exp2(np.arange(-8.25, 13.0))
-"""The edges between strata, in mean sizes; jobs that are all of the mean size leave near the end of one."""
+__all__ = ["Score", "StrataFit", "Sums", "Terms", "fit_strata", "law_of_sizes", "stratified"]
 
 _D, _E, _G, _U = range(4)
-_NODES = 9
 _NEARLY = 4.0
 """A mean that hangs on a single job is left out if without it the variance is at most so many times its."""
 
@@ -57,11 +49,84 @@ _CLOSE = 1e-7
 """How near to a root its search ends, of the range of p: the score jumps where a job changes its stratum."""
 
 
-def can_be_stratified(family: SpeedUp) -> bool:
-    """Return whether there are strata for a family: it needs one parameter, within two ends."""
-    return len(family.bounds) == 1 and all(
-        math.isfinite(end) for ends in family.bounds.values() for end in ends
-    )
+class Terms(NamedTuple):
+    """What the score is made of at one p: that of the strata, and n, S and ∂S/∂p for what the mean says."""
+
+    of_strata: float
+    departures: float
+    size: float
+    slope: float
+
+
+class Sums(NamedTuple):
+    """What its variance is made of at one p: sums over jobs of products of ψ and of 1{departed} − μX.
+
+    `largest` bounds the share that a single job has in the squares of the latter; `strata` has the columns
+    D, E, G and U.
+    """
+
+    influence: float
+    cross: float
+    surplus: float
+    largest: float
+    strata: Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Score(ABC):
+    """Score of a one-parameter curve, stratified by attained work; values that were asked for are kept.
+
+    Attributes
+    ----------
+    bounds : tuple of float
+        The ends of the range of p.
+    edges : ndarray
+        The levels of attained work between strata.
+    size_rate : float or None
+        μ, if the mean size is known.
+    weight : float
+        1/c², or zero if the mean is not used.
+    known : dict
+        The score where it has been computed.
+    """
+
+    bounds: tuple[float, float]
+    edges: Floats
+    size_rate: float | None = None
+    weight: float = 0.0
+    known: dict[float, float] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def grid(self) -> Floats:
+        """Where to look for a change of sign."""
+
+    @abstractmethod
+    def terms(self, p: float) -> Terms:
+        """Return what the score is made of."""
+
+    @abstractmethod
+    def sums(self, p: float) -> Sums:
+        """Return what its variance is made of, at the best μ if that is unknown."""
+
+    def __call__(self, p: float) -> float:
+        """Return U(p)."""
+        if p not in self.known:
+            score, departures, size, slope = self.terms(p)
+            if self.size_rate is not None and size > 0.0:
+                score += self.weight * slope / size * (departures - self.size_rate * size)
+            self.known[p] = score
+        return self.known[p]
+
+    def variance(self, p: float) -> float:
+        """Return Σψ², ψ being the part of each job in the score."""
+        _, _, size, slope = self.terms(p)
+        sums, weight = self.sums(p), self.weight * slope / size
+        return sums.influence + 2.0 * weight * sums.cross + weight**2 * sums.surplus
+
+    def with_mean(self, size_rate: float, weight: float) -> Self:
+        """Return the score that also says what the mean says."""
+        return replace(self, size_rate=size_rate, weight=weight, known={})
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +143,7 @@ class StrataFit:
         Departures over work done, and its standard error.
     size_law : PiecewiseExponential or None
         The law of sizes; None if no job was seen to arrive and to leave.
-    score : StrataScore
+    score : Score
         What was solved.
     """
 
@@ -88,7 +153,7 @@ class StrataFit:
     size_rate: float
     size_rate_stderr: float
     size_law: PiecewiseExponential | None
-    score: StrataScore
+    score: Score
 
     def interval(self, drop: float) -> tuple[float, float]:
         """Return where the integral of the score is at most `drop` below its maximum, on either side."""
@@ -121,160 +186,40 @@ class StrataFit:
         return self.score.bounds[0 if toward < 0.0 else 1]
 
 
-class _Pass(NamedTuple):
-    """One pass over the histories, at one p: the clocks, and what happened in the strata."""
-
-    work: Floats
-    bend: Floats
-    ratio: Floats
-    strata: Floats
-
-    @property
-    def mean_ratios(self) -> Floats:
-        """G/E of each stratum, zero where no work was done."""
-        done = self.strata[:, _E]
-        return np.divide(self.strata[:, _G], done, out=np.zeros(done.size), where=done > 0.0)
-
-    @property
-    def hazards(self) -> Floats:
-        """D/E of each stratum, zero where no work was done."""
-        done = self.strata[:, _E]
-        return np.divide(self.strata[:, _D], done, out=np.zeros(done.size), where=done > 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class StrataScore:
-    """Score of a one-parameter curve, stratified by attained work; values that were asked for are kept.
-
-    Attributes
-    ----------
-    histories : JobHistories
-        What each job held when.
-    family : SpeedUp
-        Any curve of the family.
-    edges : ndarray
-        The levels of attained work between strata.
-    size_rate : float or None
-        μ, if the mean size is known.
-    weight : float
-        1/c², or zero if the mean is not used.
-    known : dict
-        The score where it has been computed.
-    """
-
-    histories: JobHistories
-    family: SpeedUp
-    edges: Floats
-    size_rate: float | None = None
-    weight: float = 0.0
-    known: dict[float, float] = field(default_factory=dict)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The ends of the range of p."""
-        (ends,) = self.family.bounds.values()
-        return ends
-
-    def __call__(self, p: float) -> float:
-        """Return U(p)."""
-        if p not in self.known:
-            here = self.at(p)
-            score = float(np.sum(here.strata[:, _U] - here.strata[:, _D] * here.mean_ratios))
-            if self.size_rate is not None and self.weight > 0.0:
-                size, bend = self.sums(here)
-                departures = float(self.histories.departed.sum())
-                score += (
-                    self.weight
-                    * float(bend.sum() / size.sum())
-                    * (departures - self.size_rate * float(size.sum()))
-                )
-            self.known[p] = score
-        return self.known[p]
-
-    @cached_property
-    def _whole(self) -> tuple[Ints, Ints, Bools]:
-        """Segments and departures of the jobs that were seen to arrive."""
-        jobs, whole = self.histories, ~self.histories.truncated
-        return jobs.first[whole], jobs.last[whole], jobs.departed[whole]
-
-    def at(self, p: float) -> _Pass:
-        """Return what happened in the strata that a curve makes."""
-        jobs, curve = self.histories, curve_of(self.family, np.array([p]))
-        speed, slope = curve.rate(jobs.widths), curve.gradient(jobs.widths)[:, 0]
-        work, bend = np.empty((2, jobs.span.size + 1))
-        _kernels.run_clocks(jobs.place, jobs.span, speed, slope, work, bend)
-        first, last, departed = self._whole
-        ratio = np.divide(slope, speed, out=np.zeros(speed.size), where=speed > 0.0)[jobs.place[last - 1]]
-        strata, pointers = np.zeros((self.edges.size + 1, 4)), np.zeros(self.edges.size, dtype=np.uint64)
-        _kernels.tabulate_strata(work, bend, first, last, departed, ratio, self.edges, pointers, strata)
-        return _Pass(work, bend, ratio, strata)
-
-    def sums(self, here: _Pass) -> tuple[Floats, Floats]:
-        """Return X and ∂X/∂p of every job, of those that were there at the start as well."""
-        first, last = self.histories.first, self.histories.last
-        return here.work[last] - here.work[first], here.bend[last] - here.bend[first]
-
-    def influences(self, here: _Pass) -> tuple[Floats, Floats]:
-        """Return ψ of every job, and its part 1{departed} − μX in what was done, at the best μ if unknown."""
-        jobs, (size, bend) = self.histories, self.sums(here)
-        rate = float(jobs.departed.sum()) / float(size.sum()) if self.size_rate is None else self.size_rate
-        surplus = jobs.departed - rate * size
-        influence = self.weight * float(bend.sum() / size.sum()) * surplus
-        first, last, departed = self._whole
-        own, pointers = np.empty(first.size), np.zeros(self.edges.size, dtype=np.uint64)
-        _kernels.job_influences(
-            here.work,
-            here.bend,
-            first,
-            last,
-            departed,
-            here.ratio,
-            self.edges,
-            pointers,
-            here.hazards,
-            here.mean_ratios,
-            own,
-        )
-        influence[~jobs.truncated] += own
-        return influence, surplus
-
-
-def fit_strata(
-    histories: JobHistories, family: SpeedUp, size_rate: float | None, near: tuple[float, float, float]
-) -> StrataFit:
+def fit_strata(score: Score, size_rate: float | None, near: tuple[float, float]) -> StrataFit:
     """Return the estimate from strata of attained work.
 
-    `near` is that of the exponential likelihood: the parameter, its standard error, and the size rate.
+    `near` is that of the exponential likelihood: the parameter, and its standard error.
     """
-    guess, step, unit = near
-    score = StrataScore(histories, family, OCTAVES / unit)
+    guess, step = near
     if size_rate is not None:
         score = _with_the_mean(score, size_rate, guess, step)
     value = _root(score)
-    here = score.at(value)
-    influence, surplus = score.influences(here)
-    influence *= _freedom(here.strata)
-    spread = float(influence @ influence)
+    sums, (_, departures, size, slope) = score.sums(value), score.terms(value)
+    spread = score.variance(value)
     bend = _fall(score, value, step, spread)
-    size, slope = (float(column.sum()) for column in score.sums(here))
-    departures = float(histories.departed.sum())
-    by_rate = surplus / departures - slope / size * influence / bend
+    # log μ̂ = log n − log S moves by the surplus of a job, and by what it moves p.
+    pull, cross = slope / size / bend, sums.cross + score.weight * slope / size * sums.surplus
+    of_rate = sums.surplus / departures**2 - 2.0 * pull * cross / departures + pull**2 * spread
     rate = departures / size
     return StrataFit(
         value,
         math.sqrt(spread) / bend,
         spread / bend,
         rate,
-        rate * math.sqrt(float(by_rate @ by_rate)),
-        law_of_sizes(here.strata, score.edges),
+        rate * math.sqrt(max(of_rate, 0.0)),
+        law_of_sizes(sums.strata, score.edges),
         score,
     )
 
 
-def _freedom(strata: Floats) -> float:
-    """Return √(n/(n − k)) for n departures in k strata: hazards that were fitted make influences smaller."""
-    departures, fitted = float(strata[:, _D].sum()), int(np.count_nonzero(strata[:, _D]))
-    return math.sqrt(departures / (departures - fitted)) if departures > fitted else 1.0
+def stratified(strata: Floats) -> tuple[float, Floats, Floats]:
+    """Return the score of the strata, and the hazard D/E and mean ratio G/E of each, zero without work."""
+    done = strata[:, _E]
+    hazards, ratios = (
+        np.divide(strata[:, column], done, out=np.zeros(done.size), where=done > 0.0) for column in (_D, _G)
+    )
+    return float(np.sum(strata[:, _U] - strata[:, _D] * ratios)), hazards, ratios
 
 
 def law_of_sizes(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
@@ -288,31 +233,26 @@ def law_of_sizes(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
     return PiecewiseExponential([0.0, *edges[:tail].tolist()], hazards.tolist())
 
 
-def _with_the_mean(score: StrataScore, size_rate: float, guess: float, step: float) -> StrataScore:
+def _with_the_mean(score: Score, size_rate: float, guess: float, step: float) -> Score:
     """Return the score with what the mean says, weighted by its worth at a first guess of p.
 
     It is left out where a single job makes half of c², and the strata alone say as much or nearly so.
     """
-    here = score.at(guess)
-    size, slope = score.sums(here)
-    squares = (score.histories.departed - size_rate * size) ** 2
-    total, departures = float(squares.sum()), float(score.histories.departed.sum())
-    if total > departures and 2.0 * float(squares.max()) > total:
-        influence, _ = score.influences(here)
-        spread = float(influence @ influence)
-        alone = spread / _fall(score, guess, step, spread) ** 2
-        if alone <= _NEARLY * total / (size_rate * float(slope.sum())) ** 2:
-            return score
-    return replace(score, size_rate=size_rate, weight=departures / total, known={})
+    known = score.with_mean(size_rate, 0.0)
+    sums, (_, departures, _, slope) = known.sums(guess), known.terms(guess)
+    if sums.surplus > departures and 2.0 * sums.largest > sums.surplus:
+        alone = sums.influence / _fall(known, guess, step, sums.influence) ** 2
+        if alone <= _NEARLY * sums.surplus / (size_rate * slope) ** 2:
+            return known
+    return known.with_mean(size_rate, departures / sums.surplus) if sums.surplus > 0.0 else known
 
 
-def _root(score: StrataScore) -> float:
+def _root(score: Score) -> float:
     """Return the root of the score at which its integral is largest, or the end of the range if that is."""
     from scipy.optimize import brentq
 
     low, high = score.bounds
-    nodes = low + (high - low) * 0.5 * (1.0 - np.cos(np.pi * np.arange(_NODES) / (_NODES - 1)))
-    nodes[-1] = high
+    nodes = score.grid
     values = np.array([score(p) for p in nodes.tolist()])
     areas = 0.5 * (values[1:] + values[:-1]) * np.diff(nodes)
     upto = np.concatenate([[0.0], np.cumsum(areas)])
@@ -329,7 +269,7 @@ def _root(score: StrataScore) -> float:
     return low if best == 0.0 else high
 
 
-def _fall(score: StrataScore, value: float, step: float, spread: float) -> float:
+def _fall(score: Score, value: float, step: float, spread: float) -> float:
     """Return −U' by a difference over a standard error on either side; Σψ² where U does not fall."""
     low, high = score.bounds
     wide = min(max(step, 1e-4 * (high - low)), 0.25 * (high - low))

@@ -1,0 +1,54 @@
+"""Learning from a record that tells jobs apart: estimates hold for sizes of any law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import corewise as cw
+from corewise.learning.algorithms import Algorithm
+from tests.helpers.sized_jobs import LAWS, sized_path
+
+SYSTEM = cw.load_system("paper:2").at_load(0.7)
+
+
+@pytest.fixture(scope="module")
+def record() -> cw.SamplePath:
+    return sized_path(SYSTEM, LAWS["erl4"], 1200, np.random.default_rng(5))
+
+
+def algorithm(steps: int) -> Algorithm:
+    return cw.algorithm_1b(SYSTEM, departures=300, steps=steps, policy="whittle")
+
+
+def test_a_replayed_log_is_learned_from_as_it_is_estimated(record: cw.SamplePath) -> None:
+    """Between nodes the score is a spline: within a twentieth of a standard error (SIZES 4.7)."""
+    (*_, last) = cw.learn(cw.ReplayPlant(record), algorithm(4))
+    expected = cw.estimate(record, SYSTEM)
+    for name, row in last.estimates.items():
+        assert row.sizes == "any"
+        assert abs(row.value - expected[name].value) < 0.05 * expected[name].stderr
+        assert row.stderr == pytest.approx(expected[name].stderr, rel=0.1)
+        assert row.size_law is not None
+
+
+def test_a_saved_run_goes_on_with_its_strata(record: cw.SamplePath, tmp_path: Path) -> None:
+    whole = list(cw.learn(cw.ReplayPlant(record), algorithm(4)))
+    first = cw.learn(cw.ReplayPlant(record), algorithm(2))
+    for _ in first:
+        pass
+    first.save(tmp_path / "run.npz")
+    rest = list(cw.learn(cw.ReplayPlant(record), algorithm(4), resume=tmp_path / "run.npz"))
+    for name, row in rest[-1].estimates.items():
+        assert row.sizes == "any"
+        assert row.value == whole[-1].estimates[name].value
+
+
+def test_a_log_of_other_classes_is_refused(record: cw.SamplePath) -> None:
+    other = cw.load_system("paper:2").at_load(0.5)
+    named = cw.System(30, [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.5)) for name in ("a", "b")])
+    cw.ReplayPlant(record).attend(other)
+    with pytest.raises(cw.errors.InvalidInput, match="the system has a, b"):
+        cw.ReplayPlant(record).attend(named)
