@@ -24,10 +24,12 @@ from corewise.model.sizes import (
 )
 from corewise.observation.sample_path import Event
 from corewise.policies.base import BoundPolicy, bind
+from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.general.source import JobSource, RandomJobs
-from corewise.simulation.general.tableless import LevelJobWalk, TablelessJobWalk
+from corewise.simulation.general.tableless import FittedJobWalk, LevelJobWalk, TablelessJobWalk
 from corewise.simulation.simulator import Run, Window, first_walk
 from corewise.simulation.walk import Engine, State
+from tests.control.test_improve import some_values
 
 FALSE_ALARM = 1e-6
 """The probability that a statistical test below fails although all is well, over all its cases together."""
@@ -428,3 +430,29 @@ def test_percentiles_are_those_of_the_recorded_times() -> None:
         found = run.job_times.percentiles(MIXED.index(name), np.array([10.0, 50.0, 99.0]))
         assert found == pytest.approx(exact, rel=0.012)
         assert run.response_times[name].percentiles[50.0] == pytest.approx(exact[1], rel=0.012)
+
+
+@pytest.mark.parametrize("kind", [LevelJobWalk, FittedJobWalk, TablelessJobWalk])
+def test_many_classes_are_followed_without_tables(kind: type[TablelessJobWalk]) -> None:
+    """The path under a compiled rule is that under the rule itself; five classes have no table."""
+    laws = [Lognormal(4.0), Erlang(3), Exponential(), Hyperexponential(3.0), Deterministic()]
+    system = cw.System(
+        6, [cw.JobClass(f"k{i}", 0.8, 1.0, cw.Amdahl(0.2 * i), sizes=law) for i, law in enumerate(laws)]
+    )
+    rule: cw.Policy = cw.Whittle()
+    if kind is FittedJobWalk:
+        fitted = FittedRule(system, some_values(5, 1), np.full(6, 8.0))
+        rule = BoundPolicy(system, "fitted", fitted)
+    bound, begin, paths = bind(rule, system), State((0,) * 5), []
+    for engine in (kind, TablelessJobWalk):
+        rng = np.random.default_rng(7)
+        walk = engine(system, bound, RandomJobs(system, rng, begin), begin, rng, record=True)
+        walk.run_departures([400], None)
+        paths.append(walk.finish()[1])
+    one, other = paths
+    assert one is not None
+    assert other is not None
+    assert np.allclose(one.time, other.time, rtol=1e-7)
+    assert np.array_equal(one.job, other.job)
+    if kind is not TablelessJobWalk:
+        assert type(first_walk(system, bound, begin, np.random.default_rng(7))) is kind

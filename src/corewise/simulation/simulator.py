@@ -41,7 +41,7 @@ from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.correlation import correlation_time
 from corewise.simulation.general.box import BoxJobWalk
 from corewise.simulation.general.source import JobSource, RandomJobs, RecordedJobs
-from corewise.simulation.general.tableless import LevelJobWalk, TablelessJobWalk
+from corewise.simulation.general.tableless import FittedJobWalk, LevelJobWalk, TablelessJobWalk
 from corewise.simulation.general.tables import SpeedTables
 from corewise.simulation.general.times import ClassTimes, JobTimes, exact_percentiles
 from corewise.simulation.general.trace import Trace, require_trace
@@ -455,6 +455,8 @@ def _job_walk(
         return BoxJobWalk(tables, source, start, rng, record=record)
     _require_scale(system, start)
     kind = TablelessJobWalk if policy.levels is None else LevelJobWalk
+    if isinstance(policy.rule, FittedRule):
+        kind = FittedJobWalk
     return kind(system.at(start.time), policy, source, start, rng, record=record, tally=tally)
 
 

@@ -29,6 +29,10 @@ from corewise.policies.waterfill.split import full_speeds, split
 __all__ = ["FittedRule"]
 
 
+_Rule = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
+_Single = tuple[Floats, Floats, Floats]
+
+
 @dataclass(frozen=True, eq=False)
 class FittedRule:
     """Greedy rule for a fitted value function: counts to cores, both of shape (K, states).
@@ -82,6 +86,13 @@ class FittedRule:
     def single(self) -> Shapes:
         """The same if no job can use more than one core."""
         return marginal_shapes(self.system.with_curves(dict.fromkeys(self.system.names, Amdahl(0.0))))
+
+    @property
+    def arrays(self) -> tuple[_Rule, _Single]:
+        """The rule as the kernels take it: guards, values and shapes, and the shapes of single cores."""
+        shapes, single = self.shapes, self.single
+        rule = (self.guards, *self.values.arrays, shapes.tails, shapes.pieces, shapes.nodes)
+        return rule, (single.tails, single.pieces, single.nodes)
 
     def __call__(self, counts: Ints) -> Floats:
         """Return the cores per class."""

@@ -8,9 +8,16 @@ from corewise.kit.arrays import Floats, Int, Ints
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, cores_of
+from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.general._kernels.jobs import Jobs, Record, Seen, Source
 from corewise.simulation.general._kernels.residual import Order
-from corewise.simulation.general._kernels.tableless import Counted, known_walk, level_walk, remember
+from corewise.simulation.general._kernels.tableless import (
+    Counted,
+    fitted_walk,
+    known_walk,
+    level_walk,
+    remember,
+)
 from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.walk import Followed, JobWalk
 from corewise.simulation.tableless.curves import curve_arrays
@@ -18,7 +25,7 @@ from corewise.simulation.tableless.grid_tally import GridTally
 from corewise.simulation.tableless.state_cache import StateCache
 from corewise.simulation.walk import State
 
-__all__ = ["LevelJobWalk", "TablelessJobWalk"]
+__all__ = ["FittedJobWalk", "LevelJobWalk", "TablelessJobWalk"]
 
 Path = tuple[Jobs, Source, Seen, Record, Counted, Order]
 """What a kernel keeps up: jobs present and to come, response times, the record, and what is counted."""
@@ -137,6 +144,26 @@ class LevelJobWalk(TablelessJobWalk):
         assert self._policy.levels is not None
         named, clock, done, remaining = level_walk(
             self._policy.levels().arrays,
+            self._system.cores,
+            self._curves,
+            self._memory.arrays,
+            *path,
+            *(named, clock, until, events, departures),
+        )
+        return named, clock, done, remaining
+
+
+class FittedJobWalk(TablelessJobWalk):
+    """Simulation engine that follows every job under a policy by fitted values, asked in compiled code."""
+
+    def _decide_and_follow(
+        self, path: Path, named: Int, clock: float, until: float, events: int, departures: int
+    ) -> Followed:
+        assert isinstance(self._policy.rule, FittedRule)
+        rule, single = self._policy.rule.arrays
+        named, clock, done, remaining = fitted_walk(
+            rule,
+            single,
             self._system.cores,
             self._curves,
             self._memory.arrays,

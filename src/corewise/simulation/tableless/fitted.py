@@ -24,9 +24,7 @@ class FittedWalk(TablelessWalk):
     def _prepare(self, policy: BoundPolicy) -> None:
         rule = policy.rule
         assert isinstance(rule, FittedRule)
-        shapes, single = rule.shapes, rule.single
-        self._rule = (rule.guards, *rule.values.arrays, shapes.tails, shapes.pieces, shapes.nodes)
-        self._single = (single.tails, single.pieces, single.nodes)
+        self._rule, self._single = rule.arrays
 
     def _set_system(self, system: System) -> None:
         super()._set_system(system)

@@ -216,7 +216,7 @@ def _policy(trial: Trial) -> Policy:
     """Return the policy of a trial; one that takes a computation is made here."""
     if trial.rule is not None:
         return trial.rule
-    reach = Reach.of(trial.system)
+    reach = Reach.of(trial.system.as_memoryless())
     if trial.policy == _OPTIMAL and not (trial.exact or reach.quick):
         raise BoxTooLarge(
             f"the optimum of {reach.obstacle} takes some {reach.seconds_to_solve:,.0f} s; "

@@ -122,7 +122,8 @@ def next_move(
 ) -> tuple[Int, float]:
     """Return the next move (arrivals of each class, then departures), and the time until then.
 
-    At one instant a departure comes before an arrival, and a class before those listed after it.
+    At one instant a departure comes before an arrival, and a class before those listed after it. Nobody
+    leaves who holds no cores, also not a job with no work left.
     """
     classes, move, soonest, i = n.size, np.int64(-1), math.inf, np.int64(0)
     while i < classes:
@@ -131,8 +132,6 @@ def next_move(
             if left < soonest * speeds[row + i]:
                 soonest = left / speeds[row + i]
                 move = classes + i
-            elif left == 0.0 and soonest > 0.0:
-                soonest, move = 0.0, classes + i
         i += 1
     i = np.int64(0)
     while i < classes:

@@ -25,8 +25,9 @@ from corewise.simulation.general._kernels.jobs import (
 )
 from corewise.simulation.general._kernels.residual import Order, count_crowd, order_speeds
 from corewise.simulation.tableless._kernels.events import FINE, count_departure, count_time, speed
+from corewise.simulation.tableless._kernels.fitted import fitted_widths
 
-__all__ = ["known_walk", "level_walk", "remember"]
+__all__ = ["fitted_walk", "known_walk", "level_walk", "remember"]
 
 Counted = tuple[Floats, Ints, tuple[Floats, Floats, Floats]]
 """∫ n dt of each class, arrivals and departures of each, and the tally by width, without a grid if none."""
@@ -174,29 +175,58 @@ def level_walk(
     kinds, offsets, points = curves
     n, (states, _, level) = jobs[0], memory
     sums, widths = np.zeros(5), np.zeros(n.size)
-    row, fresh, now, done, remaining = known_walk(
-        memory,
-        jobs,
-        source,
-        seen,
-        record,
-        counted,
-        order,
-        named,
-        clock,
-        until,
-        np.int64(0),
-        events,
-        departures,
-    )
-    while row >= 0:
+    fresh, now, remaining = named, clock, departures
+    done: Int = np.int64(0)  # no literal: the walk would be compiled once more for it
+    while True:
+        row, fresh, now, done, remaining = known_walk(
+            memory, jobs, source, seen, record, counted, order, fresh, now, until, done, events, remaining
+        )
+        if row < 0:
+            return fresh, now, done, remaining
         restart(steps, ranks, first, owner, n, sums, level)
         find_level(steps, ranks, first, at, rows, owner, tails, nodes, n, n.sum(), cores, sums, level)
         for i in range(n.size):
             if n[i] > 0:
                 widths[i] = width(steps, pieces, tails, nodes, level, i)
         remember(states, row, n, widths, kinds, offsets, points)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fitted_walk(
+    rule: tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats],
+    single: tuple[Floats, Floats, Floats],
+    cores: float,
+    curves: tuple[Floats, Ints, Floats],
+    memory: tuple[Floats, Ints, Floats],
+    jobs: Jobs,
+    source: Source,
+    seen: Seen,
+    record: Record,
+    counted: Counted,
+    order: Order,
+    named: Int,
+    clock: float,
+    until: float,
+    events: Int,
+    departures: Int,
+) -> tuple[Int, float, Int, Int]:
+    """Do as `level_walk` under a policy by fitted values; see `corewise.simulation.tableless.fitted`."""
+    guards, forms, own, functions, slopes, products, tails, pieces, nodes = rule
+    one_tails, one_pieces, one_nodes = single
+    kinds, offsets, points = curves
+    n, (states, _, level) = jobs[0], memory
+    classes = n.size
+    offers, starts, held, widths = np.zeros(classes), np.ones(classes), np.zeros(classes), np.zeros(classes)
+    fresh, now, remaining = named, clock, departures
+    done: Int = np.int64(0)  # no literal: the walk would be compiled once more for it
+    while True:
         row, fresh, now, done, remaining = known_walk(
             memory, jobs, source, seen, record, counted, order, fresh, now, until, done, events, remaining
         )
-    return fresh, now, done, remaining
+        if row < 0:
+            return fresh, now, done, remaining
+        fitted_widths(
+            *(guards, forms, own, functions, slopes, products, tails, pieces, nodes),
+            *(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, level, widths),
+        )
+        remember(states, row, n, widths, kinds, offsets, points)

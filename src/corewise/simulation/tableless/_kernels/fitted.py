@@ -56,6 +56,35 @@ def share(
     return t
 
 
+@njit_norefs
+def fitted_widths(
+    guards: Floats,
+    forms: Floats,
+    own: Floats,
+    functions: Floats,
+    slopes: Floats,
+    products: Floats,
+    tails: Floats,
+    pieces: Floats,
+    nodes: Floats,
+    one_tails: Floats,
+    one_pieces: Floats,
+    one_nodes: Floats,
+    cores: float,
+    n: Ints,
+    offers: Floats,
+    starts: Floats,
+    held: Floats,
+    level: Floats,
+    widths: Floats,
+) -> None:
+    """Write the cores that a job of each class present holds under a `FittedRule`, and keep up the level."""
+    if fitted_offers(n, guards, forms, own, functions, slopes, products, held, offers):
+        share(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, 0.0, widths)
+    else:
+        level[T] = share(tails, pieces, nodes, cores, n, offers, starts, held, level[T], widths)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def fitted_walk(
     rng: Generator,
@@ -94,9 +123,9 @@ def fitted_walk(
         )
         if row < 0:
             break
-        if fitted_offers(n, guards, forms, own, functions, slopes, products, held, offers):
-            share(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, 0.0, widths)
-        else:
-            level[T] = share(tails, pieces, nodes, cores, n, offers, starts, held, level[T], widths)
+        fitted_widths(
+            *(guards, forms, own, functions, slopes, products, tails, pieces, nodes),
+            *(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, level, widths),
+        )
         remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
     return now, done, departures - remaining
