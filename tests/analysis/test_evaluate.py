@@ -270,3 +270,17 @@ def test_idle_cores_are_not_counted_as_used() -> None:
     same = cw.evaluate(small, cw.Equi())
     assert result.mean_jobs == pytest.approx(same.mean_jobs, rel=1e-12)
     assert result.utilisation == pytest.approx(0.5 * same.utilisation, rel=1e-12)
+
+
+def test_progress_rises_to_the_end_of_the_last_box() -> None:
+    """Boxes count for their share of the states foretold; a given box is all there is."""
+    system = cw.System(
+        4, [cw.JobClass(name, 1.0, rate, cw.Amdahl(0.6)) for name, rate in (("a", 1), ("b", 3))]
+    )
+    for capacity in (None, (20, 9)):
+        shares: list[float] = []
+        found = cw.evaluate(system.at_load(0.9), "whittle", capacity=capacity, progress=shares.append)
+        assert found == cw.evaluate(system.at_load(0.9), "whittle", capacity=capacity)
+        assert all(0.0 <= share <= 1.0 for share in shares)
+        assert shares[-1] == max(shares) > 0.3
+        assert len(shares) > 2

@@ -28,6 +28,8 @@ Paper: section 4.1, equations (4.1)-(4.4).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -76,13 +78,15 @@ _REFINEMENTS = 3
 class Chain:
     """Markov chain of the counts on a truncated state space, when classes hold `cores`, of shape (K, size).
 
-    `guess` is a distribution near the stationary one, if there is any.
+    `guess` is a distribution near the stationary one, if there is any; `progress` is called with how far the
+    distribution has settled, from 0 to 1 on a logarithmic scale.
     """
 
     system: System
     space: StateSpace
     cores: Floats
     guess: Floats | None = None
+    progress: Callable[[float], object] | None = None
 
     @classmethod
     def under(cls, policy: BoundPolicy, system: System, space: StateSpace) -> Chain:
@@ -265,6 +269,8 @@ class Chain:
             rounds = min(patience - done, at_once)
             settled, best, stalled = self._relax(prob, by_totals, _CYCLES, rounds, target, best, stalled)
             prob /= prob.sum()  # without totals, sweeps let the mass shrink or grow
+            if self.progress and 0.0 < best < 1.0:
+                self.progress(min(math.log(best) / math.log(target), 1.0))
             if settled:
                 return prob, True, best
             misses += best > 0.8 * before

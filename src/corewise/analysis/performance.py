@@ -13,13 +13,14 @@ probability ρ_i / Σ ρ_j. Source: F. P. Kelly, *Reversibility and Stochastic N
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from corewise.analysis.box import edge_probabilities, first_box, fitted_box
 from corewise.analysis.chain import Chain
+from corewise.analysis.reach import Reach
 from corewise.errors import InvalidPolicy
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
@@ -123,7 +124,11 @@ class Performance(Shown):
 
 
 def evaluate(
-    system: System, policy: Policy | str, *, capacity: int | Iterable[int] | None = None
+    system: System,
+    policy: Policy | str,
+    *,
+    capacity: int | Iterable[int] | None = None,
+    progress: Callable[[float], object] | None = None,
 ) -> Performance:
     """Return the exact performance of `policy` on `system`.
 
@@ -136,6 +141,8 @@ def evaluate(
     capacity : int or sequence of int, optional
         Room for that many jobs of each class; arrivals that find none are lost. If not given, the box is
         chosen so large that it does not matter.
+    progress : callable, optional
+        Called with about how much is done, from 0 to 1.
 
     Raises
     ------
@@ -147,12 +154,20 @@ def evaluate(
     bound = bind(policy, system)
     if capacity is None and has_product_form(system, bound):
         return product_form(system, bound.name)
-    chain = stationary_chain(system, bound, capacity)
+    chain = stationary_chain(system, bound, capacity, progress)
     return performance_of(chain, bound.name, blocking=capacity is not None)
 
 
-def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterable[int] | None) -> Chain:
-    """Return the chain of `policy` on the box given, or on one so large that truncation does not matter."""
+def stationary_chain(
+    system: System,
+    policy: BoundPolicy,
+    capacity: int | Iterable[int] | None,
+    progress: Callable[[float], object] | None = None,
+) -> Chain:
+    """Return the chain of `policy` on the box given, or on one so large that truncation does not matter.
+
+    With `progress`, a box counts for the share that it has of the states foretold.
+    """
     if policy.residual is not None:
         raise InvalidPolicy(
             f"{policy.name} goes by the work that jobs have attained, which no chain of counts knows; "
@@ -160,12 +175,22 @@ def stationary_chain(system: System, policy: BoundPolicy, capacity: int | Iterab
         )
     if capacity is not None:
         system.require_scale()
-        return Chain.under(policy, system, StateSpace.of(capacity, len(system.classes)))
+        chain = Chain.under(policy, system, StateSpace.of(capacity, len(system.classes)))
+        return replace(chain, progress=progress)
     system.require_stable()
     system.require_scale()
-    return fitted_box(
-        system, first_box(system), lambda space: Chain.under(policy, system, space), policy.name
-    )
+    if progress is None:
+        return fitted_box(
+            system, first_box(system), lambda space: Chain.under(policy, system, space), policy.name
+        )
+    reach = Reach.of(system)
+    foretold = reach.shared if policy.shares_equally else reach.ordered
+
+    def reporting(space: StateSpace) -> Chain:
+        part = space.size / max(space.size, foretold)
+        return replace(Chain.under(policy, system, space), progress=lambda share: progress(part * share))
+
+    return fitted_box(system, first_box(system), reporting, policy.name)
 
 
 def has_product_form(system: System, policy: Policy) -> bool:

@@ -17,7 +17,7 @@ from corewise.cli.output import (
     print_json,
 )
 from corewise.cli.reporting import reporting
-from corewise.cli.waiting import say_how_long, waiting
+from corewise.cli.waiting import progress_bar, say_how_long
 
 __all__ = ["evaluate"]
 
@@ -44,9 +44,9 @@ def evaluate(
         reach = Reach.of(problem)
         told = f"an exact mean over some {reach.states:,.0f} states"
         say_how_long(told, reach.seconds_to_evaluate, "corewise compare --simulate does without it")
-    with waiting("Evaluating ..."):
+    with progress_bar("Evaluating", 100.0, "%") as progress:
         rule = policy_named(policy, problem, capacity=box)
-        performance = evaluate_policy(problem, rule, capacity=box)
+        performance = evaluate_policy(problem, rule, capacity=box, progress=progress)
     if as_json:
         print_json(
             {
