@@ -89,3 +89,10 @@ def test_everybody_gives_the_same_answer(system: cw.System, monkeypatch: pytest.
     with suppress(AttributeError):  # there is no solution to go on with
         cw.compare(system)
     assert ways == ["exact" if exact else "simulated"]
+
+
+def test_numbers_out_of_scale_are_refused_without_a_warning() -> None:
+    """A weight whose product with a rate overflows: warnings are errors here."""
+    jobs = [cw.JobClass(name, 1.0, 2.5, cw.Amdahl(0.5), weight=1e308) for name in "ab"]
+    with pytest.raises(cw.errors.InvalidSystem, match=r"weight 1e\+308 is out of scale"):
+        Reach.of(cw.System(8, jobs))

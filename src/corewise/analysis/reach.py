@@ -67,6 +67,7 @@ class Reach:
     def of(cls, system: System) -> Reach:
         """Return the reach of a stable system."""
         system.require_stable()
+        system.require_scale()
         jobs = system.arrival_rates / system.size_rates
         body = jobs + 4.0 * np.sqrt(jobs) + 4.0
         loads = jobs / system.cores
