@@ -284,3 +284,18 @@ def test_progress_rises_to_the_end_of_the_last_box() -> None:
         assert all(0.0 <= share <= 1.0 for share in shares)
         assert shares[-1] == max(shares) > 0.3
         assert len(shares) > 2
+
+
+def test_a_box_far_beyond_memory_is_refused_at_once() -> None:
+    """Four classes near saturation: not after minutes of growing boxes; EQUI with one curve needs no box."""
+    jobs = [cw.JobClass(str(i), 1.0, 1.0 + 0.2 * i, cw.Amdahl(0.2 + 0.2 * i)) for i in range(4)]
+    system = cw.System(64, jobs).at_load(0.995)
+    for policy in ("whittle", "equi"):
+        with pytest.raises(
+            cw.errors.BoxTooLarge, match=rf"{policy} at load 0\.995 needs a box of about \de\+"
+        ):
+            cw.evaluate(system, policy)
+    with pytest.raises(cw.errors.BoxTooLarge, match="compare and simulate do without a box"):
+        cw.solve(system)
+    alike = cw.System(64, [replace(job, speedup=cw.Amdahl(0.5)) for job in jobs]).at_load(0.995)
+    assert cw.evaluate(alike, "equi").mean_jobs > 64.0

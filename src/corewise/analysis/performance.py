@@ -21,12 +21,12 @@ import numpy as np
 from corewise.analysis.box import edge_probabilities, first_box, fitted_box
 from corewise.analysis.chain import Chain
 from corewise.analysis.reach import Reach
-from corewise.errors import InvalidPolicy
+from corewise.errors import BoxTooLarge, InvalidPolicy
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.moved import warn_moved
-from corewise.model.space import StateSpace
+from corewise.model.space import StateSpace, most_states
 from corewise.model.system import JobClass, System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
@@ -40,6 +40,11 @@ __all__ = [
     "product_form",
     "stationary_chain",
 ]
+
+_FEW_CLASSES = 2
+"""Whose boxes are so soon found that it would take longer to foretell them."""
+_FAR_BEYOND = 10.0
+"""Times the states that fit in memory: a box foretold to be larger than that is not tried."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,18 +184,29 @@ def stationary_chain(
         return replace(chain, progress=progress)
     system.require_stable()
     system.require_scale()
-    if progress is None:
-        return fitted_box(
-            system, first_box(system), lambda space: Chain.under(policy, system, space), policy.name
+    begin = first_box(system)
+    foretold = _foretold(system, policy) if progress or len(system.classes) > _FEW_CLASSES else 0.0
+    most = most_states(len(system.classes))
+    if foretold > _FAR_BEYOND * most:
+        raise BoxTooLarge(
+            f"{policy.name} at load {system.load:.6g} needs a box of about {foretold:.1g} states, and this "
+            f"machine has room for about {most:,}; compare and simulate do without a box"
         )
-    reach = Reach.of(system)
-    foretold = reach.shared if policy.shares_equally else reach.ordered
 
-    def reporting(space: StateSpace) -> Chain:
+    def chain_on(space: StateSpace) -> Chain:
+        chain = Chain.under(policy, system, space)
+        if progress is None:
+            return chain
         part = space.size / max(space.size, foretold)
-        return replace(Chain.under(policy, system, space), progress=lambda share: progress(part * share))
+        return replace(chain, progress=lambda share: progress(part * share))
 
-    return fitted_box(system, first_box(system), reporting, policy.name)
+    return fitted_box(system, begin, chain_on, policy.name)
+
+
+def _foretold(system: System, policy: BoundPolicy) -> float:
+    """Return about how many states the box of a policy has."""
+    reach = Reach.of(system)
+    return reach.shared if policy.shares_equally else reach.ordered
 
 
 def has_product_form(system: System, policy: Policy) -> bool:

@@ -18,7 +18,7 @@ from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 
-__all__ = ["StateSpace", "available_memory"]
+__all__ = ["StateSpace", "available_memory", "most_states"]
 
 _SMALL = 4096
 """Boxes of so many states are kept for when they are asked for again."""
@@ -106,10 +106,9 @@ class StateSpace:
 
     def require_memory(self) -> None:
         """Raise `BoxTooLarge` if the working arrays of an exact solve would not fit in memory."""
-        per_state = 8 * (6 * len(self.capacity) + 8)
-        available = available_memory()
-        if self.size * per_state > available:
-            most = available // per_state
+        available, most = available_memory(), most_states(len(self.capacity))
+        if self.size > most:
+            per_state = _bytes_a_state(len(self.capacity))
             raise BoxTooLarge(
                 f"a box of {self.sides} = {_many(self.size)} states needs about "
                 f"{_many(self.size * per_state // 2**30)} GiB, and this machine has "
@@ -126,6 +125,15 @@ def _small_box(capacity: tuple[int, ...]) -> StateSpace:
     Its arrays are shared, and nobody writes into them.
     """
     return StateSpace(capacity)
+
+
+def most_states(classes: int) -> int:
+    """Return how many states the working arrays of an exact solve may have on this machine."""
+    return available_memory() // _bytes_a_state(classes)
+
+
+def _bytes_a_state(classes: int) -> int:
+    return 8 * (6 * classes + 8)
 
 
 def available_memory() -> int:

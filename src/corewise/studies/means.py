@@ -51,10 +51,10 @@ from corewise.simulation.sampling import sample_states, settled_events
 from corewise.simulation.simulator import random_generator
 from corewise.studies.job_means import job_means, least_events
 
-__all__ = ["SimulatedMean", "simulated_mean"]
+__all__ = ["LONGEST", "SimulatedMean", "shortest_simulation", "simulated_mean"]
 
 _LEAST_EVENTS = 50_000
-_LONGEST = 50  # times the events asked for
+LONGEST = 50  # times the events asked for
 _WITH_WARM_UP = 1.25
 
 _SCALED, _SCALE, _SCALED_WEIGHT = 8000, 3.0, 0.05
@@ -172,11 +172,11 @@ def simulated_mean(
     system.require_stable()
     system.require_scale()
     count = checks.count(events, "events", least=_LEAST_EVENTS)
-    rule, most = checked_policy(policy, system), _LONGEST * count
+    rule, most = checked_policy(policy, system), LONGEST * count
     if has_product_form(system, rule):
         return SimulatedMean.exactly(product_form(system, rule.name))
     known = "parts of a shorter simulation are not independent"
-    if _shortest(system) > most:  # before the policy is made, which may take long
+    if shortest_simulation(system) > most:  # before the policy is made, which may take long
         raise _not_settled(system, rule.name, count, known, 0.0)
     bound, generator = bind(rule, system), random_generator(rng)
     if not system.memoryless or bound.residual is not None:
@@ -217,7 +217,7 @@ def _by_jobs(system: System, policy: BoundPolicy, count: int, rng: np.random.Gen
     """Return the means of a policy for sizes of any law."""
     length = max(count, math.ceil(least_events(system)))
     obstacle = ""
-    while length <= _LONGEST * count:
+    while length <= LONGEST * count:
         found = job_means(system, policy, length, rng)
         _require_no_drift(system, policy, found.growth, length)
         obstacle = found.obstacle
@@ -242,18 +242,18 @@ def _whole(length: float) -> int:
     return math.ceil(_WITH_WARM_UP * 1.5 * length)
 
 
-def _shortest(system: System) -> int:
+def shortest_simulation(system: System) -> int:
     """Return how many events a simulation needs in all so that its parts are about independent."""
     return _whole(settled_events(system)) if system.memoryless else math.ceil(least_events(system))
 
 
 def _not_settled(system: System, name: str, events: int, obstacle: str, length: float) -> NotSettled:
     """Return the error that says how many events would do."""
-    needed = max(_whole(length) if system.memoryless else math.ceil(length), _shortest(system))
+    needed = max(_whole(length) if system.memoryless else math.ceil(length), shortest_simulation(system))
     return NotSettled(
-        f"the mean under {name} at load {system.load:.6g} is not settled within {_LONGEST * events:,} "
-        f"events, {_LONGEST} times as many as asked for: {obstacle}. At least {needed:,} are needed: ask "
-        f"for {math.ceil(needed / _LONGEST):,}"
+        f"the mean under {name} at load {system.load:.6g} is not settled within {LONGEST * events:,} "
+        f"events, {LONGEST} times as many as asked for: {obstacle}. At least {needed:,} are needed: ask "
+        f"for {math.ceil(needed / LONGEST):,}"
     )
 
 
