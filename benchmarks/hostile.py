@@ -199,7 +199,7 @@ def _policies() -> Iterator[Line]:
     yield from _done("evaluate|paper:1|--policy|best.policy", "evaluate|paper:1|--policy|fixed:0,1")
     yield from _refused(
         "evaluate|paper:2|--policy|cut.policy",
-        "evaluate|many.toml|--policy|equi",
+        "evaluate|many.toml|--policy|whittle",
         "evaluate|many.toml|--policy|optimal",
         "solve|many.toml",
         "evaluate|many.toml|--policy|fixed:1",
