@@ -34,6 +34,7 @@ _SAID = {
     "exponential?",
     "widths": "its departures at each number of cores per job are not as the curve says. Another family "
     "(--family auto)?",
+    "sizes": "the work that its jobs have done when they leave is not that of exponential sizes",
 }
 """What each test of the fit finds wrong, in words."""
 

@@ -2,14 +2,16 @@ r"""Does the log follow the model?  Goodness of fit by time rescaling.
 
 Under the model the jobs of a class leave at rate Σ_jobs μ s(z). Measured by the integral of that rate instead
 of the clock, departures are a Poisson process of rate one: the integrals between successive departures, the
-*residuals*, are independent and Exp(1), whatever policy was in force. Three things can be seen to be wrong,
+*residuals*, are independent and Exp(1), whatever policy was in force. Four things can be seen to be wrong,
 and each has a test:
 
 - their law is not Exp(1) (Kolmogorov-Smirnov): the level of the rates, or sizes that are not exponential;
 - successive ones are correlated: the rates drift, or sizes are not exponential;
-- departures by width are not as expected (χ²): the curve has another shape.
+- departures by width are not as expected (χ²): the curve has another shape;
+- the work that jobs had attained when they left is not exponential, where the log tells jobs apart
+  (`corewise.estimation.robust.size_test`): far sharper, as it looks at each job by itself.
 
-The significance level of the three together is held by Bonferroni's inequality. A curve estimated from the
+The significance level of all together is held by Bonferroni's inequality. A curve estimated from the
 same log fits it better than the truth does: the first test knows by how much
 (`corewise.estimation.fitted_law`), and the third counts its parameters.
 
@@ -28,11 +30,12 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.fitted_law import FittedParameters, exponential_p_value, fitted_p_value
+from corewise.estimation.robust.size_test import exponential_sizes_p_value
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import JobClass, System
-from corewise.observation.histories import owners_of
+from corewise.observation.histories import job_histories, owners_of
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
@@ -57,7 +60,7 @@ class GoodnessOfFit(Shown):
     residuals : ndarray
         The time-rescaled intervals between its departures.
     p_values : mapping
-        The p-value of each test that the data allow: ``"law"``, ``"order"``, ``"widths"``.
+        The p-value of each test that the data allow: ``"law"``, ``"order"``, ``"widths"``, ``"sizes"``.
     p_value : float
         That of all together; NaN if there is too little to say anything.
     """
@@ -116,6 +119,7 @@ def goodness_of_fit(
     if statistics is None:
         statistics = Statistics.of(seen)
     require_statistics(statistics, system.names)
+    histories = job_histories(seen)
     verdicts = {}
     for i, job_class in enumerate(known.classes):
         estimate = None if estimates is None else estimates[job_class.name]
@@ -127,6 +131,10 @@ def goodness_of_fit(
         if estimate is not None and (estimate.parameters or estimate.size_rate):
             fitted = _fitted(seen, i, job_class, estimate, statistics.classes[i], values)
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
+        jobs = histories[i]
+        of_sizes = math.nan if jobs is None else exponential_sizes_p_value(jobs, job_class.speedup)
+        if not math.isnan(of_sizes):
+            p_values["sizes"] = of_sizes
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
         verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, FrozenMapping(p_values), together)
     return FrozenMapping(verdicts)
