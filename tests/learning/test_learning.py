@@ -941,7 +941,7 @@ def test_a_second_implementation_on_a_log(algorithm: Callable[..., cw.Algorithm]
         cores = np.where(present > 0, list(totals.values()), 0.0)
     path = as_path(log, cores)
     path = path.split() if form == "totals split" else path
-    method = algorithm(FAST, departures=40, steps=None, policy=cw.Equi())
+    method = algorithm(FAST, departures=40, steps=None, policy=cw.Equi(), sizes="exponential")
     epochs = [*cw.learn(cw.ReplayPlant(path), method)]
     windows = naive_windows(log, totals, [method.schedule.window(k) for k in range(1, 99)])
     assert len(epochs) == len(windows) == (17 if algorithm is cw.algorithm_1b else 6)

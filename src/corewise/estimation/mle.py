@@ -36,7 +36,7 @@ from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 from corewise.observation.strata.tally import can_be_stratified
 
-__all__ = ["ANY", "AUTO", "EXPONENTIAL", "estimate"]
+__all__ = ["ANY", "AUTO", "EXPONENTIAL", "estimate", "require_sizes"]
 
 ANY, EXPONENTIAL = "any", "exponential"
 """What sizes are taken to be."""
@@ -129,8 +129,7 @@ def estimate(
     seen = statistics_of(statistics)
     require_statistics(seen, system.names)
     confidence_level = checks.within(level, 0.5, 0.999999, "level")
-    if sizes not in (ANY, EXPONENTIAL):
-        raise InvalidInput(f"sizes must be {ANY!r} or {EXPONENTIAL!r}, got {sizes!r}")
+    require_sizes(sizes)
     free = _names(unknown_size_rates, system)
     if isinstance(family, Mapping):
         for name in family:
@@ -148,6 +147,12 @@ def estimate(
         how = (confidence_level, sizes == ANY)
         estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, how)
     return Estimates(FrozenMapping(estimates))
+
+
+def require_sizes(sizes: object) -> None:
+    """Raise `InvalidInput` unless this says what sizes are taken to be."""
+    if sizes not in (ANY, EXPONENTIAL):
+        raise InvalidInput(f"sizes must be {ANY!r} or {EXPONENTIAL!r}, got {sizes!r}")
 
 
 def _jobs(given: object, seen: Statistics) -> list[Jobs | None]:

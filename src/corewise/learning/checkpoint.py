@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.errors import InvalidFile, InvalidInput
+from corewise.estimation.mle import ANY
 from corewise.kit import checks
 from corewise.kit.archive import read_archive, usable, write_archive
 from corewise.kit.arrays import Floats
@@ -33,7 +34,6 @@ _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
 _WARM_START = "near"  # as files have had it from the first
 _COLUMNS = ("widths", "departures", "job_time")
-_STRATA = ("nodes", "edges", "bins", "jobs")
 
 _RENAMED = {"DriftingPlant": "SimulatedPlant"}
 """Plants that had another name when a run was saved."""
@@ -173,6 +173,7 @@ def _identity(algorithm: Algorithm, plant: Plant, windows: int) -> dict[str, Any
         "policy": None if algorithm.policy is None else algorithm.policy.name,
         "memory": type(algorithm.memory).__name__,
         **_of_adaptive(algorithm),
+        **_of_sizes(algorithm),
         "windows": [algorithm.schedule.window(j) for j in range(1, windows + 1)],
         "plant": type(plant).__name__,
         "system": system_to_mapping(system) if isinstance(system, System) else None,
@@ -184,6 +185,11 @@ def _of_adaptive(algorithm: Algorithm) -> dict[str, float]:
     memory = algorithm.memory
     found = {"between_alarms": memory.detector.between_alarms} if isinstance(memory, SinceChange) else {}
     return found | ({"inertia": algorithm.inertia} if algorithm.inertia else {})
+
+
+def _of_sizes(algorithm: Algorithm) -> dict[str, str]:
+    """Return what is assumed of sizes, if that is not the default, which runs of old did not say."""
+    return {} if algorithm.sizes == ANY else {"sizes": algorithm.sizes}
 
 
 def _difference(there: Any, here: Any, what: str = "") -> str:
@@ -216,7 +222,7 @@ def _packed(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], dict[str, ND
         for i, strata in enumerate(part.strata or ()):
             if strata is not None:
                 rows[i]["strata"] = strata.family
-                arrays |= {f"{j}.{i}.strata.{column}": getattr(strata, column) for column in _STRATA}
+                arrays |= {f"{j}.{i}.strata.{name}": array for name, array in strata.arrays.items()}
     return about, arrays
 
 
@@ -244,14 +250,10 @@ def _unpacked_strata(
     rows: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]], j: int
 ) -> tuple[Strata | None, ...] | None:
     """Return the strata of a part, None where it has none."""
-    if not any("strata" in row for row in rows):
-        return None
-    return tuple(
-        Strata(row["strata"], *(_floats(arrays[f"{j}.{i}.strata.{column}"]) for column in _STRATA))
-        if "strata" in row
-        else None
-        for i, row in enumerate(rows)
-    )
+    found = [
+        Strata.of_arrays(row.get("strata", ""), arrays, f"{j}.{i}.strata.") for i, row in enumerate(rows)
+    ]
+    return tuple(found) if any(strata is not None for strata in found) else None
 
 
 def _floats(column: NDArray[Any]) -> Floats:

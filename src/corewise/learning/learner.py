@@ -140,7 +140,7 @@ class Learner:
         self._window = None
         before = self.standing
         memory = before.memory.remember(window)
-        found = estimate(memory.recall(), self.algorithm.system)
+        found = estimate(memory.recall(), self.algorithm.system, sizes=self.algorithm.sizes)
         estimated, known = before.estimated.with_curves(found.curves), before.believed
         alarms: tuple[Alarm, ...] = ()
         if isinstance(memory, Watchful):

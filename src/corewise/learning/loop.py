@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from corewise.errors import InvalidInput
+from corewise.estimation.mle import ANY
 from corewise.kit.display import Shown, Table
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import Checkpoint, EpochRow, plant_snapshot
@@ -164,7 +165,7 @@ def learn(
     """
     if isinstance(plant, type) or not isinstance(plant, Plant):
         raise InvalidInput(f"expected a plant such as SimulatedPlant(system, rng=7), got {plant!r}")
-    if isinstance(plant, Attentive) and isinstance(algorithm, Algorithm):
+    if isinstance(plant, Attentive) and isinstance(algorithm, Algorithm) and algorithm.sizes == ANY:
         plant.attend(algorithm.system)
     if resume is None:
         return Learning(plant, Learner(algorithm), diagnose=diagnose)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from corewise.estimation.changes import _kernels
 from corewise.estimation.changes.alarms import Alarm, Check, believed_rate, place_of
 from corewise.estimation.changes.buckets import Buckets
+from corewise.estimation.changes.dispersion import Dispersion
 from corewise.estimation.changes.grid import DEPARTURES, PER_OCTAVE, TABLE, TIME, columns_of, table_of
 from corewise.estimation.likelihood import Likelihood, curve_of, parameters_of
 from corewise.estimation.search import fit_curve_to
@@ -21,6 +22,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics
+from corewise.observation.strata.tables import Strata
 
 __all__ = ["ClassDetector", "min_checks_after"]
 
@@ -59,6 +61,9 @@ _WINDOW_LENGTHS = 2 ** np.arange(1, 13)
 
 _BEYOND_A_JUMP = 1.5
 """How far a window must lead to take over, in thresholds: before a jump is found, it leads by about one."""
+
+_ENOUGH = 0.9
+"""The part of the departures to estimate from that strata must be of, to be used instead."""
 
 _KINDS = ("speed", "curve", "size rate")
 """What a change of a class's speed may be called."""
@@ -107,6 +112,10 @@ class ClassDetector:
         A change that has not been named.
     pending : _Pending or None
         Statistics from before the last change while that is not sure: estimates are made from them as well.
+    dispersion : Dispersion
+        By how much scores vary more than if sizes were exponential.
+    strata : Strata or None
+        What is kept of single jobs since the last alarm, where windows tell them apart.
     """
 
     known: JobClass
@@ -119,6 +128,8 @@ class ClassDetector:
     min_checks_before: int = 0
     suspect: _Suspect | None = None
     pending: _Pending | None = None
+    dispersion: Dispersion = field(default_factory=Dispersion.unknown)
+    strata: Strata | None = None
 
     @classmethod
     def of(cls, known: JobClass, nodes: Floats) -> ClassDetector:
@@ -126,12 +137,31 @@ class ClassDetector:
         offsets = np.empty((0, len(known.speedup.bounds)))
         return cls(known, known.speedup, Buckets.empty(TABLE + 2 * nodes.size), offsets)
 
+    def with_strata(self, table: ClassStatistics, strata: Strata | None) -> ClassDetector:
+        """Return the detector that knows what is kept of the single jobs of a window."""
+        if strata is None or strata.family != self.known.speedup.family:
+            return replace(self, strata=None)
+        rate = self.size_rate_factor * self.known.known_size_rate
+        dispersion = self.dispersion.observe(table, strata, self.curve, rate)
+        return replace(
+            self, dispersion=dispersion, strata=strata if self.strata is None else self.strata + strata
+        )
+
+    @property
+    def _factors(self) -> dict[str, float]:
+        """The factors of the thresholds: by how much ratios are larger than if sizes were exponential."""
+        return {"curve": self.dispersion.of_curve, "size rate": self.dispersion.of_size_rate}
+
     # --- a check ----------------------------------------------------------------------------------
 
     def observe(
-        self, table: ClassStatistics, now: Check, nodes: Floats, thresholds: Mapping[str, float]
+        self, table: ClassStatistics, now: Check, nodes: Floats, promised: Mapping[str, float]
     ) -> tuple[ClassDetector, list[Alarm]]:
-        """Return the detector after one more check, and the alarms raised at it."""
+        """Return the detector after one more check, and the alarms raised at it.
+
+        `promised` are the thresholds for exponential sizes.
+        """
+        thresholds = {test: factor * promised[test] for test, factor in self._factors.items()}
         row = np.zeros(TABLE + 2 * nodes.size)
         row[DEPARTURES], row[TIME] = now.seen, now.lasted
         departed, spent = columns_of(row, nodes)
@@ -142,7 +172,7 @@ class ClassDetector:
         if view.alerting(thresholds):
             changed = replace(self, speed=speed)._speed_changed(view, now, nodes, thresholds)
             if changed is not None:
-                return changed[0], [changed[1]]
+                return replace(changed[0], strata=None), [changed[1]]
         window_index, window_leads = self._foresight(view.window_leads, thresholds["curve"])
         curve, offsets = self._estimate(view, window_index, speed, nodes)
         suspect = self.suspect if window_index == 0 else None  # what drifts has no one change to be named
@@ -158,6 +188,8 @@ class ClassDetector:
             self.min_checks_before,
             suspect,
             pending,
+            self.dispersion,
+            self.strata,
         )
         detector = detector._made_sure(nodes, thresholds)
         return detector._named(now, nodes) if suspect else (detector, [])
@@ -216,21 +248,22 @@ class ClassDetector:
 
         The change point is after the bucket where `ratios` is largest.
         """
-        split = int(np.argmax(ratios)) + 1
+        factor, split = self._factors[test], int(np.argmax(ratios)) + 1
         before = self.speed.rows[:split].sum(axis=0)
         old, _ = self._fitted(before, nodes)
         rest = self.speed.since(split)
         new, _ = self._fitted(rest.rows.sum(axis=0), nodes)
-        place = place_of(self.speed.rows, ratios, now)
+        place = place_of(self.speed.rows, ratios / factor, now)
+        statistic = float(ratios.max()) / factor
         alarm = Alarm(
             name=self.known.name,
             kind="speed",
             raised=now.departures,
             before=FrozenMapping(old.parameters),
             after=FrozenMapping(new.parameters),
-            statistic=float(ratios.max()),
-            threshold=thresholds[test],
-            between=now.between(float(ratios.max()), test, len(self.curve.bounds)),
+            statistic=statistic,
+            threshold=thresholds[test] / factor,
+            between=now.between(statistic, test, len(self.curve.bounds)),
             **place,
         )
         if self.stalled:
@@ -290,7 +323,8 @@ class ClassDetector:
         curve, whole = self._fitted(before + after, nodes)
         by_curve = self._fitted(before, nodes)[1] + self._fitted(after, nodes)[1] - whole
         by_size = _two_rates(before, after, curve.rate(nodes), nodes)
-        if by_curve >= thresholds["curve"] + _SURER or by_size >= thresholds["size rate"] + _SURER:
+        found = {"curve": by_curve, "size rate": by_size}
+        if any(found[test] >= thresholds[test] + _SURER * factor for test, factor in self._factors.items()):
             return replace(self, pending=None)
         return replace(self, pending=_Pending(before, seen + max(int(_LOOK_AGAIN * seen), 1)))
 
@@ -307,7 +341,7 @@ class ClassDetector:
         factor = believed_rate(count, due)
         by_size = float(departed @ np.log(old)) + count * math.log(factor) - count
         by_curve = float(departed @ np.log(new)) - self.known.known_size_rate * float(spent @ new)
-        lead = by_size - by_curve if self.curve.bounds else math.inf
+        lead = (by_size - by_curve) / max(self._factors.values()) if self.curve.bounds else math.inf
         kind = suspect.alarm.kind if abs(lead) < _LEAD else "curve" if lead < 0.0 else "size rate"
         rates = [self.size_rate_factor * self.known.known_size_rate * part for part in (1.0, count / due)]
         sides = {
@@ -387,6 +421,16 @@ class ClassDetector:
         row = self.speed.rows[_start_of(self.speed, self.window_index) :].sum(axis=0)
         return table_of(row if self.pending is None else row + self.pending.row, nodes, arrivals)
 
+    def strata_of(self, table: ClassStatistics) -> Strata | None:
+        """Return what is kept of single jobs, if it is of the jobs in the statistics to estimate from.
+
+        Not so for a while after a change, which is found later than it happened; and not in units of a size
+        rate that has changed.
+        """
+        if self.strata is None or self.window_index or self.size_rate_factor != 1.0:
+            return None
+        return self.strata if self.strata.departures >= _ENOUGH * table.left else None
+
     # --- to go on later ---------------------------------------------------------------------------
 
     @property
@@ -399,7 +443,10 @@ class ClassDetector:
             "offsets": self.offsets,
             "leads": self.window_leads,
             "numbers": np.array([self.window_index, self.size_rate_factor, self.min_checks_before]),
+            "dispersion": self.dispersion.sums,
         }
+        if self.strata is not None:
+            arrays |= {f"strata.{name}": array for name, array in self.strata.arrays.items()}
         if self.pending is not None:
             arrays |= {"pending": self.pending.row, "look again": np.array(self.pending.checks)}
         if self.suspect is None:
@@ -427,6 +474,8 @@ class ClassDetector:
             window_leads=arrays["leads"],
             size_rate_factor=size_rate_factor,
             min_checks_before=int(min_checks_before),
+            dispersion=Dispersion(arrays["dispersion"]) if "dispersion" in arrays else self.dispersion,
+            strata=Strata.of_arrays(self.known.speedup.family, arrays, "strata."),
             suspect=self._suspect_of(arrays) if "suspect" in arrays else None,
             pending=_Pending(arrays["pending"], int(arrays["look again"])) if "pending" in arrays else None,
         )

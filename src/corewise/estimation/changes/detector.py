@@ -25,6 +25,9 @@ for sequential detection of a change-point* (Annals of Statistics 23, 1995); c_P
 was found by simulating them (`benchmarks/change.py`). False alarms are shared out over the classes, and
 within a class over what may change in it: most are for the curve, which is what corewise is about.
 
+*Sizes that vary more than exponential ones* make likelihood ratios larger by chance. Thresholds are as many
+times as high, see `corewise.estimation.changes.dispersion`.
+
 *What changed.* A class that is served faster may have another curve or another size rate. Each explains what
 was seen since, and one is named when its log-likelihood leads by 3; until then the change is one of *speed*.
 Once there is no doubt that it was the size rate, what was seen before is taken back, and job-time is measured
@@ -70,6 +73,8 @@ from corewise.observation.statistics import ClassStatistics, Statistics, require
 
 __all__ = ["LEAST_CHECKS", "Alarm", "ChangeDetector", "Cusum", "run_length", "threshold"]
 
+ESTIMATED, EXPONENTIAL = "estimated", "exponential"
+
 LEAST_CHECKS = 100
 """The least mean number of checks between false alarms, however few departures that would be."""
 
@@ -90,6 +95,9 @@ class ChangeDetector(Shown):
         Departures seen.
     time : float
         How long it took.
+    dispersion : str
+        ``"estimated"``: thresholds allow for sizes that vary more than exponential ones, where windows have
+        strata and so tell jobs apart; ``"exponential"``: they do not.
     """
 
     _shown = ("between_alarms", "departures", "time")
@@ -98,6 +106,7 @@ class ChangeDetector(Shown):
     between_alarms: float
     departures: int = 0
     time: float = 0.0
+    dispersion: str = ESTIMATED
     _detectors: tuple[ClassDetector, ...] = ()
     _coming: Buckets = field(default_factory=lambda: Buckets.empty(0))
     _moved: tuple[bool, ...] = ()
@@ -106,6 +115,9 @@ class ChangeDetector(Shown):
     def __post_init__(self) -> None:
         require_system(self.system)
         checks.positive(self.between_alarms, "between_alarms")
+        if self.dispersion not in (ESTIMATED, EXPONENTIAL):
+            known = f"{ESTIMATED!r} or {EXPONENTIAL!r}"
+            raise InvalidInput(f"dispersion must be {known}, got {self.dispersion!r}")
         if not self._detectors:
             classes = self.system.classes
             object.__setattr__(
@@ -127,7 +139,9 @@ class ChangeDetector(Shown):
         now = Check(seen, window.time, self.departures + seen, self.time + window.time, len(self._detectors))
         detectors: list[ClassDetector] = []
         alarms: list[Alarm] = []
-        for class_detector, table in zip(self._detectors, window.classes, strict=True):
+        strata = (self.dispersion == ESTIMATED and window.strata) or (None,) * len(window.classes)
+        for before, table, jobs in zip(self._detectors, window.classes, strata, strict=True):
+            class_detector = before.with_strata(table, jobs)
             thresholds = self._thresholds(seen, class_detector.known.speedup)
             after, of_speed = class_detector.observe(table, now, self._nodes, thresholds)
             detectors.append(after)
@@ -139,6 +153,7 @@ class ChangeDetector(Shown):
             self.between_alarms,
             now.departures,
             now.time,
+            self.dispersion,
             tuple(detectors),
             coming,
             moved,
@@ -207,7 +222,10 @@ class ChangeDetector(Shown):
             class_detector.table(self._nodes, round(count))
             for class_detector, count in zip(self._detectors, came, strict=True)
         ]
-        return Statistics(tuple(self.system.names), time, tuple(tables))
+        pairs = zip(self._detectors, tables, strict=True)
+        strata = tuple(class_detector.strata_of(table) for class_detector, table in pairs)
+        told = any(kept is not None for kept in strata)
+        return Statistics(tuple(self.system.names), time, tuple(tables), strata if told else None)
 
     def known(self, system: System) -> System:
         """Return a system with the arrival and size rates as they are now believed to be.
@@ -256,6 +274,7 @@ class ChangeDetector(Shown):
             self.between_alarms,
             int(departures),
             time,
+            self.dispersion,
             tuple(detectors),
             Buckets(arrays["arrivals.sizes"], arrays["arrivals.rows"]),
             tuple(arrays["moved"].tolist()),

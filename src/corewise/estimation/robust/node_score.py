@@ -95,7 +95,7 @@ class NodeScore(Score):
         rate = departures / size if self.size_rate is None else self.size_rate
         surplus = departures - 2.0 * rate * jobs.dx + rate**2 * jobs.xx
         fourth = float((_FOURTH * rate ** np.arange(5)) @ np.array(jobs.sizes))  # of (1 − μX)⁴
-        strata = _between(self.tables, self.tables.bins, p)
+        strata = _between(self.tables, self.tables.bins, p, 2)  # linear, so that none is negative
         squares = max(float(self._spline(p)[3]), 0.0)
         return Sums(squares, 0.0, surplus, math.sqrt(max(fourth, 0.0)), strata[:, :4])
 
@@ -112,15 +112,19 @@ def _squares(strata: Floats) -> float:
     return freedom * float(np.sum(left - 2.0 * hazard * mixed + hazard**2 * worked))
 
 
-def _between(tables: Strata, values: Floats, p: float) -> Floats:
-    """Return what has these values at the nodes, linear in between."""
+def _between(tables: Strata, values: Floats, p: float, points: int) -> Floats:
+    """Return what has these values at the nodes, interpolated through as many of the nearest as said."""
     nodes = tables.nodes
-    k = min(max(int(np.searchsorted(nodes, p, side="right")) - 1, 0), nodes.size - 2)
-    part = (p - nodes[k]) / (nodes[k + 1] - nodes[k])
-    return np.asarray((1.0 - part) * values[k] + part * values[k + 1])
+    first = int(np.searchsorted(nodes, p, side="right")) - points // 2
+    near = slice(min(max(first, 0), nodes.size - points), None)
+    at = nodes[near][:points]
+    apart = at[:, None] - at + np.eye(points)
+    weights = np.prod(np.where(np.eye(points, dtype=bool), 1.0, (p - at) / apart), axis=1)
+    return np.asarray(np.tensordot(weights, values[near][:points], axes=1))
 
 
 def job_sums(tables: Strata, p: float) -> JobSums:
-    """Return the sums over whole jobs at some p."""
-    values = _between(tables, tables.jobs, p).tolist()
+    """Return the sums over whole jobs at some p; none is negative, and logarithms bend less between nodes."""
+    logarithms = np.log(np.maximum(tables.jobs, 1e-300))
+    values = np.exp(_between(tables, logarithms, p, 4)).tolist()
     return JobSums._make([*values[:-5], tuple(values[-5:])])

@@ -9,9 +9,12 @@ next, so tables of successive windows add up to that of all of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corewise.errors import InvalidInput
 from corewise.kit.arrays import Floats
@@ -21,6 +24,7 @@ __all__ = ["COLUMNS", "JOB_COLUMNS", "NODES", "OCTAVES", "Strata", "chebyshev_no
 OCTAVES = np.exp2(np.arange(-8.25, 13.0))
 """The edges between strata, in mean sizes; jobs that are all of the mean size leave near the end of one."""
 
+_ARRAYS = ("nodes", "edges", "bins", "jobs")
 COLUMNS = 12
 """Sums in each stratum: D, E, G, U, and of the products gg, da, db, ga, gb, aa, ab, bb of a job's own."""
 
@@ -71,6 +75,23 @@ class Strata:
         nodes, edges = chebyshev_nodes(*bounds, NODES), OCTAVES * unit
         shape = (NODES, edges.size + 1, COLUMNS)
         return cls(family, nodes, edges, np.zeros(shape), np.zeros((NODES, JOB_COLUMNS)))
+
+    @property
+    def departures(self) -> int:
+        """How many jobs left."""
+        return round(float(self.jobs[0, 0]))
+
+    @property
+    def arrays(self) -> dict[str, Floats]:
+        """The arrays by name, to be kept."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    @classmethod
+    def of_arrays(cls, family: str, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Strata | None:
+        """Return the tables whose arrays have these names after a prefix; None if there are none."""
+        if f"{prefix}{_ARRAYS[0]}" not in arrays:
+            return None
+        return cls(family, *(arrays[prefix + name].astype(np.float64, casting="safe") for name in _ARRAYS))
 
     def __add__(self, other: Strata) -> Strata:
         """Return the tables of both windows together."""
