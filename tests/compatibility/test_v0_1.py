@@ -56,6 +56,9 @@ def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
         if where.endswith("/law") or (_simulated(where) and where.endswith("/mean_response_time")):
             if not 0.0 < now <= before * (1.0 + ROUNDING):
                 yield f"{where}: {before!r} then, {now!r} now"
+        elif where.endswith("goodness_of_fit/p_value"):  # there is one more test, for which it is corrected
+            if not 0.0 < now <= before * (4.0 / 3.0 + ROUNDING):
+                yield f"{where}: {before!r} then, {now!r} now"
         elif not math.isclose(before, now, rel_tol=ROUNDING, abs_tol=ROUNDING):
             yield f"{where}: {before!r} then, {now!r} now"
     elif before != now and not (_simulated(where) and "/interval" in where and now is None):
@@ -64,7 +67,9 @@ def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("command", OUTPUTS)
 def test_they_give_the_numbers_of_then(command: str) -> None:
-    result = CliRunner().invoke(app, [*command.split(), "--json"])
+    """Estimates took sizes to be exponential then."""
+    asked = ["--sizes", "exponential"] if command.startswith("estimate") else []
+    result = CliRunner().invoke(app, [*command.split(), *asked, "--json"])
     assert result.exit_code == 0, result.output
     assert not list(differences(OUTPUTS[command], json.loads(result.stdout), command.partition(" ")[0]))
 

@@ -9,11 +9,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import corewise as cw
-from corewise.estimation.estimates import Estimate
-from corewise.estimation.likelihood import Likelihood, parameters_of
+from corewise.estimation.likelihood import Likelihood, likely_drop, parameters_of
 from corewise.estimation.robust.clusters import Recorded
+from corewise.estimation.search import fit_curve_to
 from corewise.observation.histories import job_histories
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path, tables
+
+Interval = tuple[float, float]
 
 
 def example(load: float) -> cw.System:
@@ -103,16 +105,20 @@ def test_a_note_says_that_the_model_would_mislead() -> None:
     assert all("times too large" in row.note for row in light.values())
 
 
-def paired(law: str, logs: int, departures: int) -> list[tuple[float, Estimate, Estimate]]:
-    """The truth, and estimates by the exponential likelihood with errors by job and by the model."""
+def intervals(law: str, logs: int, departures: int) -> list[tuple[float, Interval, Interval]]:
+    """The truth, and intervals of the exponential likelihood by job and by the model."""
     system = example(0.5)
-    made = tables(system, cw.Equi())
+    made, drop = tables(system, cw.Equi()), likely_drop(0.95)
     rows = []
     for seed in range(logs):
         path = sized_path(system, LAWS[law], departures, np.random.default_rng([4, seed]), made)
-        by_job = cw.estimate(path, system, sizes="exponential")
-        by_model = cw.estimate(cw.Statistics.of(path), system)
-        rows += [(system[n].speedup.parameters["p"], by_job[n], by_model[n]) for n in system.names]
+        seen = zip(system.classes, cw.Statistics.of(path).classes, job_histories(path), strict=True)
+        for known, table, jobs in seen:
+            assert jobs is not None
+            fit = fit_curve_to(Likelihood(table, known.speedup, known.size_rate))
+            factor = float(Recorded(jobs).dispersions(fit.likelihood, fit.parameters)[0])
+            truth = known.speedup.parameters["p"]
+            rows.append((truth, fit.interval(0, factor * drop), fit.interval(0, drop)))
     return rows
 
 
@@ -123,9 +129,9 @@ def test_intervals_by_job_cover_and_those_of_the_model_do_not() -> None:
     Fewer than 172 of 200 happen with probability 0.0002. The model's, the negative control, cover 0.7 to 0.77
     of the time: 172 or more happen with probability 0.002.
     """
-    rows = paired("h2_4", 100, 800)
-    by_job = sum(job.interval[0] <= truth <= job.interval[1] for truth, job, _ in rows)
-    by_model = sum(model.interval[0] <= truth <= model.interval[1] for truth, _, model in rows)
+    rows = intervals("h2_4", 100, 800)
+    by_job = sum(low <= truth <= high for truth, (low, high), _ in rows)
+    by_model = sum(low <= truth <= high for truth, _, (low, high) in rows)
     assert by_model < 172 <= by_job
 
 
@@ -136,8 +142,6 @@ def test_at_exponential_sizes_widths_are_those_of_the_model() -> None:
     The negative control, CV² = 4, is far off.
     """
     for law, departures, alike in (("exp", 2000, True), ("h2_4", 500, False)):
-        widths = [
-            [row.interval[1] - row.interval[0] for row in both] for _, *both in paired(law, 30, departures)
-        ]
-        ratio = math.exp(float(np.mean(np.log([job / model for job, model in widths]))))
+        widths = np.array([[b - a for a, b in both] for _, *both in intervals(law, 30, departures)])
+        ratio = math.exp(float(np.mean(np.log(widths[:, 0] / widths[:, 1]))))
         assert (abs(ratio - 1.0) < 0.03) == alike

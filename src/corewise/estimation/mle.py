@@ -116,7 +116,8 @@ def estimate(
         The confidence level of the intervals.
     sizes : str, optional
         ``"any"``: curves of one parameter are estimated without a law of sizes wherever jobs can be told
-        apart, see `corewise.estimation.robust.strata`. ``"exponential"``: the paper's likelihood.
+        apart, see `corewise.estimation.robust.strata`, and errors of all others are by job.
+        ``"exponential"``: the paper's likelihood, and what it says of its errors.
 
     Raises
     ------
@@ -229,11 +230,15 @@ def _estimate_class(
     ):
         law, found = ANY, _by_strata(best, jobs, float(factors[0]), level)
     else:
-        law, found = EXPONENTIAL, _by_likelihood(best, factors, likely_drop(level))
+        wider = factors if any_law else np.ones(factors.size)
+        law, found = EXPONENTIAL, _by_likelihood(best, wider, likely_drop(level))
     curve = best.likelihood.curve(found.parameters)
     spread = None if jobs is None else jobs.size_dispersion(curve, level)
     left_out = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
-    notes = (left_out and f"not tried for want of different widths: {left_out}", misleading(factors, spread))
+    notes = (
+        left_out and f"not tried for want of different widths: {left_out}",
+        misleading(factors, spread, taken=not any_law),
+    )
     names, ends = list(curve.bounds), curve.bounds.values()
     return Estimate(
         name=name,

@@ -153,14 +153,18 @@ def _ratios(information: Floats, meat: Floats) -> Floats:
     return np.asarray(np.divide(sandwich, model, out=np.ones(model.size), where=told))
 
 
-def misleading(factors: Floats, sizes: Quantity | None) -> str:
-    """Return in words how far off the standard errors of the exponential model are, or an empty text."""
+def misleading(factors: Floats, sizes: Quantity | None, *, taken: bool = False) -> str:
+    """Return in words how far off the standard errors of the exponential model are, or an empty text.
+
+    `taken` says that they were taken nevertheless.
+    """
     if sizes is None or sizes.interval[0] <= 1.0 <= sizes.interval[1]:
         return ""
     ratio = max(np.sqrt(factors).tolist(), key=lambda value: abs(math.log(value)), default=1.0)
     if max(ratio, 1.0 / ratio) < _MISLEADING:
         return ""
+    verb = "take them to be are" if taken else "took them to be would be"
     return (
-        f"its sizes are not exponential (CV² {sizes.value:.3g}): errors that took them to be would be "
+        f"its sizes are not exponential (CV² {sizes.value:.3g}): errors that {verb} "
         f"{max(ratio, 1.0 / ratio):.2g} times too {'small' if ratio > 1.0 else 'large'}"
     )
