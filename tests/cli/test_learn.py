@@ -450,7 +450,7 @@ def test_a_replayed_log_gives_the_estimates_of_the_library() -> None:
     # Algorithm 1b has seen all of the log in the end, as `corewise estimate` does at once.
     for row in as_json("estimate", "paper:1", "log.csv")["classes"]:
         found = result["epochs"][-1]["estimates"][row["name"]]["p"]
-        assert found == pytest.approx(row["parameters"]["p"], rel=1e-6)
+        assert found == pytest.approx(row["parameters"]["p"], abs=0.05 * row["stderr"]["p"])  # a spline
 
 
 def test_a_log_may_end_before_the_windows_do() -> None:
