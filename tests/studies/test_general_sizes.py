@@ -139,3 +139,22 @@ def test_the_loop_learns_from_sizes_of_another_law_and_says_no_gap(tmp_path: Pat
     assert [epoch.gap for epoch in epochs] == [None] * 3
     resumed = next(cw.learn(cw.SimulatedPlant(HYPER, rng=9), algorithm, resume=file))
     assert resumed.time == epochs[-1].time
+
+
+def test_a_simulated_plant_tells_jobs_apart_where_sizes_have_a_memory() -> None:
+    """The law that is found from 4000 departures has a cv² near that of the truth, which is not told."""
+    known = cw.load_system("paper:2").at_load(0.7)
+    truth = cw.System(known.cores, [replace(one, sizes=Erlang(4)) for one in known.classes])
+    algorithm = cw.algorithm_1b(known, departures=1000, steps=4, policy="whittle")
+    *_, last = cw.learn(cw.SimulatedPlant(truth, rng=1), algorithm)
+    for row in last.estimates.values():
+        assert row.sizes == "any"
+        assert row.size_law is not None
+        assert row.size_law.cv2 == pytest.approx(0.25, abs=0.1)
+    *_, last = cw.learn(cw.SimulatedPlant(known, rng=1), algorithm)
+    assert {row.sizes for row in last.estimates.values()} == {"exponential"}
+    other = cw.System(4, [replace(HYPER.classes[0], name="other")])
+    with pytest.raises(
+        cw.errors.InvalidInput, match="the plant is of classes one, two; the system has other"
+    ):
+        cw.SimulatedPlant(truth).attend(other)

@@ -97,6 +97,16 @@ class SimulatedPlant(Shown):
         self.state = start_state(start, system)
         self._capacity: tuple[int, ...] | None = None
         self._jobs: RandomJobs | None = None
+        self._families: System | None = None
+
+    def attend(self, system: System) -> None:
+        """Keep strata of attained work, for curves of the families that a system has.
+
+        Where sizes are exponential nothing is kept: jobs of a class are then not told apart. Of a job that is
+        there when a window begins, nothing is counted in it.
+        """
+        _require_names(self.system.names, system, "plant")
+        self._families = None if self.system.memoryless else system
 
     @property
     def truth(self) -> System:
@@ -111,12 +121,22 @@ class SimulatedPlant(Shown):
         if self._jobs is None and not self.system.memoryless:
             self._jobs = RandomJobs(self.system, self.rng, self.state)
         walk = first_walk(
-            self.system, bound, self.state, self.rng, tally=True, least=ample, source=self._jobs
+            self.system,
+            bound,
+            self.state,
+            self.rng,
+            record=self._families is not None,
+            tally=True,
+            least=ample,
+            source=self._jobs,
         )
         window.walk(walk, 1, None)
         self._capacity = walk.tables.space.capacity if isinstance(walk, Walk | BoxJobWalk) else None
-        self.state, _ = walk.finish()
-        return walk.statistics()
+        self.state, path = walk.finish()
+        seen = walk.statistics()
+        if path is None or self._families is None:
+            return seen
+        return replace(seen, strata=StrataTally(path, self._families).count(path.time.size))
 
     def snapshot(self) -> dict[str, Any]:
         """Return the jobs present, the time, and the state of the generator.
@@ -187,10 +207,7 @@ class ReplayPlant(Shown):
 
     def attend(self, system: System) -> None:
         """Keep strata of attained work, for curves of the families that a system has."""
-        require_system(system)
-        if list(self.path.names) != system.names:
-            names, wanted = ", ".join(self.path.names), ", ".join(system.names)
-            raise InvalidInput(f"the log is of classes {names}; the system has {wanted}")
+        _require_names(self.path.names, system, "log")
         self._families = system
         self._go_to(self._done)
 
@@ -244,6 +261,14 @@ class ReplayPlant(Shown):
 
     def _facts(self) -> Mapping[str, object]:
         return {"classes": self.path.names, "departures": self._leaves.size, "left": self.left}
+
+
+def _require_names(names: Sequence[str], system: System, what: str) -> None:
+    """Raise `InvalidInput` unless what is learned about has the classes of a system, in order."""
+    require_system(system)
+    if list(names) != system.names:
+        known, wanted = ", ".join(names), ", ".join(system.names)
+        raise InvalidInput(f"the {what} is of classes {known}; the system has {wanted}")
 
 
 def _plain(value: Any) -> Any:
