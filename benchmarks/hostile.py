@@ -34,6 +34,7 @@ EITHER = (0, 2)
 _SILENCE, _LONGEST = 10.0, 60.0  # seconds
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 _NO_NUMBER = re.compile(r"\b(nan|inf)\b")
+_WAITING = re.compile(r": (compiling, once|.* so far.*)$")
 _ANNOUNCED = re.compile(r"^note: .* takes about \d+ ", re.MULTILINE)  # the first thing said, if at all
 
 
@@ -472,11 +473,12 @@ def _faults(line: Line, code: int | None, out: str, err: str) -> Iterator[str]:
         yield "traceback"
     if "Warning" in err:
         yield "warning"
-    said = [text for text in err.splitlines() if not text.startswith(("Usage:", "Try '")) and text.strip()]
-    if (
-        code == 2
-        and len([text for text in said if "so far" not in text and not text.startswith("note:")]) != 1
-    ):
+    said = [
+        text
+        for text in err.splitlines()
+        if text.strip() and not text.startswith(("Usage:", "Try '", "note:")) and not _WAITING.search(text)
+    ]
+    if code == 2 and len(said) != 1:
         yield f"refused in {len(said)} lines"
     if code == 2 and len(err) > 2000:
         yield f"refused in {len(err)} characters"
