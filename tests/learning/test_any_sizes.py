@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import corewise as cw
 from corewise.learning.algorithms import Algorithm
+from corewise.model.sizes import Erlang
 from tests.helpers.sized_jobs import LAWS, sized_path
 
 SYSTEM = cw.load_system("paper:2").at_load(0.7)
@@ -52,3 +54,41 @@ def test_a_log_of_other_classes_is_refused(record: cw.SamplePath) -> None:
     cw.ReplayPlant(record).attend(other)
     with pytest.raises(cw.errors.InvalidInput, match="the system has a, b"):
         cw.ReplayPlant(record).attend(named)
+
+
+def plant(rng: int = 3) -> cw.SimulatedPlant:
+    classes = [replace(known, sizes=Erlang(4)) for known in SYSTEM.classes]
+    return cw.SimulatedPlant(cw.System(SYSTEM.cores, classes), rng=rng)
+
+
+def test_a_simulated_plant_tells_jobs_apart_unless_sizes_are_exponential() -> None:
+    (*_, last) = cw.learn(plant(), algorithm(3), diagnose=False)
+    assert {row.sizes for row in last.estimates.values()} == {"any"}
+    (*_, last) = cw.learn(cw.SimulatedPlant(SYSTEM, rng=3), algorithm(3), diagnose=False)
+    assert {row.sizes for row in last.estimates.values()} == {"exponential"}
+
+
+def test_windows_of_a_simulated_plant_add_up_to_one() -> None:
+    """Attained work is carried over: with one seed the jobs are the same whatever the windows are."""
+    tables = []
+    for windows in ([300], [1, 99, 200]):
+        seen = plant()
+        seen.attend(SYSTEM)
+        statistics = cw.Statistics.total([seen.run(cw.Equi(), count) for count in windows])
+        assert statistics.strata is not None
+        assert statistics.strata[0] is not None
+        tables.append(statistics.strata[0])
+    np.testing.assert_allclose(tables[1].bins, tables[0].bins, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(tables[1].jobs, tables[0].jobs, rtol=1e-9, atol=1e-9)
+
+
+def test_a_saved_plant_goes_on_with_what_its_jobs_have_attained(tmp_path: Path) -> None:
+    whole = list(cw.learn(plant(), algorithm(3), diagnose=False))
+    first = cw.learn(plant(), algorithm(2), diagnose=False)
+    for _ in first:
+        pass
+    first.save(tmp_path / "run.npz")
+    rest = list(cw.learn(plant(9), algorithm(3), resume=tmp_path / "run.npz", diagnose=False))
+    for name, row in rest[-1].estimates.items():
+        assert row.sizes == "any"
+        assert row.value == whole[-1].estimates[name].value

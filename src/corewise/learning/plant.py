@@ -16,7 +16,7 @@ from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import Statistics
-from corewise.observation.strata.tally import StrataTally
+from corewise.observation.strata.tally import Attained, StrataTally
 from corewise.observation.tally import Tally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
@@ -98,12 +98,12 @@ class SimulatedPlant(Shown):
         self._capacity: tuple[int, ...] | None = None
         self._jobs: RandomJobs | None = None
         self._families: System | None = None
+        self._attained: tuple[Attained | None, ...] | None = None
 
     def attend(self, system: System) -> None:
         """Keep strata of attained work, for curves of the families that a system has.
 
-        Where sizes are exponential nothing is kept: jobs of a class are then not told apart. Of a job that is
-        there when a window begins, nothing is counted in it.
+        Where sizes are exponential nothing is kept: jobs of a class are then not told apart.
         """
         _require_names(self.system.names, system, "plant")
         self._families = None if self.system.memoryless else system
@@ -120,23 +120,20 @@ class SimulatedPlant(Shown):
         bound = bind(policy, self.system)
         if self._jobs is None and not self.system.memoryless:
             self._jobs = RandomJobs(self.system, self.rng, self.state)
+        told = self._families is not None
         walk = first_walk(
-            self.system,
-            bound,
-            self.state,
-            self.rng,
-            record=self._families is not None,
-            tally=True,
-            least=ample,
-            source=self._jobs,
+            self.system, bound, self.state, self.rng, record=told, tally=True, least=ample, source=self._jobs
         )
         window.walk(walk, 1, None)
         self._capacity = walk.tables.space.capacity if isinstance(walk, Walk | BoxJobWalk) else None
         self.state, path = walk.finish()
         seen = walk.statistics()
-        if path is None or self._families is None:
+        if self._families is None or path is None:
             return seen
-        return replace(seen, strata=StrataTally(path, self._families).count(path.time.size))
+        tally = StrataTally(path, self._families, self._attained)
+        seen = replace(seen, strata=tally.count(path.time.size))
+        self._attained = tally.attained
+        return seen
 
     def snapshot(self) -> dict[str, Any]:
         """Return the jobs present, the time, and the state of the generator.
@@ -149,6 +146,12 @@ class SimulatedPlant(Shown):
                 "remaining": [list(row) for row in self.state.remaining],
                 "attained": [list(row) for row in self.state.attained],
                 "jobs": _plain(self._jobs.snapshot()),
+            }
+        if self._attained is not None:
+            followed |= {
+                "named": self.state.named,
+                "numbers": [list(row) for row in self.state.jobs],
+                "strata": [None if one is None else one.plain() for one in self._attained],
             }
         return {
             "counts": list(self.state.counts),
@@ -163,6 +166,11 @@ class SimulatedPlant(Shown):
         if "jobs" in snapshot:
             remaining, attained = (tuple(map(tuple, snapshot[name])) for name in ("remaining", "attained"))
             state = replace(state, remaining=remaining, attained=attained)
+        if self._families is not None and "strata" in snapshot:
+            numbers = tuple(map(tuple, snapshot["numbers"]))
+            state = replace(state, jobs=numbers, named=snapshot["named"])
+            pairs = zip(self._families.classes, snapshot["strata"], strict=True)
+            self._attained = tuple(None if one is None else Attained.of(known, one) for known, one in pairs)
         state = start_state(state, self.system)
         kind, own = snapshot["rng"]["bit_generator"], self.rng.bit_generator
         if kind != type(own).__name__:

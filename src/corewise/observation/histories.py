@@ -37,6 +37,8 @@ class JobHistories:
         The segments of each job: from `first` on, before `last`.
     arrives, leaves : ndarray of int
         The rows at which each job came, and left; the number of rows if it was there at the end.
+    number : ndarray of int
+        The number of each job.
     truncated : ndarray of bool
         Whether it was there at the start, so that nobody knows what it had attained by then.
     rows : int
@@ -51,6 +53,7 @@ class JobHistories:
     last: Ints
     arrives: Ints
     leaves: Ints
+    number: Ints
     truncated: Bools
     rows: int
 
@@ -154,4 +157,14 @@ def _histories(
     held, start, span = segments
     widths, place = np.unique(held, return_inverse=True)
     truncated = path.event[ends[0]] == Event.PRESENT
-    return JobHistories(widths, place.astype(np.int64), start, span, *jobs, *ends, truncated, path.time.size)
+    return JobHistories(
+        widths,
+        place.astype(np.int64),
+        start,
+        span,
+        *jobs,
+        *ends,
+        path.job[ends[0]],
+        truncated,
+        path.time.size,
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from corewise.model.system import JobClass, System
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.strata import _kernels
-from corewise.observation.strata.tables import Strata
+from corewise.observation.strata.tables import OCTAVES, Strata
 
-__all__ = ["StrataTally", "can_be_stratified"]
+__all__ = ["Attained", "StrataTally", "can_be_stratified"]
 
 
 def can_be_stratified(family: SpeedUp) -> bool:
@@ -24,13 +25,58 @@ def can_be_stratified(family: SpeedUp) -> bool:
     return len(ends) == 2 and all(math.isfinite(end) for end in ends)
 
 
-class StrataTally:
-    """Accumulator of the strata of a path: how far it has counted, and what the jobs there have attained."""
+class Attained(NamedTuple):
+    """Attained work of the jobs of a class, by their numbers and at every node, and empty tables for it."""
 
-    def __init__(self, path: SamplePath, system: System) -> None:
+    nothing: Strata
+    states: Mapping[int, Floats]
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values, which JSON can hold."""
+        states = [state.tolist() for state in self.states.values()]
+        return {
+            "unit": float(self.nothing.edges[0] / OCTAVES[0]),
+            "jobs": list(self.states),
+            "states": states,
+        }
+
+    @classmethod
+    def of(cls, known: JobClass, plain: Mapping[str, Any]) -> Attained:
+        """Return what `plain` has given, for a class with a curve of the same family."""
+        (bounds,) = known.speedup.bounds.values()
+        states = {
+            int(job): np.array(state) for job, state in zip(plain["jobs"], plain["states"], strict=True)
+        }
+        return cls(Strata.empty(known.speedup.family, bounds, float(plain["unit"])), states)
+
+
+class StrataTally:
+    """Accumulator of the strata of a path: how far it has counted, and what the jobs there have attained.
+
+    Parameters
+    ----------
+    path : SamplePath
+        The record.
+    system : System
+        The families of the curves.
+    before : sequence of Attained or None, optional
+        What the jobs of each class had attained when the record before this one ended, if it goes on there.
+    """
+
+    def __init__(
+        self, path: SamplePath, system: System, before: Sequence[Attained | None] | None = None
+    ) -> None:
         self.path, self.row = path, 0
-        pairs = zip(system.classes, job_histories(path), strict=True)
-        self._classes = [None if jobs is None else _ClassTally.of(known, jobs) for known, jobs in pairs]
+        earlier = before or [None] * len(system.classes)
+        self._classes = [
+            None if jobs is None else _ClassTally.of(known, jobs, last)
+            for known, jobs, last in zip(system.classes, job_histories(path), earlier, strict=True)
+        ]
+
+    @property
+    def attained(self) -> tuple[Attained | None, ...]:
+        """What the jobs of each class that are there have attained."""
+        return tuple(None if one is None else one.attained for one in self._classes)
 
     def count(self, end: int) -> tuple[Strata | None, ...]:
         """Return the strata of the rows from where the tally stands to before `end`, and move there."""
@@ -39,57 +85,71 @@ class StrataTally:
         return tuple(None if one is None else one.count(began, until, end) for one in self._classes)
 
 
+class _Live(NamedTuple):
+    """A job that is there: its state at every node, its segment, and whether it was seen to arrive."""
+
+    state: Floats
+    segment: int
+    whole: bool
+
+
 class _ClassTally:
     """Accumulator of the strata of one class."""
 
-    def __init__(self, jobs: JobHistories, nothing: Strata, speeds: tuple[Floats, Floats]) -> None:
-        self.jobs, self.nothing, self._speeds = jobs, nothing, speeds
+    def __init__(
+        self,
+        jobs: JobHistories,
+        nothing: Strata,
+        speeds: tuple[Floats, Floats],
+        carried: Mapping[int, Floats],
+    ) -> None:
+        self.jobs, self.nothing, self._speeds, self._carried = jobs, nothing, speeds, carried
         self._seen = 0  # jobs that have come
-        self._live: Mapping[
-            int, tuple[Floats, int]
-        ] = {}  # the state of each job that is there, and its segment
+        self._live: dict[int, _Live] = {}
 
     @classmethod
-    def of(cls, known: JobClass, jobs: JobHistories) -> _ClassTally | None:
+    def of(cls, known: JobClass, jobs: JobHistories, before: Attained | None) -> _ClassTally | None:
         """Return a tally that has seen nothing yet; None if the family of the curve has no strata."""
         if not can_be_stratified(known.speedup):
             return None
         ((name, bounds),) = known.speedup.bounds.items()
-        unit = _mean_size(known, jobs) if known.size_rate is None else 1.0 / known.size_rate
-        nothing = Strata.empty(known.speedup.family, bounds, unit)
+        if before is None:
+            unit = _mean_size(known, jobs) if known.size_rate is None else 1.0 / known.size_rate
+            before = Attained(Strata.empty(known.speedup.family, bounds, unit), {})
+        nothing, carried = before
         curves = [known.speedup.with_parameters(**{name: p}) for p in nothing.nodes.tolist()]
         speeds = np.stack([curve.rate(jobs.widths) for curve in curves])
         slopes = np.stack([curve.gradient(jobs.widths)[:, 0] for curve in curves])
-        return cls(jobs, nothing, (speeds, slopes))
+        return cls(jobs, nothing, (speeds, slopes), carried)
+
+    @property
+    def attained(self) -> Attained:
+        """What the jobs that are there have attained, if they were seen to arrive."""
+        live = self._live.items()
+        return Attained(self.nothing, {int(self.jobs.number[j]): job.state for j, job in live if job.whole})
+
+    def _arrived(self, j: int) -> _Live:
+        """Return a job that has come, or was there when the record began."""
+        state = self._carried.get(int(self.jobs.number[j])) if self.jobs.truncated[j] else None
+        whole = state is not None or not self.jobs.truncated[j]
+        fresh = np.zeros((self.nothing.nodes.size, 5))
+        return _Live(fresh if state is None else state.copy(), int(self.jobs.first[j]), whole)
 
     def count(self, began: float, until: float, end: int) -> Strata:
         """Return the strata of a stretch of time, up to before a row."""
         jobs, nothing = self.jobs, self.nothing
         bins, sums = np.zeros(nothing.bins.shape), np.zeros(nothing.jobs.shape)
         come = int(np.searchsorted(jobs.arrives, end))
-        new = {j: (np.zeros((nothing.nodes.size, 5)), int(jobs.first[j])) for j in range(self._seen, come)}
-        live = {}
-        for j, (state, at) in {**self._live, **new}.items():
-            departed, whole = bool(jobs.leaves[j] < end), not jobs.truncated[j]
+        present = self._live | {j: self._arrived(j) for j in range(self._seen, come)}
+        self._seen, self._live = come, {}
+        for j, (state, at, whole) in present.items():
+            departed = bool(jobs.leaves[j] < end)
             segment = _kernels.follow_job(
-                jobs.place,
-                jobs.start,
-                jobs.span,
-                at,
-                int(jobs.last[j]),
-                began,
-                until,
-                departed,
-                whole,
-                *self._speeds,
-                nothing.edges,
-                state,
-                bins,
-                sums,
+                *(jobs.place, jobs.start, jobs.span, at, int(jobs.last[j]), began, until, departed, whole),
+                *(*self._speeds, nothing.edges, state, bins, sums),
             )
             if not departed:
-                live[j] = (state, int(segment))
-        self._seen, self._live = come, live
+                self._live[j] = _Live(state, int(segment), whole)
         return Strata(nothing.family, nothing.nodes, nothing.edges, bins, sums)
 
 
