@@ -876,13 +876,36 @@ def test_a_saved_policy_is_refused() -> None:
     ("text", "message"),
     [
         (GOOD.replace("1.4", "14", 1), "the load is .*, and it must be below 1"),
-        (re.sub("arrival_rate = .*\n", "", GOOD), "system.toml: class 'one': arrival_rate is missing"),
+        (re.sub("arrival_rate = .*\n", "", GOOD), "class 'one': its arrival_rate is not known, but needed"),
         (GOOD.replace("amdahl", "amdhal", 1), "'amdhal'; did you mean 'amdahl'"),
     ],
 )
 def test_a_system_that_cannot_be_learned_about_is_refused(text: str, message: str) -> None:
     assert re.search(message, one_line("learn", write(text), *RUN[2:], *SAVED))
     assert {path.name for path in Path().iterdir()} == {"system.toml"}
+
+
+def test_rates_may_be_unknown() -> None:
+    """They are estimated, said for people and machines, and part of what a run must agree on to go on."""
+    found = as_json(*RUN, *SAVED, "--unknown-rates")
+    last = found["epochs"][-1]
+    assert found["unknown_rates"] is True
+    assert set(last["arrival_rates"]) == set(last["size_rates"]) == {"one", "two"}
+    assert last["arrival_rates"]["one"] == pytest.approx(1.4, rel=0.5)
+    text = succeed(*RUN, "--unknown-rates")
+    assert "size rate" in text
+    assert "arrival rate" in text
+    succeed(*RUN, *SAVED)
+    assert "is a run with --unknown-rates False" in one_line(*RESUMED, "--unknown-rates")
+
+
+def test_a_log_can_be_learned_from_without_rates() -> None:
+    log = logged()
+    bare = re.sub("(arrival|size)_rate = .*\n", "", GOOD).replace("cores = 4", "cores = 30")
+    found = as_json("learn", write(bare), "--events", log, "--departures", "50")
+    assert found["unknown_rates"] is True
+    assert found["epochs"][-1]["size_rates"]["two"] > 0.0
+    assert "rates not known" in succeed("learn", write(bare), "--events", log, "--departures", "50")
 
 
 def test_what_is_read_is_not_overwritten() -> None:

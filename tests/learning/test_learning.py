@@ -1413,9 +1413,9 @@ def test_bad_policies_of_plants() -> None:
         ({"system": "x"}, cw.errors.InvalidSystem, "expected a System, got 'x'"),
         ({"system": EXAMPLE.at_load(1.2)}, cw.errors.UnstableSystem, "the load is 1.2"),
         (
-            {"system": cw.System(2.0, [cw.JobClass("a", None, 1.0, cw.Amdahl(0.5))])},
-            cw.errors.InvalidSystem,
-            "class 'a': its arrival_rate is not known",
+            {"system": EXAMPLE.without_rates(), "first": {"one": cw.Amdahl(0.3)}},
+            cw.errors.InvalidInput,
+            "a policy for curves needs all rates",
         ),
         ({"departures": 0}, cw.errors.InvalidInput, "at least 1, got 0"),
         ({"departures": 2.5}, cw.errors.InvalidInput, "whole number, got 2.5"),

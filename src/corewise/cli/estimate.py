@@ -95,16 +95,17 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     """Estimate speed-up curves from an event log.
 
     By maximum likelihood. SYSTEM says what is known: the cores, the classes, their size rates and the
-    families of their curves. Its arrival rates are not needed, and the parameters of its curves are not used.
+    families of their curves. A size rate that it lacks is estimated too. Its arrival rates are not needed,
+    and the parameters of its curves are not used.
     """
     from corewise.estimation.mle import estimate as estimate_curves
     from corewise.estimation.residuals import goodness_of_fit
     from corewise.estimation.units import pace, unit_question
-    from corewise.model.files import load_system, save_system
+    from corewise.model.files import RATES, load_system, save_system
     from corewise.observation.event_logs import load_events
     from corewise.observation.statistics import Statistics
 
-    known = load_system(system, arrivals_optional=True)
+    known = load_system(system, optional=RATES)
     confidence = _level(level)
     free = _chosen(unknown_size_rate or [], known)
     # On no data at all: it finds what is wrong with the question, before the time is spent on reading.
@@ -348,6 +349,8 @@ def _kept(found: Estimates, system: System) -> list[tuple[str, str]]:
             rate = job_class.arrival_rate
             kept = "add its arrival rate" if rate is None else f"kept its arrival rate, {rate:g}"
             facts.append((job_class.name, f"no job arrived: {kept}"))
+        if job_class.size_rate is None and row.size_rate is None:
+            facts.append((job_class.name, "its size rate was not found: add it"))
     if system.changes:
         facts.append(("note", "the changes of its curves at known times are left out"))
     return facts

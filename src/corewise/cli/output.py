@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,8 @@ def headline(what: str, system: System) -> str:
     regime = ""
     if system.changes:
         regime = f"; curves as they are before they change at time {system.changes[0].time:g}"
-    return f"{what}: {system.cores:g} cores, {classes}, load {system.load:.4g}{regime}"
+    load = "rates not known" if math.isnan(system.load) else f"load {system.load:.4g}"
+    return f"{what}: {system.cores:g} cores, {classes}, {load}{regime}"
 
 
 def is_weighted(system: System) -> bool:

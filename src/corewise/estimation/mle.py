@@ -36,7 +36,7 @@ from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 from corewise.observation.strata.tally import can_be_stratified
 
-__all__ = ["ANY", "AUTO", "EXPONENTIAL", "estimate", "require_sizes"]
+__all__ = ["ANY", "AUTO", "EXPONENTIAL", "estimate", "require_sizes", "why_no_information"]
 
 ANY, EXPONENTIAL = "any", "exponential"
 """What sizes are taken to be."""
@@ -104,14 +104,14 @@ def estimate(
         standard errors are by job, and hold for sizes of any law; else they take sizes to be exponential.
     system : System
         What is known: the classes, their size rates, and the family of each curve. The parameters of the
-        curves and the arrival rates are not used.
+        curves and the arrival rates are not used. A size rate that is None is estimated as well.
     family : str or mapping, optional
         Another family for all classes, or by class: one of ``amdahl``, ``power``, ``gustafson``, ``usl``;
         ``free`` for the most likely concave curve, of no family; or ``auto``: Amdahl, power law, USL and the
         free curve are tried, and the Bayesian information criterion chooses.
     unknown_size_rates : bool or collection of str, optional
-        Classes whose size rate is to be estimated too. The data tell it apart from the curve if jobs also ran
-        at one core or less, or at several widths.
+        Classes whose size rate is to be estimated although the system has one. The data tell it apart from
+        the curve if jobs also ran at one core or less, or at several widths.
     level : float, optional
         The confidence level of the intervals.
     sizes : str, optional
@@ -143,7 +143,7 @@ def estimate(
             share_of(table.arrivals, seen.arrivals, confidence_level),
             jobs,
         )
-        size_rate = None if job_class.name in free else job_class.size_rate
+        size_rate = None if job_class.name in free else job_class.size_rate  # None: to be estimated
         chosen = family.get(job_class.name) if isinstance(family, Mapping) else family
         how = (confidence_level, sizes == ANY)
         estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, how)
@@ -184,6 +184,10 @@ def _estimate_as(
     nothing = _nothing(name, seen, job_class.speedup, "")
     if family == FREE:
         return free_estimate(nothing, table, size_rate, level)
+    if family is None and size_rate is None and not job_class.speedup.bounds and table.left:
+        served = float(table.job_time @ job_class.speedup.rate(table.widths))
+        reason = why_no_information(table, job_class.speedup, None)
+        return replace(nothing, note=reason, size_rate=poisson_rate(table.left, served, level))
     found = _estimate_class(name, seen, _families(family, job_class), size_rate, how)
     return with_free_candidate(found, nothing, table, size_rate, level) if family == AUTO else found
 
@@ -203,7 +207,7 @@ def _estimate_class(
     name: str, seen: _Seen, tried: tuple[SpeedUp, ...], size_rate: float | None, how: tuple[float, bool]
 ) -> Estimate:
     """Return the estimate of one class; `how` are the confidence level, and whether sizes have any law."""
-    reasons = [_why_no_information(seen.table, curve, size_rate) for curve in tried]
+    reasons = [why_no_information(seen.table, curve, size_rate) for curve in tried]
     fits = [
         fit_curve_to(Likelihood(seen.table, curve, size_rate))
         for curve, reason in zip(tried, reasons, strict=True)
@@ -313,7 +317,7 @@ def _nothing(name: str, seen: _Seen, curve: SpeedUp, reason: str) -> Estimate:
     )
 
 
-def _why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float | None) -> str:
+def why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float | None) -> str:
     """Return why the data say nothing about curves of a family, or an empty text."""
     if not curve.bounds:
         return f"a {curve.family} curve has no parameters to estimate"
@@ -327,7 +331,8 @@ def _why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float
         return "its jobs never held more than one core"
     if above < unknown:
         widths = "only one number of cores" if above == 1 else f"only {above} different numbers of cores"
-        return f"its jobs held {widths} above one, which cannot tell {unknown} unknowns apart"
+        would = "; jobs at one core or less, or at more widths, would" if size_rate is None else ""
+        return f"its jobs held {widths} above one, which cannot tell {unknown} unknowns apart{would}"
     return ""
 
 

@@ -25,10 +25,10 @@ from corewise.estimation.likelihood import Likelihood
 from corewise.kit.arrays import Bools, Floats
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw
 
-__all__ = ["ClosedFit", "Fit", "GeneralFit", "fit_curve_to", "highest_value"]
+__all__ = ["ABSCISSAE", "CODES", "ClosedFit", "Fit", "GeneralFit", "fit_curve_to", "highest_value"]
 
-_CODES = {Amdahl: _kernels.AMDAHL, PowerLaw: _kernels.POWER, Gustafson: _kernels.GUSTAFSON}
-_ABSCISSAE: dict[int, Callable[[Floats], Floats]] = {
+CODES = {Amdahl: _kernels.AMDAHL, PowerLaw: _kernels.POWER, Gustafson: _kernels.GUSTAFSON}
+ABSCISSAE: dict[int, Callable[[Floats], Floats]] = {
     _kernels.AMDAHL: lambda z: 1.0 - 1.0 / z,
     _kernels.POWER: np.log,
     _kernels.GUSTAFSON: lambda z: z - 1.0,
@@ -121,10 +121,10 @@ class ClosedFit(Fit):
 
 
 def _columns(likelihood: Likelihood) -> _Columns:
-    table, code = likelihood.table, _CODES[type(likelihood.family)]
+    table, code = likelihood.table, CODES[type(likelihood.family)]
     told = table.widths > 1.0
     exposure = likelihood.best_size_rate(np.empty(0)) * table.job_time[told]
-    return code, _ABSCISSAE[code](table.widths[told]), table.departures[told], exposure
+    return code, ABSCISSAE[code](table.widths[told]), table.departures[told], exposure
 
 
 class GeneralFit(Fit):
@@ -258,4 +258,4 @@ def highest_value(likelihood: Likelihood, start: Floats) -> float:
 
 
 def _is_closed(likelihood: Likelihood) -> bool:
-    return likelihood.size_rate is not None and type(likelihood.family) in _CODES
+    return likelihood.size_rate is not None and type(likelihood.family) in CODES

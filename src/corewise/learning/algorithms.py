@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput
@@ -40,7 +43,8 @@ class Algorithm(Shown):
         What to call it.
     system : System
         What is known: cores, classes, arrival and size rates, weights, and the *family* of each curve. The
-        parameters of the curves and their changes are not kept, so they cannot leak.
+        parameters of the curves and their changes are not kept, so they cannot leak. Rates may be None: they
+        are then estimated along with the curves.
     schedule : Schedule
         The departures of each window.
     memory : Memory
@@ -73,8 +77,9 @@ class Algorithm(Shown):
 
     def __post_init__(self) -> None:
         require_system(self.system)
-        self.system.require_stable()
-        self.system.require_scale()
+        if self.knows_rates:
+            self.system.require_stable()
+            self.system.require_scale()
         guessed = [replace(known, speedup=first_curve(known.speedup)) for known in self.system.classes]
         object.__setattr__(self, "system", System(self.system.cores, guessed))
         if isinstance(self.schedule, type) or not isinstance(self.schedule, Schedule):
@@ -92,7 +97,14 @@ class Algorithm(Shown):
         else:
             object.__setattr__(self, "first", _checked(self.first, self.system))
 
+    @cached_property
+    def knows_rates(self) -> bool:
+        """Whether the arrival and size rates of all classes are known."""
+        return not np.any(np.isnan([*self.system.arrival_rates, *self.system.size_rates]))
+
     def _require_families(self, curves: Mapping[str, SpeedUp]) -> None:
+        if not self.knows_rates:
+            raise InvalidInput("first: a policy for curves needs all rates, name a policy instead")
         self.system.with_curves(curves)
         for name, curve in curves.items():
             known = self.system[name].speedup

@@ -23,7 +23,7 @@ from corewise.kit.arrays import Floats
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.memories import Memory, Part, SinceChange
 from corewise.learning.plant import Plant, Resumable
-from corewise.model.files import system_from_mapping, system_to_mapping
+from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.observation.strata.tables import Strata
@@ -118,14 +118,17 @@ class Checkpoint:
                 int(about["k"]),
                 int(about["departures"]),
                 float(about["time"]),
-                system_from_mapping(about["estimated"]),
-                system_from_mapping(about["believed"]),
+                system_from_mapping(about["estimated"], optional=RATES),
+                system_from_mapping(about["believed"], optional=RATES),
                 _floats(arrays[_WARM_START]) if _WARM_START in arrays else None,
                 algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
             )
             identity, past, snapshot = about["identity"], about["past"], about["plant"]
-            for row in past:
-                row.setdefault("alarms", [])  # which runs of old did not have
+            for row in past:  # runs of old did not have all
+                row.setdefault("alarms", [])
+                for rate in RATES:
+                    known = {given.name: getattr(given, rate) for given in algorithm.system.classes}
+                    row.setdefault(f"{rate}s", known)
             _require_record(standing, past)
             windows = len(identity["windows"])
             identity["plant"] = _RENAMED.get(identity["plant"], identity["plant"])

@@ -51,6 +51,8 @@ class Epoch(Shown):
         ``informative=False``.
     policy : Policy
         The policy adopted at the end of this epoch.
+    arrival_rates, size_rates : mapping
+        The rates as they are known or estimated, by class.
     mean_jobs : float or None
         The exact mean number of jobs under that policy and the truth; None where the truth is not known or
         was not asked for, infinite if the policy cannot keep up.
@@ -72,6 +74,8 @@ class Epoch(Shown):
     time: float
     estimates: Estimates
     policy: Policy
+    arrival_rates: Mapping[str, float]
+    size_rates: Mapping[str, float]
     mean_jobs: float | None
     mean_cost: float | None
     gap: float | None
@@ -108,6 +112,8 @@ class Epoch(Shown):
             },
             "informative": {name: row.informative for name, row in found.items()},
             "at_boundary": {name: row.at_boundary for name, row in found.items()},
+            "arrival_rates": dict(self.arrival_rates),
+            "size_rates": dict(self.size_rates),
             "stable": self.stable,
             "mean_jobs": self.mean_jobs,
             "mean_cost": self.mean_cost,

@@ -9,6 +9,11 @@ somebody else carries them out.
 `corewise.learning.loop.learn` is the loop around it. Policy π_{k+1} uses the data that the memory holds after
 window k.
 
+Rates that are not known are estimated with the curves: arrivals over time, and the size rate that is most
+likely at the posterior mean of the curve (`corewise.estimation.posterior`). Nothing is spent on exploration:
+under every policy that idles no core a class is alone with one job, with two, with three, and so seen at
+several widths, which tells its curve from its size rate in time.
+
 Two rules keep the loop from freezing. An estimate at the end of its range is reported as it is, but the
 policy is made for the middle of its interval: with p̂ = 0 and cores that could be withheld, a class might
 never again hold more than one core a job, and the likelihood would stay flat for ever. And where the data say
@@ -29,11 +34,12 @@ from corewise.errors import InvalidInput
 from corewise.estimation.changes.detector import Alarm
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.mle import estimate
+from corewise.estimation.rates import estimate_unknown, with_rates
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import LearnerState
-from corewise.learning.memories import Watchful
+from corewise.learning.memories import Memory, Watchful
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
@@ -140,12 +146,8 @@ class Learner:
         self._window = None
         before = self.standing
         memory = before.memory.remember(window)
-        found = estimate(memory.recall(), self.algorithm.system, sizes=self.algorithm.sizes)
-        estimated, known = before.estimated.with_curves(found.curves), before.believed
-        alarms: tuple[Alarm, ...] = ()
-        if isinstance(memory, Watchful):
-            alarms, estimated = memory.alarms, memory.known(estimated)
-            known = _servable(memory.known(known), known)
+        found, estimated, known = self._learned(memory)
+        alarms = memory.alarms if isinstance(memory, Watchful) else ()
         in_force = None if alarms else self._in_force(found, known)
         if in_force is not None:
             believed, warm_start = before.believed, before.warm_start
@@ -166,6 +168,21 @@ class Learner:
         estimates = {name: _kept(row, now.estimated[name].speedup) for name, row in found.items()}
         kept = Estimates(FrozenMapping(estimates))
         return SolveRequest(now.k, kept, now.believed, self.algorithm, now.warm_start, alarms, in_force)
+
+    def _learned(self, memory: Memory) -> tuple[Estimates, System, System]:
+        """Return the estimates, the system with them, and the rates to make a policy for."""
+        before, seen, given = self.standing, memory.recall(), self.algorithm.system
+        if self.algorithm.knows_rates:
+            found = estimate(seen, given, sizes=self.algorithm.sizes)
+            estimated, known = before.estimated.with_curves(found.curves), before.believed
+            if isinstance(memory, Watchful):
+                estimated, known = memory.known(estimated), _servable(memory.known(known), known)
+            return found, estimated, known
+        found = estimate_unknown(seen, given, before.estimated)
+        estimated = with_rates(before.estimated, found, given, seen)
+        if isinstance(memory, Watchful):
+            estimated = memory.known(estimated)
+        return found, estimated, _servable(estimated, before.believed)
 
     def _in_force(self, found: Estimates, known: System) -> Solution | Policy | None:
         """Return what was adopted last, if it will do: no estimate is far from what it was made for."""
@@ -211,6 +228,9 @@ def _tempered(found: Estimates) -> dict[str, SpeedUp]:
     curves = {}
     for name, curve in found.curves.items():
         row = found[name]
+        if row.size_rate is not None:  # its size rate is the best one for this very curve
+            curves[name] = curve
+            continue
         middles = {parameter: 0.5 * sum(interval) for parameter, interval in row.intervals.items()}
         inside = {
             parameter: middles[parameter]

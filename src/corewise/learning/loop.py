@@ -16,12 +16,14 @@ from typing import Any
 from corewise.errors import InvalidInput
 from corewise.estimation.mle import ANY
 from corewise.kit.display import Shown, Table
+from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import Checkpoint, EpochRow, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
 from corewise.learning.judge import Judge
 from corewise.learning.learner import Learner, SolveRequest
 from corewise.learning.plant import Attentive, Plant
+from corewise.model.system import System
 
 __all__ = ["Learning", "learn"]
 
@@ -77,6 +79,7 @@ class Learning(Shown, Iterator[Epoch]):
             time=standing.time,
             estimates=request.estimates,
             policy=self.learner.policy,
+            **_rates(standing.estimated),
             mean_jobs=mean_jobs,
             mean_cost=mean_cost,
             gap=gap,
@@ -135,6 +138,15 @@ class Learning(Shown, Iterator[Epoch]):
         header = ("k", "departures", "gap", "parameters")
         last = self.past[-_LAST:]
         return Table(header, ((row["k"], row["departures"], row["gap"], row["estimates"]) for row in last))
+
+
+def _rates(system: System) -> dict[str, FrozenMapping[str, float]]:
+    """Return the rates of all classes, for an epoch."""
+    rates = {"arrival_rates": system.arrival_rates, "size_rates": system.size_rates}
+    return {
+        key: FrozenMapping(dict(zip(system.names, values.tolist(), strict=True)))
+        for key, values in rates.items()
+    }
 
 
 def learn(

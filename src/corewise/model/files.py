@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from importlib import resources
 from pathlib import Path
@@ -52,6 +52,7 @@ from corewise.model.tabulated_sizes import Empirical, PiecewiseExponential
 
 __all__ = [
     "PACKAGED",
+    "RATES",
     "load_system",
     "packaged",
     "save_system",
@@ -76,6 +77,9 @@ _LAWS: Mapping[str, type[SizeLaw]] = {
         PiecewiseExponential,
     )
 }
+RATES = ("arrival_rate", "size_rate")
+"""What a class may lack where it can be learned."""
+
 _SYSTEM_KEYS = ("cores", "class", "change")
 _CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals")
 _CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
@@ -83,7 +87,9 @@ _LAW_KEYS = ("sizes", "arrivals")
 _CHANGE_KEYS = ("time", "class", "speedup")
 
 
-def load_system(source: str | os.PathLike[str], *, arrivals_optional: bool = False) -> System:
+def load_system(
+    source: str | os.PathLike[str], *, arrivals_optional: bool = False, optional: Collection[str] = ()
+) -> System:
     """Return the system of a TOML file or of a packaged name.
 
     Parameters
@@ -91,7 +97,9 @@ def load_system(source: str | os.PathLike[str], *, arrivals_optional: bool = Fal
     source : str or path
         A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``) or the path of a TOML file.
     arrivals_optional : bool, optional
-        Whether classes may lack an arrival rate, as `estimate` allows.
+        Whether classes may lack an arrival rate.
+    optional : collection of str, optional
+        The rates that classes may lack, ``"arrival_rate"`` and ``"size_rate"``: what is to be learned.
 
     Raises
     ------
@@ -109,7 +117,7 @@ def load_system(source: str | os.PathLike[str], *, arrivals_optional: bool = Fal
         if isinstance(error.__cause__, FileNotFoundError):
             raise InvalidFile(f"{error}, nor is it a packaged system ({', '.join(PACKAGED)})") from None
         raise
-    return _parse(content, os.fspath(source), arrivals_optional=arrivals_optional)
+    return _parse(content, os.fspath(source), ("arrival_rate", *optional) if arrivals_optional else optional)
 
 
 def packaged(name: str) -> System:
@@ -171,18 +179,25 @@ def _class_to_mapping(job_class: JobClass) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if value is not None}
 
 
-def system_from_mapping(mapping: Mapping[str, Any], *, arrivals_optional: bool = False) -> System:
-    """Return the system that a mapping of the file's shape describes."""
+def system_from_mapping(mapping: Mapping[str, Any], *, optional: Collection[str] = ()) -> System:
+    """Return the system that a mapping of the file's shape describes; some rates may be `optional`."""
     if not isinstance(mapping, Mapping):
         raise InvalidSystem(f"a system is described by a mapping, got {mapping!r}")
     _require_known(mapping, _SYSTEM_KEYS, "system")
     _require_all(mapping, ("cores",), "system")
     tables = _tables(mapping, "class")
-    if arrivals_optional:
-        tables = [{"arrival_rate": None, **entry} for entry in tables]
+    tables = [{**dict.fromkeys(_rates(optional)), **entry} for entry in tables]
     classes = [_class_from(entry, i) for i, entry in enumerate(tables, start=1)]
     changes = [_change_from(entry, i) for i, entry in enumerate(_tables(mapping, "change"), start=1)]
     return System(mapping["cores"], classes, changes)
+
+
+def _rates(optional: Collection[str]) -> list[str]:
+    """Return the rates that may be missing."""
+    for name in optional:
+        if name not in RATES:
+            raise InvalidInput(f"optional: unknown rate {name!r}{nearest(str(name), list(RATES))}")
+    return list(optional)
 
 
 def _tables(mapping: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:
@@ -276,13 +291,14 @@ def _require_known(entry: Mapping[str, Any], known: tuple[str, ...], what: str) 
 def _require_all(entry: Mapping[str, Any], needed: tuple[str, ...], what: str) -> None:
     for key in needed:
         if key not in entry:
-            raise InvalidSystem(f"{what}: {key} is missing")
+            found = "; corewise estimate finds it from an event log" if key in RATES else ""
+            raise InvalidSystem(f"{what}: {key} is missing{found}")
 
 
 # --- text <-> mapping -------------------------------------------------------------------------
 
 
-def _parse(content: bytes, name: str, *, arrivals_optional: bool = False) -> System:
+def _parse(content: bytes, name: str, optional: Collection[str] = ()) -> System:
     if b"\0" in content:
         raise InvalidFile(f"{name}: a binary file, not TOML")
     try:
@@ -298,7 +314,7 @@ def _parse(content: bytes, name: str, *, arrivals_optional: bool = False) -> Sys
         raise InvalidFile(f"{name}: not valid TOML: {error}") from None
     try:
         _read_sizes(mapping, Path(name).parent)
-        return system_from_mapping(mapping, arrivals_optional=arrivals_optional)
+        return system_from_mapping(mapping, optional=optional)
     except InvalidInput as error:
         raise InvalidFile(f"{name}: {error}") from None
 

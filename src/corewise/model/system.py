@@ -293,6 +293,11 @@ class System(Shown):
         classes = (replace(known, sizes=_EXPONENTIAL, arrivals=_EXPONENTIAL) for known in self.classes)
         return self._checked(tuple(classes), self.changes)
 
+    def without_rates(self) -> System:
+        """Return the system without its arrival and size rates: what a learner has that is to find them."""
+        classes = (replace(known, arrival_rate=None, size_rate=None) for known in self.classes)
+        return self._checked(tuple(classes), self.changes)
+
     def require_stable(self) -> None:
         """Raise `UnstableSystem` if the load is one or more: then no policy keeps up."""
         self.require_rates()

@@ -99,6 +99,14 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
             "names another.",
         ),
     ] = None,
+    unknown_rates: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-rates",
+            help="Do not tell the learner the arrival and size rates of SYSTEM: it estimates them too. So it "
+            "does in any case where SYSTEM lacks them, as it may with --events.",
+        ),
+    ] = False,
     no_gap: Annotated[
         bool,
         typer.Option(
@@ -119,9 +127,9 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     and saved. Nothing but SYSTEM is needed.
     """
     from corewise.learning.loop import learn as learn_system
-    from corewise.model.files import load_system
+    from corewise.model.files import RATES, load_system
 
-    problem = load_system(system)
+    problem = load_system(system, optional=RATES)
     given = {
         "algorithm": algorithm,
         "departures": departures,
@@ -131,10 +139,13 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         "steps": steps,
         "seed": seed,
         "events": None if events is None else str(events.resolve()),
+        "unknown_rates": "True" if unknown_rates else None,
     }
     options = LearnOptions.new(given) if resume is None else LearnOptions.resumed(given, resume, problem)
+    if options.events is None:
+        problem.require_rates()
     method = options.method(problem)
-    if method.policy is None:
+    if method.policy is None and method.knows_rates:
         say_if_long(problem, "--policy improved or whittle does without it")
     target = resume if save is None else save
     inputs = [system] if options.events is None else [system, options.events]

@@ -42,6 +42,7 @@ class LearnOptions:
     seed: int | None
     events: str | None
     between_alarms: float | None
+    unknown_rates: bool = False
 
     @classmethod
     def new(cls, given: Texts) -> LearnOptions:
@@ -72,7 +73,7 @@ class LearnOptions:
             raise InvalidInput(f"{file}: is a run of a simulation, not of a log, got --events")
         if values.get("algorithm", self.algorithm) == self.algorithm:  # otherwise its options are others, too
             _require_sense(given, self.algorithm, self.events)
-        for key in ("algorithm", "departures", "power", "seed", "between_alarms"):
+        for key in ("algorithm", "departures", "power", "seed", "between_alarms", "unknown_rates"):
             there, here = getattr(self, key), values.get(key)
             if here is not None and there != here:
                 raise InvalidInput(f"{file}: is a run with --{key.replace('_', '-')} {there}, got {here}")
@@ -105,7 +106,11 @@ class LearnOptions:
     @property
     def note(self) -> dict[str, str]:
         """The options as text, to be kept with a saved run."""
-        return {option: str(value) for option, value in vars(self).items() if value is not None}
+        return {
+            option: str(value)
+            for option, value in vars(self).items()
+            if value is not None and value is not False
+        }
 
     def method(self, system: System) -> Algorithm:
         """Return the algorithm for what is known of a system."""
@@ -113,7 +118,7 @@ class LearnOptions:
 
         watch = {} if self.between_alarms is None else {"between_alarms": self.between_alarms}
         return ALGORITHMS[self.algorithm](
-            system,
+            system.without_rates() if self.unknown_rates else system,
             departures=self.departures,
             power=self.power,
             steps=self.steps,
@@ -162,6 +167,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "seed": lambda text: whole_number(text, "--seed"),
     "events": str,
     "between_alarms": lambda text: number(text, "--between-alarms"),
+    "unknown_rates": lambda text: text == "True",
 }
 
 

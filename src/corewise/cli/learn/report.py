@@ -89,6 +89,7 @@ class Learned:
             "policy": options.policy,
             "seed": options.seed,
             "events": options.events,
+            "unknown_rates": not course.algorithm.knows_rates,
             "interrupted": course.interrupted,
             "epochs": course.rows,
             "changes": self.changes,
@@ -284,6 +285,12 @@ def _class_lines(learned: Learned, row: EpochRow, name: str) -> Iterator[list[st
             line.append(f"{learned.truth[name].speedup.parameters[parameter]:.6g}")
         yield line
         about = ""
+    given = learned.course.algorithm.system[name]
+    for key in ("arrival_rate", "size_rate"):
+        if getattr(given, key) is None:
+            truth = [f"{getattr(learned.truth[name], key):.6g}"] if learned.truth else []
+            yield [about, key.replace("_", " "), f"{row[f'{key}s'][name]:.6g}", "-", "", *truth]
+            about = ""
 
 
 def _worth(learned: Learned) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from corewise.estimation.changes import _kernels
 from corewise.estimation.changes.alarms import Alarm, Check, believed_rate, place_of
 from corewise.estimation.changes.buckets import Buckets
+from corewise.estimation.changes.departure_rate import DepartureRate
 from corewise.estimation.changes.dispersion import Dispersion
 from corewise.estimation.changes.grid import DEPARTURES, PER_OCTAVE, TABLE, TIME, columns_of, table_of
 from corewise.estimation.likelihood import Likelihood, curve_of, parameters_of
@@ -93,7 +94,8 @@ class ClassDetector:
     Attributes
     ----------
     known : JobClass
-        The class, with the size rate that is taken for granted.
+        The class, with the size rate that is taken for granted; one, if it is not known and so a part of the
+        curve, see `DepartureRate`.
     curve : SpeedUp
         The reference: the latest estimate.
     speed : Buckets
@@ -134,6 +136,8 @@ class ClassDetector:
     @classmethod
     def of(cls, known: JobClass, nodes: Floats) -> ClassDetector:
         """Return a detector that has seen nothing yet."""
+        if known.size_rate is None:
+            known = replace(known, size_rate=1.0, speedup=DepartureRate(known.speedup))
         offsets = np.empty((0, len(known.speedup.bounds)))
         return cls(known, known.speedup, Buckets.empty(TABLE + 2 * nodes.size), offsets)
 
@@ -235,6 +239,8 @@ class ClassDetector:
 
     def _fitted(self, row: Floats, nodes: Floats) -> tuple[SpeedUp, float]:
         """Return the most likely curve of a row and its log-likelihood; any curve if it says nothing."""
+        if isinstance(self.curve, DepartureRate):
+            return self.curve.fitted(table_of(row, nodes))
         likelihood = Likelihood(table_of(row, nodes), self.curve, self.known.size_rate)
         if not self.curve.bounds or not np.any(likelihood.table.widths > 1.0):
             return self.curve, likelihood.value(parameters_of(self.curve))
@@ -483,7 +489,7 @@ class ClassDetector:
     def _suspect_of(self, arrays: Mapping[str, NDArray[Any]]) -> _Suspect:
         raised, departures, low, high, time, early, late, *evidence = arrays["suspect"].tolist()
         kind = _KINDS[int(evidence[4])]
-        names = ["size_rate"] if kind == "size rate" else list(self.known.speedup.bounds)
+        names = ["size_rate"] if kind == "size rate" else list(self.known.speedup.parameters)
         before, after = (
             FrozenMapping(dict(zip(names, arrays[side].tolist(), strict=True)))
             for side in ("before", "after")

@@ -33,6 +33,10 @@ was seen since, and one is named when its log-likelihood leads by 3; until then 
 Once there is no doubt that it was the size rate, what was seen before is taken back, and job-time is measured
 in the new rate from then on.
 
+*Unknown size rates.* Where μ is not known, the curve that is followed is the product of both, with one
+parameter more (`corewise.estimation.changes.departure_rate`). A change of it is one of *speed* until its
+shape says that it was the curve.
+
 *Drift.* A parameter that creeps is never far from where it was, and no jump may ever be found. So estimates
 from windows of 2, 4, 8, … checks are kept beside the one from all that was seen since the last change; each
 foretells the next check, and when one of them has done so better than the one in force, by more in
@@ -68,7 +72,7 @@ from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import SpeedUp
-from corewise.model.system import System, require_system
+from corewise.model.system import JobClass, System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
 __all__ = ["LEAST_CHECKS", "Alarm", "ChangeDetector", "Cusum", "run_length", "threshold"]
@@ -230,20 +234,29 @@ class ChangeDetector(Shown):
     def known(self, system: System) -> System:
         """Return a system with the arrival and size rates as they are now believed to be.
 
-        A class in which nobody arrived since its rate changed has that of half an arrival.
+        A class in which nobody arrived since its rate changed has that of half an arrival. Where a rate was
+        never known, the one that `system` has stays: it is estimated from `statistics`.
         """
         _, time, *came = self._coming.rows.sum(axis=0).tolist()
-        classes = [
-            replace(
-                job_class,
-                arrival_rate=believed_rate(count, time) if moved else class_detector.known.arrival_rate,
-                size_rate=class_detector.size_rate(self._nodes),
+        classes = []
+        for job_class, given, class_detector, moved, count in zip(
+            system.classes, self.system.classes, self._detectors, self._moved, came, strict=True
+        ):
+            arrival_rate = believed_rate(count, time) if moved else given.arrival_rate
+            classes.append(
+                replace(
+                    job_class,
+                    arrival_rate=arrival_rate or job_class.arrival_rate,
+                    size_rate=self._size_rate(job_class, given, class_detector),
+                )
             )
-            for job_class, class_detector, moved, count in zip(
-                system.classes, self._detectors, self._moved, came, strict=True
-            )
-        ]
         return system if tuple(classes) == system.classes else System(system.cores, classes, system.changes)
+
+    def _size_rate(self, job_class: JobClass, given: JobClass, class_detector: ClassDetector) -> float | None:
+        """Return the size rate to make a policy for, in whose units job-time may be measured."""
+        if given.size_rate is not None:
+            return class_detector.size_rate(self._nodes)
+        return job_class.size_rate and job_class.size_rate * class_detector.size_rate_factor
 
     # --- to go on later ---------------------------------------------------------------------------
 
