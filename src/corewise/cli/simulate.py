@@ -310,7 +310,7 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int | None, s
     how = f"over {result['replications']} replications" if several else "by batch means"
     interval = f"(95 % confidence, {how})"
     if math.isnan(result["interval"][0]):
-        interval = "(too short a run for a confidence interval)"
+        interval = f"({_no_interval(system, recorded=seed is None)})"
     events = result["events"]
     facts = [
         ("mean number of jobs", f"{value_with_interval(result['mean_jobs'], result['interval'])} {interval}"),
@@ -346,6 +346,15 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int | None, s
     ]
     print_table(columns, rows)
     _print_percentiles(result["classes"], together=3 if several else 6)
+
+
+def _no_interval(system: System, *, recorded: bool) -> str:
+    """Return in words why there is no confidence interval."""
+    if recorded:
+        return "of these jobs; nothing is random"
+    if any(math.isinf(job_class.sizes.cv2) for job_class in system.classes):
+        return "no confidence interval: the variance of sizes is infinite"
+    return "too short a run for a confidence interval"
 
 
 def _unsettled(result: Mapping[str, Any]) -> str:

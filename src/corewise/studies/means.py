@@ -43,6 +43,7 @@ from corewise.errors import NotSettled, UnstablePolicy
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
+from corewise.kit.numbers import value_and_ends
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.simulation.correlation import correlation_time
@@ -74,7 +75,8 @@ class SimulatedMean(Shown):
     mean_cost, mean_jobs : float
         The mean of Σ h_i n_i, and of the number of jobs.
     cost_interval, interval : tuple of float
-        95 % confidence intervals for them, by means of 12 parts of the simulation.
+        95 % confidence intervals for them, by means of 12 parts of the simulation, or 20 where every job is
+        followed; NaN where the variance of sizes is infinite.
     mean_response_time : float
         By Little's law.
     gain : float
@@ -112,16 +114,15 @@ class SimulatedMean(Shown):
 
     def __str__(self) -> str:
         """Return the numbers in a line."""
-        low, high = self.interval
         if not self.events:
             return (
                 f"{self.policy}: mean jobs {self.mean_jobs:.9g}, "
                 f"mean response time {self.mean_response_time:.9g}; exact, nothing was simulated"
             )
+        gain = "" if math.isnan(self.gain) else f", as good as {self.gain:.3g} times more"
         return (
-            f"{self.policy}: mean jobs {self.mean_jobs:.6g} (95 %: {low:.6g} to {high:.6g}), "
-            f"mean response time {self.mean_response_time:.6g}; "
-            f"{self.events:,} events, as good as {self.gain:.3g} times more"
+            f"{self.policy}: mean jobs {value_and_ends(self.mean_jobs, self.interval)}, "
+            f"mean response time {self.mean_response_time:.6g}; {self.events:,} events{gain}"
         )
 
 
