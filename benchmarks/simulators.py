@@ -11,6 +11,7 @@ and its path said. The packages are imported before their clocks start.
 from __future__ import annotations
 
 import importlib.util
+import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Generator
@@ -112,7 +113,7 @@ class Pool:
         from simpy import Interrupt
 
         env, process = self.env, self.env.active_process
-        work = self.draw.expovariate(self.classes[i].known_size_rate)
+        work = drawn_size(self.classes[i], self.draw)
         self.change(i)
         self.jobs[process] = None
         while True:
@@ -136,6 +137,15 @@ class Pool:
         self.events += 1
         for process in self.jobs:
             process.interrupt()
+
+
+def drawn_size(job_class: cw.JobClass, draw: random.Random) -> float:
+    """A size of a class by Python's own random numbers: exponential, or lognormal."""
+    rate, law = job_class.known_size_rate, job_class.sizes
+    if isinstance(law, cw.sizes.Lognormal):
+        sigma = math.sqrt(math.log1p(law.cv2))
+        return draw.lognormvariate(-0.5 * sigma**2, sigma) / rate
+    return draw.expovariate(rate)
 
 
 # --- Ciw ----------------------------------------------------------------------------------------------------
@@ -180,7 +190,7 @@ def run_ciw(system: cw.System, node: Any, departures: int, seed: int) -> Outcome
 
     network = ciw.create_network(
         arrival_distributions={c.name: [ciw.dists.Exponential(c.arrival_rate)] for c in system.classes},
-        service_distributions={c.name: [ciw.dists.Exponential(c.size_rate)] for c in system.classes},
+        service_distributions={c.name: [ciw_law(c)] for c in system.classes},
         number_of_servers=[float("inf")],
     )
     ciw.seed(seed)
@@ -193,6 +203,17 @@ def run_ciw(system: cw.System, node: Any, departures: int, seed: int) -> Outcome
     here = simulation.nodes[1].all_individuals
     area = sum(job.exit_date - job.arrival_date for job in left) + sum(now - job.arrival_date for job in here)
     return Outcome(area / now, now, 2 * len(left) + len(here), seconds)
+
+
+def ciw_law(job_class: cw.JobClass) -> Any:
+    """The law of the sizes of a class in Ciw: exponential, or lognormal."""
+    import ciw
+
+    rate, law = job_class.known_size_rate, job_class.sizes
+    if isinstance(law, cw.sizes.Lognormal):
+        sigma = math.sqrt(math.log1p(law.cv2))
+        return ciw.dists.Lognormal(-0.5 * sigma**2 - math.log(rate), sigma)
+    return ciw.dists.Exponential(rate)
 
 
 def unshared(system: cw.System) -> cw.System:
