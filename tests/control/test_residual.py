@@ -7,13 +7,14 @@ are followed one by one (`tests/simulation/test_general.py`).
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import corewise as cw
 from corewise.model.sizes import Deterministic, Erlang, Exponential, Hyperexponential, Lognormal, SizeLaw
-from corewise.policies.base import bind
+from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.residual import FIRST_NODE, NODE_SHIFT, ResidualWork
 
 
@@ -97,3 +98,21 @@ def test_the_loop_learns_under_it() -> None:
     memoryless = cw.System(4, [replace(one, sizes=Exponential()) for one in system.classes])
     plant = cw.SimulatedPlant(memoryless, rng=1)
     assert [epoch.gap for epoch in cw.learn(plant, algorithm)] == [None, None]
+
+
+def test_the_loop_learns_the_size_laws_that_it_goes_by(tmp_path: Path) -> None:
+    """The algorithm is told nothing of sizes; a saved run goes on as if it had never stopped."""
+    known = system_of(Exponential(), Exponential()).at_load(0.8)
+    truth = cw.System(known.cores, [replace(one, sizes=Erlang(4)) for one in known.classes])
+    algorithm = cw.algorithm_1b(known, departures=1000, steps=3, policy=cw.Residual(base="whittle"))
+    loop = cw.learn(cw.SimulatedPlant(truth, rng=1), algorithm)
+    epochs = [next(loop), next(loop)]
+    loop.save(tmp_path / "run")
+    epochs.append(next(loop))
+    policy = epochs[-1].policy
+    assert isinstance(policy, BoundPolicy)
+    assert policy.residual is not None
+    fresh, old = policy.residual.table[0, 0], policy.residual.table[0, 20 * 16]  # at no work, and a mean size
+    assert old < 0.7 * fresh
+    resumed = next(cw.learn(cw.SimulatedPlant(truth, rng=5), algorithm, resume=tmp_path / "run"))
+    assert resumed.time == epochs[-1].time

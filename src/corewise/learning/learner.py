@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from corewise.control.residual import Residual
 from corewise.control.solution import Solution
 from corewise.errors import InvalidInput
 from corewise.estimation.changes.detector import Alarm
@@ -50,6 +51,9 @@ _SAME_RATE = 0.01
 
 _BUSIEST = 0.95
 """The load at which to solve if arrivals are found to be more than that: above it a solve takes long."""
+
+_ENOUGH_FOR_A_LAW = 300
+"""Departures of a class from which on its size law is believed, if none was given."""
 
 __all__ = ["Learner", "SolveRequest"]
 
@@ -87,6 +91,18 @@ class SolveRequest:
     def carry_out(self) -> Solution | Policy:
         """Return what to adopt."""
         return self.algorithm.answer(self.system, self.warm_start) if self.in_force is None else self.in_force
+
+
+def _with_size_laws(system: System, found: Estimates) -> System:
+    """Return a system with the size laws that were found of classes with departures enough for one."""
+    classes = []
+    for job_class in system.classes:
+        row = found[job_class.name]
+        if row.size_law is not None and row.departures >= _ENOUGH_FOR_A_LAW:
+            classes.append(replace(job_class, sizes=row.size_law))
+        else:
+            classes.append(job_class)
+    return System(system.cores, classes, system.changes)
 
 
 class Learner:
@@ -155,6 +171,8 @@ class Learner:
             at_end = any(row.at_boundary for row in found.values())
             believed = known.with_curves(_tempered(found) if at_end else found.curves)
             warm_start = self._warm_start
+            if isinstance(self.algorithm.policy, Residual) and self.algorithm.system.memoryless:
+                believed = _with_size_laws(believed, found)
         self._answer = in_force
         self.standing = now = LearnerState(
             before.k + 1,
