@@ -143,10 +143,13 @@ class ClassDetector:
 
     def with_strata(self, table: ClassStatistics, strata: Strata | None) -> ClassDetector:
         """Return the detector that knows what is kept of the single jobs of a window."""
-        if strata is None or strata.family != self.known.speedup.family:
+        curve, rate = self.curve, self.size_rate_factor * self.known.known_size_rate
+        if isinstance(curve, DepartureRate):
+            rate *= curve.size_rate
+            curve = curve.shape
+        if strata is None or strata.family != curve.family:
             return replace(self, strata=None)
-        rate = self.size_rate_factor * self.known.known_size_rate
-        dispersion = self.dispersion.observe(table, strata, self.curve, rate)
+        dispersion = self.dispersion.observe(table, strata, curve, rate)
         return replace(
             self, dispersion=dispersion, strata=strata if self.strata is None else self.strata + strata
         )

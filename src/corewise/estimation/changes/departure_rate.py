@@ -52,9 +52,14 @@ class DepartureRate(SpeedUp):
         return {**self.shape.bounds, _LOG_RATE: _WHOLE}
 
     @property
+    def size_rate(self) -> float:
+        """μ."""
+        return math.exp(self.log_size_rate)
+
+    @property
     def parameters(self) -> dict[str, float]:
         """The parameters of s, and μ."""
-        return {**self.shape.parameters, "size_rate": math.exp(self.log_size_rate)}
+        return {**self.shape.parameters, "size_rate": self.size_rate}
 
     def __getattr__(self, name: str) -> Any:
         if name == "shape":  # not made yet
@@ -68,17 +73,16 @@ class DepartureRate(SpeedUp):
 
     def rate_above(self, z: Floats) -> Floats:
         """Return r(z) for z ≥ 1."""
-        return np.asarray(math.exp(self.log_size_rate) * self.shape.rate_above(z))
+        return np.asarray(self.size_rate * self.shape.rate_above(z))
 
     def gradient_above(self, z: Floats) -> Floats:
         """Return the derivatives of r for z ≥ 1."""
-        height = math.exp(self.log_size_rate)
-        own = height * self.shape.rate_above(z)
-        return np.concatenate([height * self.shape.gradient_above(z), own[..., None]], axis=-1)
+        own = self.size_rate * self.shape.rate_above(z)
+        return np.concatenate([self.size_rate * self.shape.gradient_above(z), own[..., None]], axis=-1)
 
     def rate(self, z: Any) -> Floats:
         """Return r(z)."""
-        return np.asarray(math.exp(self.log_size_rate) * self.shape.rate(z))
+        return np.asarray(self.size_rate * self.shape.rate(z))
 
     def fitted(self, table: ClassStatistics) -> tuple[DepartureRate, float]:
         """Return the most likely rate of this family and its log-likelihood.
