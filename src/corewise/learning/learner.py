@@ -93,15 +93,14 @@ class SolveRequest:
         return self.algorithm.answer(self.system, self.warm_start) if self.in_force is None else self.in_force
 
 
-def _with_size_laws(system: System, found: Estimates) -> System:
-    """Return a system with the size laws that were found of classes with departures enough for one."""
-    classes = []
-    for job_class in system.classes:
-        row = found[job_class.name]
-        if row.size_law is not None and row.departures >= _ENOUGH_FOR_A_LAW:
-            classes.append(replace(job_class, sizes=row.size_law))
-        else:
-            classes.append(job_class)
+def _with_size_laws(system: System, found: Estimates, given: System) -> System:
+    """Return a system with the size laws that were found, of classes that have left often enough."""
+    laws = {
+        name: row.size_law
+        for name, row in found.items()
+        if given[name].memoryless and row.departures >= _ENOUGH_FOR_A_LAW
+    }
+    classes = [replace(known, sizes=laws.get(known.name) or known.sizes) for known in system.classes]
     return System(system.cores, classes, system.changes)
 
 
@@ -171,8 +170,8 @@ class Learner:
             at_end = any(row.at_boundary for row in found.values())
             believed = known.with_curves(_tempered(found) if at_end else found.curves)
             warm_start = self._warm_start
-            if isinstance(self.algorithm.policy, Residual) and self.algorithm.system.memoryless:
-                believed = _with_size_laws(believed, found)
+            if isinstance(self.algorithm.policy, Residual):
+                believed = _with_size_laws(believed, found, self.algorithm.system)
         self._answer = in_force
         self.standing = now = LearnerState(
             before.k + 1,
