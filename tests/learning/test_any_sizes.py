@@ -52,7 +52,7 @@ def test_a_log_of_other_classes_is_refused(record: cw.SamplePath) -> None:
     other = cw.load_system("paper:2").at_load(0.5)
     named = cw.System(30, [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.5)) for name in ("a", "b")])
     cw.ReplayPlant(record).attend(other)
-    with pytest.raises(cw.errors.InvalidInput, match="the system has a, b"):
+    with pytest.raises(cw.errors.InvalidInput, match="the algorithm is for a, b"):
         cw.ReplayPlant(record).attend(named)
 
 

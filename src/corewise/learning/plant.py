@@ -276,7 +276,7 @@ def _require_names(names: Sequence[str], system: System, what: str) -> None:
     require_system(system)
     if list(names) != system.names:
         known, wanted = ", ".join(names), ", ".join(system.names)
-        raise InvalidInput(f"the {what} is of classes {known}; the system has {wanted}")
+        raise InvalidInput(f"the {what} has classes {known}, the algorithm is for {wanted}")
 
 
 def _plain(value: Any) -> Any:
