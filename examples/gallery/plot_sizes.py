@@ -3,7 +3,7 @@ Sizes that are not exponential
 ==============================
 
 Estimates of a curve from the same jobs, once as if sizes were exponential and once by strata of attained
-work. Each interval is one log of 2000 departures; with sizes of CV² 16 those that assume exponential sizes
+work. Each interval is one log of 5000 departures; with sizes of CV² 16 those that assume exponential sizes
 miss the truth (the line) far more often than one time in twenty.
 """
 
@@ -17,7 +17,7 @@ import corewise as cw
 known = cw.load_system("paper:2").at_load(0.5)
 law = cw.sizes.Hyperexponential(cv2=16)
 plant = cw.System(known.cores, [replace(job_class, sizes=law) for job_class in known.classes])
-logs = [cw.simulate(plant, "equi", departures=2000, rng=seed, record=True) for seed in range(40)]
+logs = [cw.simulate(plant, "equi", departures=5000, rng=seed, record=True) for seed in range(40)]
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 4), sharey=True, layout="constrained")
 truth = known["two"].speedup.p
