@@ -10,7 +10,7 @@ import pytest
 import corewise as cw
 from corewise.estimation import posterior
 from corewise.estimation.posterior import posteriors_of
-from corewise.estimation.rates import estimate_unknown, with_rates
+from corewise.estimation.unknown_rates import estimate_unknown, with_rates
 from tests.estimation.test_estimate import drawn_table, one_class, table_of
 
 AMDAHL, POWER = cw.Amdahl(0.5), cw.PowerLaw(0.5)

@@ -561,6 +561,12 @@ def test_the_parts_of_a_decision_by_values(classes: int) -> None:
             *(guess, widths),
         )
         assert np.allclose(n * widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)
+        shapes = (*arrays_of(rule.shapes), *arrays_of(rule.single))
+        room, level = (np.zeros(classes), np.ones(classes), np.zeros(classes)), np.full(8, guess)
+        widths = np.zeros(classes)
+        fixed = (rule.guards, *rule.values.arrays, *shapes, system.cores)
+        same(fitted_kernels.fitted_widths, *fixed, n, *room, level, widths)
+        assert np.allclose(n * widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,6 @@ def test_a_simulated_plant_tells_jobs_apart_where_sizes_have_a_memory() -> None:
     assert {row.sizes for row in last.estimates.values()} == {"exponential"}
     other = cw.System(4, [replace(HYPER.classes[0], name="other")])
     with pytest.raises(
-        cw.errors.InvalidInput, match="the plant is of classes one, two; the system has other"
+        cw.errors.InvalidInput, match="the plant has classes one, two, the algorithm is for other"
     ):
         cw.SimulatedPlant(truth).attend(other)

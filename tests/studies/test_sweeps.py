@@ -276,7 +276,7 @@ def test_learning_rows_judge_the_last_policy() -> None:
 
 def test_a_run_that_fails_is_a_row(tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
-    classes = [cw.JobClass(f"{i}", 0.4, 1.0, cw.Amdahl(0.5)) for i in range(40)]
+    classes = [cw.JobClass(f"{i}", 0.4, 1.0, cw.Amdahl(i / 40)) for i in range(40)]
     plan = {
         "systems": {"narrow": cw.load_system("paper:1"), "wide": cw.System(40, classes)},
         "evaluate": [{"policies": ["equi"], "exact": True}],

@@ -35,7 +35,7 @@ from corewise.errors import InvalidInput
 from corewise.estimation.changes.detector import Alarm
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.mle import estimate
-from corewise.estimation.rates import estimate_unknown, with_rates
+from corewise.estimation.unknown_rates import estimate_unknown, with_rates
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm

@@ -28,6 +28,7 @@ __all__ = ["residual_figure"]
 
 _PIECES = 1000  # of a curve that a panel can show
 _LEVEL = 0.95
+_TESTS_A_LINE = 2
 _BAND: dict[str, Any] = {"color": "0.5", "alpha": 0.2, "linewidth": 0.0}
 _ACROSS = "share under the model, $1 - e^{-r}$"
 _UP = "share of residuals up to $r$,\nless that under the model"
@@ -120,8 +121,10 @@ def _verdict_shown(verdict: GoodnessOfFit) -> str:
     if math.isnan(verdict.p_value):
         return f"{name}\ntoo few to test the model"
     result = "does not follow the model" if verdict.doubtful else "no sign against the model"
-    tests = ", ".join(_p_shown(test, value) for test, value in verdict.p_values.items())
-    return f"{name}\n{result}, {_p_shown('$p$ =', verdict.p_value)}\n({tests})"
+    tests = [_p_shown(test, value) for test, value in verdict.p_values.items()]
+    lines = [", ".join(tests[k : k + _TESTS_A_LINE]) for k in range(0, len(tests), _TESTS_A_LINE)]
+    told = ",\n".join(lines)
+    return f"{name}\n{result}, {_p_shown('$p$ =', verdict.p_value)}\n({told})"
 
 
 def _p_shown(what: str, value: float) -> str:
