@@ -1,0 +1,275 @@
+"""Events of a live pool: what has happened, as values that a journal and a wire can hold.
+
+Every event has the time at which it happened and an id that its sender chose: an id that was seen before
+changes nothing, so whoever is not sure that an event arrived sends it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, get_args
+
+from corewise.errors import InvalidInput, nearest
+from corewise.kit import checks
+
+__all__ = [
+    "KINDS",
+    "CoresHeld",
+    "Event",
+    "JobArrived",
+    "JobEnded",
+    "JobFinished",
+    "JobPresent",
+    "LimitsChanged",
+    "Mode",
+    "ModeChanged",
+    "PoolChanged",
+    "Progress",
+    "SolveFailed",
+    "Solved",
+    "Tick",
+    "event_from_mapping",
+    "event_to_mapping",
+]
+
+Mode = Literal["watch", "steer", "hold"]
+"""Whether cores are not touched, moved as the policy says, or kept as they are."""
+
+Why = Literal["failed", "cancelled", "lost"]
+
+_LONGEST = 200  # characters of a name or an id
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Event of a live pool.
+
+    Attributes
+    ----------
+    time : float
+        When it happened.
+    id : str
+        What its sender calls it; no two events have the same.
+    """
+
+    kind: ClassVar[str] = ""
+    time: float
+    id: str
+
+    def __post_init__(self) -> None:
+        checks.finite(self.time, f"{self.kind}: time")
+        for name in ("id", "job", "job_class", "request"):
+            value = getattr(self, name, "none")
+            if not isinstance(value, str) or not value or len(value) > _LONGEST or not value.isprintable():
+                raise InvalidInput(
+                    f"{self.kind}: {name} must be a line of 1 to {_LONGEST} characters, "
+                    f"got {checks.shown(value)}"
+                )
+        for name in ("held", "cores"):
+            if hasattr(self, name):
+                checks.count(getattr(self, name), f"{self.kind}: {name}", least=0)
+        self._require_limits()
+
+    def _require_limits(self) -> None:
+        least, most = getattr(self, "least", None), getattr(self, "most", None)
+        if least is not None:
+            checks.count(least, f"{self.kind}: least")
+        if most is not None:
+            checks.count(most, f"{self.kind}: most")
+        if least is not None and most is not None and least > most:
+            raise InvalidInput(f"{self.kind}: least must be at most most, got {least} and {most}")
+
+
+@dataclass(frozen=True, slots=True)
+class JobArrived(Event):
+    """Arrival of a job; without limits of its own those of its class hold."""
+
+    kind: ClassVar[str] = "job-arrived"
+    job: str
+    job_class: str
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPresent(Event):
+    """A job that was there before the observation began: it is no arrival."""
+
+    kind: ClassVar[str] = "job-present"
+    job: str
+    job_class: str
+    held: int
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinished(Event):
+    """Departure of a job that has done its work."""
+
+    kind: ClassVar[str] = "job-finished"
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded(Event):
+    """End of a job that has not done its work: censored, its time counts and it is no departure."""
+
+    kind: ClassVar[str] = "job-ended"
+    job: str
+    why: Why
+
+    def __post_init__(self) -> None:
+        super(JobEnded, self).__post_init__()
+        _require_one_of(self.why, get_args(Why), f"{self.kind}: why")
+
+
+@dataclass(frozen=True, slots=True)
+class CoresHeld(Event):
+    """What a job really holds from now on, whatever it was told."""
+
+    kind: ClassVar[str] = "cores-held"
+    job: str
+    cores: int
+    paused: float = 0.0
+    """How long of the time since the last such event it stood still for the move; that counts at no width."""
+
+    def __post_init__(self) -> None:
+        super(CoresHeld, self).__post_init__()
+        checks.within(self.paused, 0.0, float("inf"), f"{self.kind}: paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Event):
+    """Work done by a job since it last told, in a unit of its class: rounds, tasks, bytes."""
+
+    kind: ClassVar[str] = "progress"
+    job: str
+    amount: float
+
+    def __post_init__(self) -> None:
+        super(Progress, self).__post_init__()
+        checks.within(self.amount, 0.0, float("inf"), f"{self.kind}: amount")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChanged(Event):
+    """Another number of cores in the pool."""
+
+    kind: ClassVar[str] = "pool-changed"
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsChanged(Event):
+    """Other limits for the jobs of a class that have none of their own."""
+
+    kind: ClassVar[str] = "limits-changed"
+    job_class: str
+    least: int
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Solved(Event):
+    """Answer to a request to solve: a policy, by its digest, and what it is worth.
+
+    Gains are fractions of the mean cost, three numbers: the least over the region in which the parameters
+    lie, at the estimates, the largest over the region.
+    """
+
+    kind: ClassVar[str] = "solved"
+    request: str
+    policy: str
+    gain: tuple[float, float, float]
+    """What is gained by it over the policy in force."""
+    gain_over_equi: tuple[float, float, float]
+    """What is gained by it over EQUI."""
+
+    def __post_init__(self) -> None:
+        super(Solved, self).__post_init__()
+        for name in ("gain", "gain_over_equi"):
+            values = getattr(self, name)
+            if not isinstance(values, tuple | list) or len(values) != 3:  # least, middle, most
+                raise InvalidInput(f"{self.kind}: {name} must be three numbers, got {checks.shown(values)}")
+            numbers = tuple(checks.finite(value, f"{self.kind}: {name}") for value in values)
+            object.__setattr__(self, name, numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class SolveFailed(Event):
+    """A request to solve that came to nothing."""
+
+    kind: ClassVar[str] = "solve-failed"
+    request: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChanged(Event):
+    """Another mode of operation."""
+
+    kind: ClassVar[str] = "mode-changed"
+    mode: Mode
+
+    def __post_init__(self) -> None:
+        super(ModeChanged, self).__post_init__()
+        _require_one_of(self.mode, get_args(Mode), f"{self.kind}: mode")
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Event):
+    """Time has passed, and nothing else."""
+
+    kind: ClassVar[str] = "tick"
+
+
+KINDS: Mapping[str, type[Event]] = {
+    kind.kind: kind
+    for kind in (
+        JobArrived,
+        JobPresent,
+        JobFinished,
+        JobEnded,
+        CoresHeld,
+        Progress,
+        PoolChanged,
+        LimitsChanged,
+        Solved,
+        SolveFailed,
+        ModeChanged,
+        Tick,
+    )
+}
+"""The events by kind."""
+
+
+def event_to_mapping(event: Event) -> dict[str, Any]:
+    """Return an event as plain values, which JSON can hold."""
+    return {"kind": event.kind, **{key: value for key, value in asdict(event).items() if value is not None}}
+
+
+def event_from_mapping(mapping: object) -> Event:
+    """Return the event that plain values describe."""
+    if not isinstance(mapping, Mapping):
+        raise InvalidInput(f"an event is a mapping, got {checks.shown(mapping)}")
+    values = dict(mapping)
+    name = values.pop("kind", None)
+    if not isinstance(name, str) or name not in KINDS:
+        raise InvalidInput(f"unknown kind of event {checks.shown(name)}{nearest(str(name), list(KINDS))}")
+    kind = KINDS[name]
+    known = {field.name: field for field in fields(kind)}
+    for key in values:
+        if key not in known:
+            raise InvalidInput(f"{name}: unknown key {checks.shown(key)}{nearest(str(key), list(known))}")
+    try:
+        return kind(**values)
+    except TypeError:
+        missing = [key for key in known if key not in values]
+        raise InvalidInput(f"{name}: {' and '.join(missing)} missing") from None
+
+
+def _require_one_of(value: object, known: tuple[str, ...], what: str) -> None:
+    if value not in known:
+        raise InvalidInput(f"{what} must be one of {', '.join(known)}, got {checks.shown(value)}")

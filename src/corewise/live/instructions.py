@@ -1,0 +1,69 @@
+"""Instructions of a live controller: what is to be done now, as values that a journal and a wire can hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+__all__ = ["Alert", "Instruction", "Reason", "SetCores", "Solve", "instruction_to_mapping"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Reason for the cores of a job: the state they were decided in, and what decided.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        The jobs of each class then.
+    cores : tuple of int
+        The whole cores that the policy gave to each class.
+    policy : str
+        The policy in force.
+    rule : str
+        What came of it for this job, in a few words.
+    """
+
+    counts: tuple[int, ...]
+    cores: tuple[int, ...]
+    policy: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Instruction of a live controller."""
+
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetCores(Instruction):
+    """Set the cores of a job; said twice it is the same as once. Shrinks come before growths."""
+
+    kind: ClassVar[str] = "set-cores"
+    job: str
+    cores: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Solve(Instruction):
+    """Find the best policy for what is believed, somewhere else, and tell by `Solved` or `SolveFailed`."""
+
+    kind: ClassVar[str] = "solve"
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alert(Instruction):
+    """Something that a person should know."""
+
+    kind: ClassVar[str] = "alert"
+    about: str
+    text: str
+
+
+def instruction_to_mapping(instruction: Instruction) -> dict[str, Any]:
+    """Return an instruction as plain values, which JSON can hold."""
+    return {"kind": instruction.kind, **asdict(instruction)}

@@ -1,0 +1,144 @@
+r"""The jobs of a live pool: what each may hold, was told to hold, and holds.
+
+A job that is told to shrink holds its cores until it says otherwise, and one that is told to grow may not
+have them yet. So a core is counted on only where nobody holds it and nobody was told to: growth is instructed
+while
+
+    Σ_jobs max(held, told) ≤ pool,
+
+and what does not fit waits for the next time a job says what it holds. Shrinks are instructed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from corewise.live.share import Claim, share
+
+__all__ = ["LiveJob", "Roster"]
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """Job of a live pool.
+
+    Attributes
+    ----------
+    name : str
+        What its sender calls it.
+    job_class : int
+        The position of its class.
+    age : int
+        Its rank by arrival.
+    arrived : float
+        When it came; NaN if it was there before.
+    least, most : int or None
+        Limits of its own, in the place of those of its class.
+    held, told, target : int
+        The cores it holds, those it was last told to hold, and those it should hold.
+    told_at : float
+        When it was told.
+    """
+
+    name: str
+    job_class: int
+    age: int
+    arrived: float
+    least: int | None
+    most: int | None
+    held: int = 0
+    told: int = 0
+    target: int = 0
+    told_at: float = 0.0
+
+    @property
+    def taken(self) -> int:
+        """The cores that nobody else can count on."""
+        return max(self.held, self.told)
+
+
+class Roster:
+    """Jobs of a live pool, in order of arrival, with the limits of their classes.
+
+    Parameters
+    ----------
+    limits : sequence of (int, int or None)
+        The least and the most cores of a job of each class.
+    """
+
+    def __init__(self, limits: Sequence[tuple[int, int | None]]) -> None:
+        self.limits = list(limits)
+        self.jobs: dict[str, LiveJob] = {}
+        self._named = 0
+
+    def __iter__(self) -> Iterator[LiveJob]:
+        """Iterate over the jobs, oldest first."""
+        return iter(self.jobs.values())
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The jobs of each class."""
+        counts = [0] * len(self.limits)
+        for job in self:
+            counts[job.job_class] += 1
+        return tuple(counts)
+
+    def add(
+        self, name: str, job_class: int, arrived: float, least: int | None, most: int | None, held: int
+    ) -> None:
+        """Take in a job."""
+        self.jobs[name] = LiveJob(name, job_class, self._named, arrived, least, most, held, held, held)
+        self._named += 1
+
+    def bounds(self, job: LiveJob, pool: int) -> tuple[int, int]:
+        """Return the least and the most cores of a job in a pool."""
+        least, most = self.limits[job.job_class]
+        at_least = least if job.least is None else job.least
+        at_most = job.most if job.most is not None else pool if most is None else most
+        return at_least, max(at_least, min(at_most, pool))
+
+    def aim(self, given: Sequence[int], pool: int, *, hold: bool = False) -> None:
+        """Set the target of every job for the cores that a policy gives to each class.
+
+        If `hold`, those that run stay as they are, and what is left goes to those that wait.
+        """
+        targets = share([self._claim(job, pool, hold=hold) for job in self], given, pool)
+        for job in self:
+            job.target = targets[job.name]
+
+    def _claim(self, job: LiveJob, pool: int, *, hold: bool) -> Claim:
+        least, most = self.bounds(job, pool)
+        if hold and job.told:
+            least = most = job.told
+        return Claim(job.name, job.job_class, job.age, least, most)
+
+    def moves(self, pool: int, time: float) -> list[LiveJob]:
+        """Tell every job as much of its target as can be told now; return those told, shrinks first."""
+        shrinks = [job for job in self if job.target < job.told]
+        for job in shrinks:
+            job.told, job.told_at = job.target, time
+        free = pool - sum(job.taken for job in self)
+        growths = []
+        for job in self:
+            new = min(job.target, job.taken + max(free, 0))
+            if new <= job.told or new < self.bounds(job, pool)[0]:
+                continue
+            before = job.taken
+            job.told, job.told_at = new, time
+            free -= job.taken - before
+            growths.append(job)
+        return [*shrinks, *growths]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {"limits": self.limits, "named": self._named, "jobs": [asdict(job) for job in self]}
+
+    @classmethod
+    def of(cls, snapshot: Mapping[str, Any]) -> Roster:
+        """Return the roster of a snapshot."""
+        roster = cls([(least, most) for least, most in snapshot["limits"]])
+        roster._named = snapshot["named"]
+        roster.jobs = {row["name"]: LiveJob(**row) for row in snapshot["jobs"]}
+        return roster
