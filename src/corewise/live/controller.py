@@ -24,10 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.errors import InvalidInput, nearest
+from corewise.estimation.changes.alarms import Alarm
+from corewise.estimation.estimates import Estimates
 from corewise.kit import checks
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.learner import Learner, SolveRequest
 from corewise.live import events as happened
+from corewise.live.books import Book
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
 from corewise.live.roster import Roster
 from corewise.live.tally import LiveTally
@@ -96,6 +99,9 @@ class Controller:
         self.learner = Learner(algorithm)
         self.request: tuple[str, SolveRequest] | None = None
         self.adopted: happened.Solved | None = None
+        self.estimates: Estimates | None = None
+        self.alarms: tuple[Alarm, ...] = ()
+        self.books = [Book() for _ in algorithm.system.classes]
         self.would_have_moved = 0
         self._policies = policies
         self._policy: BoundPolicy = bind(Equi(), algorithm.system)
@@ -168,9 +174,7 @@ class Controller:
             case happened.JobPresent():
                 self._add(event, math.nan, event.held)
             case happened.JobFinished() | happened.JobEnded():
-                self.tally.leave(event.job, finished=isinstance(event, happened.JobFinished))
-                del self.roster.jobs[event.job]
-                self._alerted.discard(event.job)
+                self._let_go(event.job, finished=isinstance(event, happened.JobFinished))
             case happened.CoresHeld():
                 self._hold(event)
             case happened.Progress():
@@ -194,6 +198,13 @@ class Controller:
         i = self._index(event.job_class)
         self.roster.add(event.job, i, arrived, event.least, event.most, held)
         self.tally.arrive(event.job, i, held, counted=not math.isnan(arrived))
+        self.books[i].open(counted=not math.isnan(arrived))
+
+    def _let_go(self, name: str, *, finished: bool) -> None:
+        job = self.roster.jobs.pop(name)
+        self.tally.leave(name, finished=finished)
+        self.books[job.job_class].close(self.time - job.arrived, finished=finished)
+        self._alerted.discard(name)
 
     def _hold(self, event: happened.CoresHeld) -> None:
         job = self.roster.jobs[event.job]
@@ -213,7 +224,10 @@ class Controller:
         """Return who is to hold other cores from now on."""
         counts = self.roster.counts
         given = self._given(counts)
-        self.roster.aim(given, self.pool, hold=self.mode == "hold")
+        if self.mode == "hold":
+            self.roster.keep(self.pool)
+        else:
+            self.roster.aim(given, self.pool)
         if self.mode == "watch":
             self.would_have_moved += sum(job.target != job.held for job in self.roster)
             return []
@@ -240,7 +254,11 @@ class Controller:
             return []
         window, _ = self.tally.close()
         asked = self.learner.observe(window)
-        if asked is None or asked.in_force is not None:
+        if asked is None:
+            return []
+        self.estimates = asked.estimates
+        self.alarms += asked.alarms
+        if asked.in_force is not None:
             return []
         late = [] if self.request is None else [f"no answer to request {self.request[0]} within a window"]
         name = str(asked.k)
@@ -287,6 +305,8 @@ class Controller:
 
     def _check_invariants(self) -> None:
         """Raise `AssertionError` if something that must always hold does not."""
+        for book, count in zip(self.books, self.roster.counts, strict=True):
+            assert book.arrived + book.present - book.finished - book.ended == count
         bounds = {job.name: self.roster.bounds(job, self.pool) for job in self.roster}
         assert sum(job.target for job in self.roster) <= self.pool
         rest = self.pool - sum(job.target for job in self.roster)

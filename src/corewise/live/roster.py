@@ -99,20 +99,31 @@ class Roster:
         at_most = job.most if job.most is not None else pool if most is None else most
         return at_least, max(at_least, min(at_most, pool))
 
-    def aim(self, given: Sequence[int], pool: int, *, hold: bool = False) -> None:
-        """Set the target of every job for the cores that a policy gives to each class.
+    def aim(self, given: Sequence[int], pool: int) -> None:
+        """Set the target of every job for the cores that a policy gives to each class."""
+        self._set(share([self._claim(job, *self.bounds(job, pool)) for job in self], given, pool))
 
-        If `hold`, those that run stay as they are, and what is left goes to those that wait.
+    def keep(self, pool: int) -> None:
+        """Set the target of every job to what it was told, and share out what is left to those that wait.
+
+        Where there are no longer so many cores, all that run have fewer.
         """
-        targets = share([self._claim(job, pool, hold=hold) for job in self], given, pool)
+        running = [job for job in self if job.told]
+        waiting = [job for job in self if not job.told]
+        nothing = [0] * len(self.limits)
+        kept = {job.name: job.told for job in running}
+        if sum(kept.values()) > pool:
+            claims = [self._claim(job, min(self.bounds(job, pool)[0], job.told), job.told) for job in running]
+            kept = dict(share(claims, nothing, pool))
+        claims = [self._claim(job, *self.bounds(job, pool)) for job in waiting]
+        self._set({**kept, **share(claims, nothing, pool - sum(kept.values()))})
+
+    def _claim(self, job: LiveJob, least: int, most: int) -> Claim:
+        return Claim(job.name, job.job_class, job.age, least, most)
+
+    def _set(self, targets: Mapping[str, int]) -> None:
         for job in self:
             job.target = targets[job.name]
-
-    def _claim(self, job: LiveJob, pool: int, *, hold: bool) -> Claim:
-        least, most = self.bounds(job, pool)
-        if hold and job.told:
-            least = most = job.told
-        return Claim(job.name, job.job_class, job.age, least, most)
 
     def moves(self, pool: int, time: float) -> list[LiveJob]:
         """Tell every job as much of its target as can be told now; return those told, shrinks first."""

@@ -1,0 +1,54 @@
+"""Books of a class: who came and went, and how long those who finished took."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Book"]
+
+
+@dataclass(slots=True)
+class Book:
+    """Book of a class.
+
+    Attributes
+    ----------
+    arrived, present, finished, ended : int
+        Jobs that arrived, were there before, finished, and left without having finished.
+    responses : int
+        How many response times were seen: those of jobs that arrived and finished.
+    mean, squares : float
+        Their mean, and the sum of their squared distances from it.
+    """
+
+    arrived: int = 0
+    present: int = 0
+    finished: int = 0
+    ended: int = 0
+    responses: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def open(self, *, counted: bool) -> None:
+        """Write down a job that arrived, or that was there before."""
+        self.arrived += counted
+        self.present += not counted
+
+    def close(self, response_time: float, *, finished: bool) -> None:
+        """Write down a job that left; its response time is NaN if nobody saw it arrive."""
+        self.finished += finished
+        self.ended += not finished
+        if not finished or math.isnan(response_time):
+            return
+        self.responses += 1
+        off = response_time - self.mean
+        self.mean += off / self.responses
+        self.squares += off * (response_time - self.mean)
+
+    @property
+    def stderr(self) -> float:
+        """The standard error of the mean, as if response times were independent; NaN below two."""
+        if self.responses < 2:  # noqa: PLR2004  # one says nothing about spread
+            return math.nan
+        return math.sqrt(self.squares / (self.responses - 1) / self.responses)

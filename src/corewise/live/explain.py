@@ -1,0 +1,110 @@
+"""Explanations in words: why a job of a live pool holds the cores that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corewise.errors import InvalidInput, nearest
+from corewise.live.controller import Controller
+from corewise.live.roster import LiveJob
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Explanation of the cores of a job.
+
+    Attributes
+    ----------
+    job, job_class : str
+        Of whom.
+    held, told, target : int
+        The cores it holds, those it was told to hold, and those it should hold.
+    text : str
+        Why, in a sentence or two.
+    """
+
+    job: str
+    job_class: str
+    held: int
+    told: int
+    target: int
+    text: str
+
+    def __str__(self) -> str:
+        """Return the sentences."""
+        return self.text
+
+
+def explain(controller: Controller, name: str) -> Explanation:
+    """Return why a job holds the cores that it holds."""
+    job = controller.roster.jobs.get(name)
+    if job is None:
+        raise InvalidInput(f"no job {name!r} is there{nearest(name, list(controller.roster.jobs))}")
+    job_class = controller.system.names[job.job_class]
+    parts = [_sharing(controller, job), _limits(controller, job), _under_way(job), _one_more(controller, job)]
+    text = "; ".join(part for part in parts if part)
+    return Explanation(name, job_class, job.held, job.told, job.target, text)
+
+
+def _sharing(controller: Controller, job: LiveJob) -> str:
+    mates = [other for other in controller.roster if other.job_class == job.job_class]
+    name, cores = controller.system.names[job.job_class], sum(other.target for other in mates)
+    state = ", ".join(str(count) for count in controller.roster.counts)
+    estimate = None if controller.estimates is None else controller.estimates[name]
+    known = "" if estimate is None else f", with {estimate.departures} departures of the class seen"
+    return (
+        f"class {name}: {_jobs(len(mates))} to hold {cores} of {controller.pool} cores in state ({state}) by "
+        f"{controller.policy_name}{known}; this one {_shares(mates, job)}"
+    )
+
+
+def _shares(mates: Sequence[LiveJob], job: LiveJob) -> str:
+    if not job.target:
+        return "waits, since its least does not fit"
+    if len(mates) == 1:
+        return f"alone, {_cores(job.target)}"
+    rank = sum(other.age < job.age for other in mates) + 1
+    return f"gets {job.target}, as number {rank} of {len(mates)} by age"
+
+
+def _limits(controller: Controller, job: LiveJob) -> str:
+    least, most = controller.roster.bounds(job, controller.pool)
+    if job.target == most and most < controller.pool:
+        return f"it can use no more than {most}"
+    if job.target == least > 1:
+        return f"it needs at least {least}"
+    return "no limit applied"
+
+
+def _under_way(job: LiveJob) -> str:
+    if job.held == job.target:
+        return ""
+    if job.told == job.target:
+        return f"it holds {job.held} until it has followed"
+    return f"it holds {job.held}, and the rest is not free yet"
+
+
+def _one_more(controller: Controller, job: LiveJob) -> str:
+    """Return what one core more would be to this job, and to the one that would have to give it."""
+    others = [other for other in controller.roster if other is not job and other.target > 1]
+    if controller.estimates is None or not job.target or not others:
+        return ""
+    giver = max(others, key=lambda other: (other.target, -other.age))
+    gain = 1.0 - _pace(controller, job, job.target) / _pace(controller, job, job.target + 1)
+    loss = _pace(controller, giver, giver.target) / _pace(controller, giver, giver.target - 1) - 1.0
+    return f"one core more would shorten it by {gain:.0%} and lengthen {giver.name} by {loss:.0%}"
+
+
+def _pace(controller: Controller, job: LiveJob, cores: int) -> float:
+    return float(controller.learner.standing.estimated.classes[job.job_class].speedup.rate(float(cores)))
+
+
+def _jobs(count: int) -> str:
+    return "one job" if count == 1 else f"{count} jobs"
+
+
+def _cores(count: int) -> str:
+    return "one core" if count == 1 else f"{count} cores"

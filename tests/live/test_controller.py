@@ -1,0 +1,177 @@
+"""The live controller: invariants over random histories, and what it learns in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import corewise as cw
+from corewise.live import events as happened
+from corewise.live.controller import Controller, Options
+from corewise.live.explain import explain
+from corewise.live.instructions import Instruction, SetCores
+from corewise.policies.base import Policy
+
+POOL = 7
+SYSTEM = cw.System(
+    POOL,
+    [
+        cw.JobClass("a", 1.0, 4.0, cw.Amdahl(0.2)),
+        cw.JobClass("b", 1.0, 1.0, cw.Amdahl(0.9)),
+    ],
+)
+
+
+def policy_of(digest: str) -> Policy:
+    return cw.Priority(["b", "a"]) if digest == "priority" else cw.Whittle()
+
+
+def new_controller(mode: happened.Mode = "steer", window: int = 1) -> Controller:
+    options = Options(least_seen=0, patience=2.0, checked=True)
+    return Controller(cw.algorithm_1b(SYSTEM, departures=window), policy_of, mode=mode, options=options)
+
+
+class LiveMachine(RuleBasedStateMachine):
+    """Any order of events, of an engine that obeys late, in part or never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_mode: happened.Mode = "steer"
+        self.controller = new_controller(self.first_mode)
+        self.time = 0.0
+        self.sent: list[happened.Event] = []
+        self.area = 0.0
+        self.told: dict[str, int] = {}
+        self.ran: set[str] = set()
+        self.departed = 0
+        self.instructions: list[list[Instruction]] = []
+
+    @initialize(mode=st.sampled_from(["watch", "steer", "hold"]))
+    def begin(self, mode: happened.Mode) -> None:
+        self.controller, self.first_mode = new_controller(mode), mode
+
+    def tell(self, kind: type[happened.Event], *values: Any, back: bool = False) -> None:
+        now = self.time - 1.0 if back else self.time
+        event = kind(now, f"e{len(self.sent)}", *values)
+        self.sent.append(event)
+        taken = sum(job.taken for job in self.controller.roster)
+        self.instructions.append(self.controller.handle(event))
+        moves = [one for one in self.instructions[-1] if isinstance(one, SetCores)]
+        if self.controller.mode == "watch":
+            assert not moves
+        grown = [one for one in moves if one.cores > self.told.get(one.job, 0)]
+        assert moves[len(moves) - len(grown) :] == grown  # shrinks come first
+        if grown:  # a core is given only where nobody holds it and nobody was told to
+            assert sum(job.taken for job in self.controller.roster) <= max(taken, self.controller.pool)
+            assert sum(job.taken for job in self.controller.roster) <= self.controller.pool
+        self.told |= {one.job: one.cores for one in moves}
+
+    @rule(
+        job_class=st.sampled_from(["a", "b"]),
+        least=st.sampled_from([None, 1, 2, POOL]),
+        span=st.sampled_from([None, 0, 3]),
+        present=st.booleans(),
+    )
+    def arrive(self, job_class: str, least: int | None, span: int | None, present: bool) -> None:  # noqa: FBT001
+        most = None if span is None else (least or 1) + span
+        if least is not None and least > self.controller.pool:
+            return
+        name = f"j{len(self.sent)}"
+        if present:
+            self.tell(happened.JobPresent, name, job_class, 0, least, most)
+        else:
+            self.tell(happened.JobArrived, name, job_class, least, most)
+
+    @precondition(lambda self: self.controller.roster.jobs)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
+        self.told.pop(name, None)
+        self.departed += name in self.ran  # a job that never held a core left at no width
+        self.tell(happened.JobFinished, name)
+
+    @precondition(lambda self: self.controller.roster.jobs)
+    @rule(data=st.data(), why=st.sampled_from(["failed", "cancelled", "lost"]))
+    def end(self, data: st.DataObject, why: str) -> None:
+        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
+        self.told.pop(name, None)
+        self.tell(happened.JobEnded, name, why)
+
+    @precondition(lambda self: self.controller.roster.jobs)
+    @rule(data=st.data(), follow=st.booleans())
+    def hold(self, data: st.DataObject, follow: bool) -> None:  # noqa: FBT001
+        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
+        job = self.controller.roster.jobs[name]
+        free = max(self.controller.pool - sum(other.taken for other in self.controller.roster), 0)
+        cores = job.told if follow else data.draw(st.integers(0, job.taken + free))
+        self.ran |= {name} if cores else set()
+        self.tell(happened.CoresHeld, name, cores)
+
+    @precondition(lambda self: self.controller.roster.jobs)
+    @rule(data=st.data(), amount=st.floats(0.0, 3.0))
+    def progress(self, data: st.DataObject, amount: float) -> None:
+        self.tell(happened.Progress, data.draw(st.sampled_from(sorted(self.controller.roster.jobs))), amount)
+
+    @rule(span=st.floats(0.0, 3.0))
+    def pass_time(self, span: float) -> None:
+        self.area += span * sum(self.controller.roster.counts)
+        self.time += span
+        self.tell(happened.Tick)
+
+    @rule()
+    def a_late_event(self) -> None:
+        self.tell(happened.Tick, back=True)
+
+    @rule(cores=st.integers(1, 12))
+    def change_pool(self, cores: int) -> None:
+        if all((job.least or 1) <= cores for job in self.controller.roster):
+            self.tell(happened.PoolChanged, cores)
+
+    @rule(job_class=st.sampled_from(["a", "b"]), least=st.integers(1, 3), span=st.sampled_from([None, 0, 4]))
+    def change_limits(self, job_class: str, least: int, span: int | None) -> None:
+        self.tell(happened.LimitsChanged, job_class, least, None if span is None else least + span)
+
+    @rule(mode=st.sampled_from(["watch", "steer", "hold"]))
+    def change_mode(self, mode: happened.Mode) -> None:
+        self.tell(happened.ModeChanged, mode)
+
+    @precondition(lambda self: self.controller.request)
+    @rule(policy=st.sampled_from(["priority", "whittle", None]), gain=st.sampled_from([-0.1, 0.1]))
+    def answer(self, policy: str | None, gain: float) -> None:
+        assert self.controller.request is not None
+        name = self.controller.request[0]
+        if policy is None:
+            self.tell(happened.SolveFailed, name, "no reason")
+        else:
+            self.tell(happened.Solved, name, policy, (gain, 0.2, 0.3), (gain, 0.2, 0.3))
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def repeat(self, data: st.DataObject) -> None:
+        assert self.controller.handle(data.draw(st.sampled_from(self.sent))) == []
+
+    @invariant()
+    def every_job_can_be_explained(self) -> None:
+        for job in self.controller.roster:
+            assert job.name in explain(self.controller, job.name).job
+
+    def teardown(self) -> None:
+        """Time by width adds up to ∫ jobs dt, and the same events give the same instructions."""
+        if not self.sent:
+            return
+        again = new_controller(self.first_mode)
+        assert [again.handle(event) for event in self.sent] == self.instructions
+        closed, _ = self.controller.tally.close()
+        if self.controller.learner.standing.k:
+            closed = closed + self.controller.learner.standing.memory.recall()
+        spent = sum(float(table.job_time.sum()) for table in closed.classes)
+        assert spent == pytest.approx(self.area, rel=1e-9, abs=1e-9)
+        assert closed.departures == self.departed
+
+
+TestLiveMachine = LiveMachine.TestCase
+TestLiveMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
