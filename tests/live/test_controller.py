@@ -76,7 +76,7 @@ class LiveMachine(RuleBasedStateMachine):
         span=st.sampled_from([None, 0, 3]),
         present=st.booleans(),
     )
-    def arrive(self, job_class: str, least: int | None, span: int | None, present: bool) -> None:  # noqa: FBT001
+    def arrive(self, job_class: str, least: int | None, span: int | None, present: bool) -> None:
         most = None if span is None else (least or 1) + span
         if least is not None and least > self.controller.pool:
             return
@@ -103,7 +103,7 @@ class LiveMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.controller.roster.jobs)
     @rule(data=st.data(), follow=st.booleans())
-    def hold(self, data: st.DataObject, follow: bool) -> None:  # noqa: FBT001
+    def hold(self, data: st.DataObject, follow: bool) -> None:
         name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
         job = self.controller.roster.jobs[name]
         free = max(self.controller.pool - sum(other.taken for other in self.controller.roster), 0)

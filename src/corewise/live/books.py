@@ -49,6 +49,6 @@ class Book:
     @property
     def stderr(self) -> float:
         """The standard error of the mean, as if response times were independent; NaN below two."""
-        if self.responses < 2:  # noqa: PLR2004  # one says nothing about spread
+        if self.responses < 2:  # one says nothing about spread
             return math.nan
         return math.sqrt(self.squares / (self.responses - 1) / self.responses)
