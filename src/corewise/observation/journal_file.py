@@ -1,0 +1,165 @@
+"""Journals of live pools as files: SQLite databases, of which this is the reading half.
+
+    event         what happened, in the order in which it was taken in; `id` is its sender's, and unique
+    instruction   what the controller made of it
+    policy        the policies that were adopted, by the SHA-256 of their bytes
+    snapshot      the state of the controller after an event
+    about         the format, and what the journal is a journal of
+
+A reader may look at a journal at any time, also while a pool writes to it, and sees whole transactions. Rows
+are read some thousands at a time, so that nobody waits for a reader.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from errno import EINVAL, EISDIR
+from pathlib import Path
+from threading import Lock
+from types import MappingProxyType
+from typing import Any, Self
+
+from corewise.errors import InvalidFile
+from corewise.kit.files import reason_of, require_path
+
+__all__ = ["JOURNAL_FORMAT", "SQLITE_HEAD", "JournalFile", "journal_errors", "located"]
+
+SQLITE_HEAD = b"SQLite format 3\0"
+"""The first bytes of every SQLite database."""
+
+JOURNAL_FORMAT = "corewise journal 1"
+
+_PAGE = 4096  # rows read at a time
+
+
+class JournalFile:
+    """Journal of a live pool, opened for reading.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Attributes
+    ----------
+    path : Path
+        The file, with symbolic links resolved.
+    about : mapping
+        What it is a journal of.
+
+    Raises
+    ------
+    InvalidFile
+        If it cannot be read, is not a journal, or one of another version.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = located(path)
+        self._lock = Lock()
+        with journal_errors(self.path, "read"):
+            self._reading = sqlite3.connect(
+                f"{self.path.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self.about = _about(self._reading, self.path)
+            except BaseException:
+                self._reading.close()
+                raise
+
+    def __enter__(self) -> Self:
+        """Return the journal."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self._lock:
+            self._reading.close()
+
+    def event_mappings(self, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the events behind a number, each with its own and as plain values."""
+        columns = "seq, kind, time, id, body"
+        for seq, kind, time, name, body in self._pages("event", columns, after):
+            yield seq, {"kind": kind, "time": time, "id": name, **self._decoded(body, f"event {seq}")}
+
+    def instruction_mappings(self, after: int = 0) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Yield the instructions behind a number: its own, that of its event, and plain values."""
+        for seq, event, body in self._pages("instruction", "seq, event_seq, body", after):
+            yield seq, event, self._decoded(body, f"instruction {seq}")
+
+    def _pages(self, table: str, columns: str, after: int) -> Iterator[tuple[Any, ...]]:
+        query = f"SELECT {columns} FROM {table} WHERE seq > ? ORDER BY seq LIMIT {_PAGE}"
+        while rows := self._rows(query, after):
+            yield from rows
+            after = rows[-1][0]
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return what a query finds, all of it: a reader that stops half-way would keep the file growing."""
+        with self._lock, journal_errors(self.path, "read"):
+            return self._reading.execute(query, values).fetchall()
+
+    def _decoded(self, body: str, what: str) -> dict[str, Any]:
+        try:
+            values = json.loads(body)
+            if isinstance(values, dict):
+                return values
+        except ValueError:
+            pass
+        raise InvalidFile(f"{self.path}: {what} cannot be read: {body!r}")
+
+
+def located(path: str | Path) -> Path:
+    """Return where a file is, links resolved: two names of one journal are one journal."""
+    require_path(path)
+    try:
+        place = Path(path).resolve()
+        if place.is_dir():
+            raise IsADirectoryError(EISDIR, "Is a directory")
+        if place.exists() and not place.is_file():
+            raise OSError(EINVAL, "Not a regular file")
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
+        raise InvalidFile(f"{path}: cannot be read: {reason_of(error)}") from None
+    return place
+
+
+@contextmanager
+def journal_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever SQLite complains about into `InvalidFile`, which names the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            raise InvalidFile(f"{path} is not a journal of corewise: {error}") from None
+        raise InvalidFile(f"{path}: cannot be {what}: {_reason(path, what, error)}") from None
+
+
+def _reason(path: Path, what: str, error: sqlite3.Error) -> str:
+    """Return why, in the system's words where SQLite says no more than that it cannot."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CANTOPEN:
+        return str(error)
+    if not path.parent.is_dir() or (what == "read" and not path.exists()):
+        return "no such file or directory"
+    needed = os.R_OK if what == "read" else os.W_OK
+    return str(error) if os.access(path if path.exists() else path.parent, needed) else "permission denied"
+
+
+def _about(connection: sqlite3.Connection, path: Path) -> Mapping[str, Any]:
+    """Return what a journal says about itself, if it is one."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if "about" not in tables:
+        raise InvalidFile(f"{path} is not a journal of corewise: it has no table 'about'")
+    try:
+        about = {key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")}
+    except (ValueError, TypeError, sqlite3.OperationalError) as error:
+        raise InvalidFile(f"{path} is not a journal of corewise: {error}") from None
+    found = about.pop("format", None)
+    if found != JOURNAL_FORMAT:
+        raise InvalidFile(f"{path} has the format {found!r}, not {JOURNAL_FORMAT!r}")
+    return MappingProxyType(about)
