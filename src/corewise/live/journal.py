@@ -1,0 +1,271 @@
+r"""The journal of a live pool: what was told, durable before anybody acts on it.
+
+Journal first, handle second, acknowledge third, instruct last. An event that `append` has answered for is on
+the disk: SQLite in WAL mode with ``synchronous=FULL``. All that several threads append while the disk is busy
+goes into one transaction, so that they share the wait. A batch is there whole or not at all. An id that is
+there already changes nothing: whoever is not sure that an event arrived sends it again.
+
+Instructions are kept for people, and need not be waited for: those of the last events before a crash are what
+replaying the events gives again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any
+
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.live.events import Event, event_from_mapping, event_to_mapping
+from corewise.live.instructions import Instruction, instruction_to_mapping
+from corewise.live.journal_store import open_for_writing, require_same, sole_right, transaction
+from corewise.observation.journal_file import JournalFile, journal_errors, located
+
+__all__ = ["Journal", "JournalReader"]
+
+_PATIENCE = 0.05  # seconds that instructions wait for an event to be written with
+
+
+class JournalReader(JournalFile):
+    """Reader of a journal, which looks at it at any time and changes nothing."""
+
+    def events(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """Yield the events behind a number, each with its own, in the order in which they were taken in."""
+        for seq, mapping in self.event_mappings(after):
+            try:
+                event = event_from_mapping(mapping)
+            except InvalidInput as error:
+                raise InvalidFile(f"{self.path}: event {seq} cannot be read: {error}") from None
+            yield seq, event
+
+    @property
+    def instructed(self) -> int:
+        """The number of the last event whose instructions are there; 0 if none has any."""
+        return int(self._rows("SELECT coalesce(max(event_seq), 0) FROM instruction")[0][0])
+
+    def policy(self, digest: str) -> bytes:
+        """Return the bytes of a policy."""
+        found = self._rows("SELECT body FROM policy WHERE digest = ?", digest)
+        if not found:
+            raise InvalidFile(f"{self.path}: there is no policy {digest!r}")
+        content = bytes(found[0][0])
+        if sha256(content).hexdigest() != digest:
+            raise InvalidFile(f"{self.path}: policy {digest!r} is damaged: it has another SHA-256")
+        return content
+
+    def snapshot(self) -> tuple[int, bytes] | None:
+        """Return the last snapshot and the number of the event behind which it was made, if there is one."""
+        found = self._rows("SELECT seq, body FROM snapshot ORDER BY seq DESC LIMIT 1")
+        return (int(found[0][0]), bytes(found[0][1])) if found else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Write:
+    """Something to write, and who waits for it, if anybody does."""
+
+    act: Callable[[sqlite3.Connection], Any]
+    done: Future[Any] | None
+
+
+class Journal(JournalReader):
+    """Journal of a live pool: `append` returns when what it was given is on the disk.
+
+    All methods may be called from any thread.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; it is made if there is none.
+    about : mapping
+        What it is a journal of, as plain values: the system, how it is learned. A journal that is there must
+        be of the same.
+
+    Raises
+    ------
+    InvalidFile
+        If another pool has it open; if it is a journal of something else or of another version, or no journal
+        at all; if it cannot be read or written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from corewise.live.events import JobArrived
+    >>> from corewise.live.journal import Journal
+    >>> with TemporaryDirectory() as folder, Journal.open(f"{folder}/pool.db", {"pool": "night"}) as journal:
+    ...     arrival = JobArrived(0.5, "a1", "job 1", "etl")
+    ...     journal.append([arrival], received=0.6), journal.append([arrival], received=0.7)
+    ([1], [None])
+    """
+
+    def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
+        self._right = sole_right(located(path))
+        try:
+            self._writing = open_for_writing(located(path), about)
+            try:
+                super().__init__(path)
+                require_same(self.path, self.about, about)
+            except BaseException:
+                self._writing.close()
+                raise
+        except BaseException:
+            self._right.close()
+            raise
+        self._gate, self._closed = Lock(), False
+        self._missed: str | None = None  # why instructions, which nobody waited for, were not written
+        self._queue: SimpleQueue[_Write | None] = SimpleQueue()
+        self._writer = Thread(target=self._write_groups, name=f"journal {self.path.name}", daemon=True)
+        self._writer.start()
+
+    @classmethod
+    def open(cls, path: str | Path, about: Mapping[str, Any]) -> Journal:
+        """Return the journal in a file, which is made if there is none."""
+        return cls(path, about)
+
+    @staticmethod
+    def read(path: str | Path) -> JournalReader:
+        """Return a reader of the journal in a file."""
+        return JournalReader(path)
+
+    # --- writing ------------------------------------------------------------------------------------
+
+    def append(self, events: Iterable[Event], received: float) -> list[int | None]:
+        """Write a batch of events, all or none, and return when they are on the disk.
+
+        Returns
+        -------
+        list of int or None
+            The number of each event, None where its id was there already.
+        """
+        rows = [(event.id, float(event.time), float(received), event.kind, _body(event)) for event in events]
+        numbers: list[int | None] = self._written(partial(_append, rows)) if rows else []
+        return numbers
+
+    def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
+        """Keep what the controller made of an event; soon, and not waited for."""
+        rows = [(event_seq, json.dumps(instruction_to_mapping(told), default=int)) for told in instructions]
+        if rows:
+            self._put(_Write(partial(_record, rows), None))
+
+    def put_policy(self, content: bytes) -> str:
+        """Keep the bytes of a policy, and return the digest to find them by."""
+        digest = sha256(content).hexdigest()
+        self._written(
+            lambda to: to.execute(
+                "INSERT INTO policy VALUES (?, ?) ON CONFLICT DO NOTHING", (digest, content)
+            )
+        )
+        return digest
+
+    def put_snapshot(self, seq: int, content: bytes) -> None:
+        """Keep the state after an event in the place of the last snapshot."""
+
+        def act(to: sqlite3.Connection) -> None:
+            to.execute("DELETE FROM snapshot")
+            to.execute("INSERT INTO snapshot VALUES (?, ?)", (seq, content))
+
+        self._written(act)
+
+    def close(self) -> None:
+        """Write what is to be written, and let the file and the right to write to it go."""
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        self._writer.join()
+        super().close()
+        self._writing.close()  # after the reader: the last connection to go tidies up
+        self._right.close()
+        self._require_nothing_missed()
+
+    def _written(self, act: Callable[[sqlite3.Connection], Any]) -> Any:
+        self._require_nothing_missed()
+        done: Future[Any] = Future()
+        self._put(_Write(act, done))
+        return done.result()
+
+    def _put(self, write: _Write) -> None:
+        with self._gate:
+            if self._closed:
+                raise InvalidInput(f"{self.path}: the journal is closed")
+            self._queue.put(write)
+
+    def _require_nothing_missed(self) -> None:
+        missed, self._missed = self._missed, None
+        if missed is not None:
+            raise InvalidFile(missed)
+
+    # --- the writer's thread ------------------------------------------------------------------------
+
+    def _write_groups(self) -> None:
+        last = False
+        while not last:
+            group, last = self._gathered()
+            if group:
+                self._commit(group)
+
+    def _gathered(self) -> tuple[list[_Write], bool]:
+        """Return what goes into the next transaction, and whether it is the last.
+
+        All that is there, as soon as somebody waits for some of it.
+        """
+        group: list[_Write] = []
+        urgent = False
+        while not (urgent and self._queue.empty()):
+            try:
+                write = self._queue.get(timeout=_PATIENCE if group else None)
+            except Empty:
+                break
+            if write is None:
+                return group, True
+            group.append(write)
+            urgent = urgent or write.done is not None
+        return group, False
+
+    def _commit(self, group: Sequence[_Write]) -> None:
+        """Carry out a transaction, and tell everybody who waits what came of it."""
+        try:
+            with journal_errors(self.path, "written"):
+                answers = transaction(self._writing, [write.act for write in group])
+        except Exception as error:  # whatever it is, it is for those who wait, and the thread lives on
+            for write in group:
+                if write.done is not None:
+                    own = InvalidFile(str(error)) if isinstance(error, InvalidFile) else error
+                    write.done.set_exception(own)
+                else:
+                    self._missed = f"{error} (instructions were not kept)"
+            return
+        for write, answer in zip(group, answers, strict=True):
+            if write.done is not None:
+                write.done.set_result(answer)
+
+
+def _body(event: Event) -> str:
+    """Return what an event says beyond its kind, time and id."""
+    values = event_to_mapping(event)
+    for key in ("kind", "time", "id"):
+        del values[key]
+    try:
+        return json.dumps(values, default=int)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{event.kind} {event.id!r} cannot be written: {error}") from None
+
+
+def _append(rows: Sequence[tuple[object, ...]], to: sqlite3.Connection) -> list[int | None]:
+    insert = (
+        "INSERT INTO event (id, time, received, kind, body) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO NOTHING"
+    )
+    made = (to.execute(insert, row) for row in rows)
+    return [cursor.lastrowid if cursor.rowcount else None for cursor in made]
+
+
+def _record(rows: Sequence[tuple[int, str]], to: sqlite3.Connection) -> None:
+    to.executemany("INSERT INTO instruction (event_seq, body) VALUES (?, ?)", rows)

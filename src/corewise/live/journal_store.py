@@ -1,0 +1,132 @@
+"""The database under a journal: who may write to it, how it is made and opened, and its transactions.
+
+Only one pool may write to a journal. Its right is a lock on an empty database beside the file, held as long
+as the pool lives: it goes with the process however that ends, is not inherited by the processes that it
+starts, and holds within one process as well.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from corewise.errors import InvalidFile
+from corewise.observation.journal_file import JOURNAL_FORMAT, JournalFile, journal_errors
+
+__all__ = ["open_for_writing", "require_same", "sole_right", "transaction"]
+
+_OLDEST_SQLITE = (3, 37)  # the first with STRICT tables
+
+_SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE event (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL, received REAL NOT NULL,
+    kind TEXT NOT NULL, body TEXT NOT NULL
+) STRICT;
+CREATE TABLE instruction (seq INTEGER PRIMARY KEY, event_seq INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE TABLE policy (digest TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT;
+CREATE TABLE snapshot (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+"""
+
+
+def sole_right(path: Path) -> sqlite3.Connection:
+    """Return the right to write to a journal, which nobody else has until it is closed."""
+    _is_made(path)  # what is no journal is refused before a lock is put beside it
+    beside = path.with_name(f"{path.name}-lock")
+    with journal_errors(path, "written"):
+        right = sqlite3.connect(beside, timeout=0.0, isolation_level=None, check_same_thread=False)
+        try:
+            right.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            right.close()
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise InvalidFile(f"{path}: another pool has this journal open") from None
+            raise
+    return right
+
+
+def open_for_writing(path: Path, about: Mapping[str, Any]) -> sqlite3.Connection:
+    """Return a connection to the journal, which is made if the file is new or empty."""
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise InvalidFile(f"{path}: a journal needs SQLite 3.37, and this is {sqlite3.sqlite_version}")
+    made = _is_made(path)
+    with journal_errors(path, "written"):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise InvalidFile(f"{path}: cannot be written: its file system has no shared memory")
+            connection.execute("PRAGMA synchronous = FULL")
+            transaction(connection, [] if made else [partial(_make, about)])
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _is_made(path: Path) -> bool:
+    """Return whether a file is a journal, False if it is new or empty; refuse anything else."""
+    with journal_errors(path, "read"):
+        if not path.exists() or not path.stat().st_size:
+            return False
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        try:
+            if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+                return False  # its maker was ended half-way
+        finally:
+            connection.close()
+    JournalFile(path).close()
+    return True
+
+
+def transaction(
+    connection: sqlite3.Connection, acts: Iterable[Callable[[sqlite3.Connection], Any]]
+) -> list[Any]:
+    """Carry out acts in one transaction; return what each returned."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        answers = [act(connection) for act in acts]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return answers
+
+
+def _make(about: Mapping[str, Any], to: sqlite3.Connection) -> None:
+    for statement in _SCHEMA.strip().split(";\n"):
+        to.execute(statement)
+    facts = {"format": JOURNAL_FORMAT, **about}
+    to.executemany("INSERT INTO about VALUES (?, ?)", [(key, _canonical(facts[key])) for key in facts])
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def require_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a journal of something else, and say what differs."""
+    for key, value in wanted.items():
+        there, here = found.get(key), json.loads(_canonical(value))
+        if _canonical(there) != _canonical(here):
+            place, one, other = _first_difference(there, here, key)
+            raise InvalidFile(
+                f"{path} is the journal of another {key}: {place} is {one!r} there, {other!r} here"
+            )
+
+
+def _first_difference(one: Any, other: Any, place: str) -> tuple[str, Any, Any]:
+    """Return where two plain values differ first, and what is there."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [(key, one.get(key), other.get(key)) for key in {**one, **other}]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = [(str(k), a, b) for k, (a, b) in enumerate(zip(one, other, strict=True), start=1)]
+    else:
+        return place, one, other
+    key, a, b = next(pair for pair in pairs if _canonical(pair[1]) != _canonical(pair[2]))
+    return _first_difference(a, b, f"{place}.{key}")
