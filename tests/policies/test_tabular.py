@@ -83,6 +83,18 @@ def test_awkward_numbers_names_and_paths_survive(tmp_path: Path) -> None:
         assert again.cores.tobytes() == policy.cores.tobytes()
 
 
+def test_its_bytes_are_those_of_its_file_and_the_same_for_the_same_policy(
+    solved: cw.Tabular, tmp_path: Path
+) -> None:
+    content = solved.to_bytes()
+    assert content == saved(solved, tmp_path).read_bytes()
+    again = cw.Tabular.from_bytes(content)
+    assert again.to_bytes() == content
+    assert np.array_equal(again.cores, solved.cores)
+    with pytest.raises(cw.errors.InvalidFile, match="policy 'f00d' is not a saved policy"):
+        cw.Tabular.from_bytes(content[:-10], "policy 'f00d'")
+
+
 def test_saving_replaces_an_older_file(solved: cw.Tabular, whole: cw.Tabular, tmp_path: Path) -> None:
     saved(solved, tmp_path)
     assert cw.Tabular.load(saved(whole, tmp_path)).whole_cores

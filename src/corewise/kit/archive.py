@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
 from corewise.kit.files import read_bytes, write_bytes
 
-__all__ = ["read_archive", "usable", "write_archive"]
+__all__ = ["packed", "read_archive", "unpacked", "usable", "write_archive"]
 
 _MOST_BYTES = 512 * 2**20  # unpacked; what is larger packed than files may be is refused before
 
@@ -53,6 +53,13 @@ def write_archive(
     path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
     """Write an archive whole or not at all; `kind` is its format, such as ``corewise policy 1``."""
+    write_bytes(path, packed(path, kind, about, arrays))
+
+
+def packed(
+    path: str | Path, kind: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> bytes:
+    """Return the bytes of an archive, the same for the same content; `path` is what to call it."""
     try:
         text = json.dumps({"format": kind, **about})
     except (TypeError, ValueError) as error:  # a part of it comes from a plant or a caller
@@ -61,12 +68,18 @@ def write_archive(
     content = {**arrays, "about": np.array(text)}
     _require_size(path, sum(array.nbytes for array in content.values()))
     np.savez_compressed(stream, allow_pickle=False, **content)
-    write_bytes(path, stream.getvalue())
+    return stream.getvalue()
 
 
 def read_archive(path: str | Path, kind: str, what: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the description and the arrays of an archive of that format; `what` says what it should be."""
-    content = read_bytes(path)
+    return unpacked(path, read_bytes(path), kind, what)
+
+
+def unpacked(
+    path: str | Path, content: bytes, kind: str, what: str
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the description and the arrays in the bytes of an archive; `path` is what to call it."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         raise InvalidFile(f"{path} is not a {what}")
     with usable(path, what):

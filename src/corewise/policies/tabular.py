@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from corewise.errors import InvalidPolicy
-from corewise.kit.archive import read_archive, usable, write_archive
+from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
+from corewise.kit.files import read_bytes, write_bytes
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
@@ -115,18 +116,27 @@ class Tabular(Shown):
 
     def save(self, path: str | Path) -> None:
         """Write the policy and the system it was made for to a file."""
+        write_bytes(path, self.to_bytes(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tabular:
+        """Read a policy written by `save`."""
+        return cls.from_bytes(read_bytes(path), path)
+
+    def to_bytes(self, name: str | Path = "a policy") -> bytes:
+        """Return what `save` writes, the same bytes for the same policy; `name` is for errors."""
         about = {
             "label": self.label,
             "whole_cores": self.whole_cores,
             "system": system_to_mapping(self.system),
         }
-        write_archive(path, _FORMAT, about, {"cores": self.cores})
+        return packed(name, _FORMAT, about, {"cores": self.cores})
 
     @classmethod
-    def load(cls, path: str | Path) -> Tabular:
-        """Read a policy written by `save`."""
-        about, arrays = read_archive(path, _FORMAT, _WHAT)
-        with usable(path, _WHAT):
+    def from_bytes(cls, content: bytes, name: str | Path = "a policy") -> Tabular:
+        """Return the policy that `to_bytes` has written; `name` is for errors."""
+        about, arrays = unpacked(name, content, _FORMAT, _WHAT)
+        with usable(name, _WHAT):
             system, cores = system_from_mapping(about["system"]), arrays["cores"]
             return cls(
                 system,
