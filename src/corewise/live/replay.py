@@ -1,0 +1,73 @@
+"""Replay: the state of a live controller from its journal.
+
+What decides has no clock and no randomness, so the events of a journal lead to the state in which the
+controller was, and to the instructions that it gave. An event that was refused is in the journal too, since
+it was journaled before it was handled, and is refused again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from corewise.errors import InvalidInput
+from corewise.live.controller import Controller
+from corewise.live.events import Event
+from corewise.live.instructions import Instruction
+from corewise.live.journal import Journal, JournalReader
+
+__all__ = ["Replayed", "replay", "replayed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Event of a journal that was handled again, and what came of it.
+
+    Attributes
+    ----------
+    seq : int
+        Its number in the journal.
+    event : Event
+        What happened.
+    instructions : tuple of Instruction
+        What the controller makes of it.
+    refused : str or None
+        Why it was refused, if it was.
+    """
+
+    seq: int
+    event: Event
+    instructions: tuple[Instruction, ...]
+    refused: str | None = None
+
+
+def replay(journal: JournalReader, controller: Controller, after: int = 0) -> Iterator[Replayed]:
+    """Handle the events of a journal behind a number again, one by one."""
+    for seq, event in journal.events(after):
+        try:
+            step = Replayed(seq, event, tuple(controller.handle(event)))
+        except InvalidInput as error:
+            step = Replayed(seq, event, (), str(error))
+        yield step
+
+
+def replayed(journal: JournalReader, make_controller: Callable[[bytes | None], Controller]) -> Controller:
+    """Return the controller in the state in which a journal leaves it.
+
+    Instructions that a crash kept from the journal are written to it now, if it is open for writing.
+
+    Parameters
+    ----------
+    journal : JournalReader
+        The journal.
+    make_controller : callable
+        Returns the controller of a snapshot, or a new one if it is given None.
+    """
+    last = journal.snapshot()
+    after, content = last or (0, None)
+    controller = make_controller(content)
+    instructed = journal.instructed
+    for step in replay(journal, controller, after):
+        if step.seq > instructed and isinstance(journal, Journal):
+            journal.record(step.seq, step.instructions)
+    return controller
