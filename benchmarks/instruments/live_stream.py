@@ -39,7 +39,7 @@ def new_controller(snapshot: bytes | None = None) -> Controller:
     """Return a controller that has seen nothing."""
     assert snapshot is None
     algorithm = cw.algorithm_1b(SYSTEM, departures=40)
-    return Controller(algorithm, policy_of, mode="steer", options=Options(least_seen=20, checked=True))
+    return Controller(algorithm, policy_of, mode="steer", options=Options(least_seen=20))
 
 
 class _Spy:
