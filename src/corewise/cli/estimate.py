@@ -52,7 +52,7 @@ class _How(TypedDict):
 def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     system: SystemName,
     events: Annotated[
-        Path, typer.Argument(metavar="EVENTS", help="An event log, such as `simulate --events` writes.")
+        Path, typer.Argument(metavar="EVENTS", help="An event log, or the journal of a live pool.")
     ],
     family: Annotated[
         str | None,

@@ -42,6 +42,8 @@ from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.display import Shown
 from corewise.kit.files import reason_of, require_path, write_bytes
 from corewise.model.system import System, require_system
+from corewise.observation.journal_file import SQLITE_HEAD
+from corewise.observation.journal_log import read_journal
 from corewise.observation.log_lines import EVENTS
 from corewise.observation.log_reader import Reader
 from corewise.observation.sample_path import NOBODY, SamplePath
@@ -93,7 +95,7 @@ class EventLog(Shown):
 
 
 def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool = False) -> EventLog:
-    """Read an event log from a CSV file.
+    """Read an event log from a CSV file, or the journal of a live pool as one.
 
     Columns may come in any order. Labels of jobs may be any text. If all are whole numbers below a million or
     the number of rows, they are the numbers of the jobs; else jobs are numbered in order of appearance.
@@ -101,7 +103,7 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     Parameters
     ----------
     path : str or path
-        A CSV file in UTF-8, compressed if its name ends in ``.gz``.
+        A CSV file in UTF-8, compressed if its name ends in ``.gz``; or a journal, also of a pool that runs.
     system : System
         Its classes are those of the log, its cores the pool.
     lenient : bool, optional
@@ -118,14 +120,19 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     name = os.fspath(path)
     reader = Reader(name, system, lenient)
     try:
+        # A journal in use must not be opened as any file is: closing that would undo the locks of its owner.
+        if Path(f"{name}-wal").exists():
+            return EventLog(*read_journal(name, system), 0, ())
         with _opened(name) as file:
+            if file.peek(len(SQLITE_HEAD)).startswith(SQLITE_HEAD):
+                return EventLog(*read_journal(name, system), 0, ())
             reader.read(file)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
     return EventLog(*reader.finish())
 
 
-def _opened(name: str) -> io.BufferedIOBase:
+def _opened(name: str) -> io.BufferedReader | gzip.GzipFile:
     try:
         return gzip.open(name) if name.endswith(".gz") else Path(name).open("rb")
     except ValueError as error:  # a NUL in the name

@@ -1,0 +1,167 @@
+r"""Journals of live pools as sample paths, in the per-job form.
+
+An arrival holds no cores, `cores-held` is a resize, `job-finished` a departure. What a journal says and a
+path cannot is put so that departures, arrivals and job-time at every width above zero are what they were;
+time at width zero says nothing about a curve:
+
+- a job that ended without finishing holds no cores from then on, and is there to the end;
+- a job that leaves as its cores are withdrawn takes the last width it had in the same instant; one that never
+  had any is not seen to leave;
+- a job that stood still for a move holds none for as long;
+- a job that was there before holds none from the start until the journal speaks of it.
+
+As the controller does, a late event is taken in at the latest time seen, and events that cannot have happened
+are passed over. The pool of the path is the largest there was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.model.system import System
+from corewise.observation.journal_file import JournalFile
+from corewise.observation.rows import NOBODY, Event
+from corewise.observation.sample_path import SamplePath
+
+__all__ = ["read_journal"]
+
+LogRow = tuple[float, int, int, int, float]
+
+
+def read_journal(name: str, system: System) -> tuple[SamplePath, int]:
+    """Return the path of a journal, and how many events it has."""
+    with JournalFile(name) as journal:
+        _require_classes(name, journal.about, system)
+        rows = _Rows(system)
+        events = 0
+        try:
+            for _, mapping in journal.event_mappings():
+                rows.take(mapping)
+                events += 1
+        except (KeyError, TypeError) as error:
+            raise InvalidFile(f"{name}: event {events + 1} cannot be read: {error}") from None
+    if not events:
+        raise InvalidFile(f"{name}: no events")
+    try:
+        return rows.path(), events
+    except InvalidInput as error:
+        raise InvalidFile(f"{name}: {error}") from None
+
+
+def _require_classes(name: str, about: Mapping[str, Any], system: System) -> None:
+    described = about.get("system")
+    known = [row["name"] for row in described["class"]] if isinstance(described, Mapping) else system.names
+    if sorted(known) != sorted(system.names):
+        raise InvalidFile(
+            f"{name} is a journal of classes {', '.join(known)}; the system has {', '.join(system.names)}"
+        )
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job that is there: what it holds, the last width that it had, and when its last row was."""
+
+    number: int
+    job_class: int
+    cores: int
+    width: int
+    since: float
+
+
+class _Rows:
+    """Rows of a path, from events one by one."""
+
+    def __init__(self, system: System) -> None:
+        self._classes = {name: i for i, name in enumerate(system.names)}
+        self._names = tuple(system.names)
+        self._pool = self._most = system.cores
+        self._now = -math.inf
+        self._started = math.nan
+        self._held = self._jobs_seen = 0
+        self._jobs: dict[str, _Job] = {}
+        self._present: list[LogRow] = []
+        self._rows: list[LogRow] = []
+
+    def path(self) -> SamplePath:
+        """Return the path so far; rows of pauses, known only when they were over, find their place."""
+        start = (self._started, Event.START, NOBODY, NOBODY, math.nan)
+        end = (self._now, Event.END, NOBODY, NOBODY, math.nan)
+        rows = [start, *self._present, *sorted(self._rows, key=lambda row: row[0]), end]
+        time, event, job_class, job, cores = zip(*rows, strict=True)
+        return SamplePath(
+            self._names,
+            self._most,
+            np.array(time),
+            np.array(event, dtype=np.int8),
+            np.array(job_class),
+            np.array(job),
+            np.array(cores),
+        )
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take in an event, unless it cannot have happened."""
+        kind = event["kind"]
+        job = self._jobs.get(event.get("job", ""))
+        comes = kind in ("job-arrived", "job-present")
+        if comes and not self._can_come(event, job):
+            return
+        if kind in ("job-finished", "job-ended", "cores-held", "progress") and job is None:
+            return
+        self._now = max(self._now, event["time"])
+        if math.isnan(self._started):
+            self._started = self._now
+        if comes:
+            self._come(event)
+        elif kind == "pool-changed":
+            self._pool = event["cores"]
+            self._most = max(self._most, self._pool)
+        elif kind == "cores-held" and job is not None:
+            self._pause(job, event.get("paused", 0.0))
+            self._resize(job, event["cores"])
+        elif kind in ("job-finished", "job-ended") and job is not None:
+            self._leave(job, finished=kind == "job-finished")
+            del self._jobs[event["job"]]
+
+    def _can_come(self, event: Mapping[str, Any], job: _Job | None) -> bool:
+        fits = event.get("least", 1) <= self._pool
+        return job is None and fits and event["job_class"] in self._classes
+
+    def _come(self, event: Mapping[str, Any]) -> None:
+        job = _Job(self._jobs_seen, self._classes[event["job_class"]], 0, 0, self._now)
+        self._jobs_seen += 1
+        self._jobs[event["job"]] = job
+        if event["kind"] == "job-present":
+            self._present.append((self._started, Event.PRESENT, job.job_class, job.number, 0.0))
+            self._resize(job, event["held"])
+        else:
+            self._add(job, Event.ARRIVAL, 0.0)
+
+    def _pause(self, job: _Job, paused: float) -> None:
+        if paused > 0.0 and job.cores:
+            began = max(self._now - paused, job.since)
+            self._rows.append((began, Event.RESIZE, job.job_class, job.number, 0.0))
+
+    def _resize(self, job: _Job, cores: int) -> None:
+        self._held += cores - job.cores
+        self._most = max(self._most, self._held)
+        job.cores, job.width = cores, cores or job.width
+        self._add(job, Event.RESIZE, cores)
+
+    def _leave(self, job: _Job, *, finished: bool) -> None:
+        if not (finished and job.width):
+            self._resize(job, 0)
+            return
+        if not job.cores:
+            self._add(job, Event.RESIZE, job.width)
+        self._held -= job.cores
+        self._add(job, Event.DEPARTURE, math.nan)
+
+    def _add(self, job: _Job, event: Event, cores: float) -> None:
+        job.since = self._now
+        self._rows.append((self._now, event, job.job_class, job.number, cores))
