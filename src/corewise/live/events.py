@@ -7,7 +7,7 @@ changes nothing, so whoever is not sure that an event arrived sends it again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args
 
 from corewise.errors import InvalidInput, nearest
@@ -247,7 +247,8 @@ KINDS: Mapping[str, type[Event]] = {
 
 def event_to_mapping(event: Event) -> dict[str, Any]:
     """Return an event as plain values, which JSON can hold."""
-    return {"kind": event.kind, **{key: value for key, value in asdict(event).items() if value is not None}}
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
+    return {"kind": event.kind, **{key: value for key, value in values.items() if value is not None}}
 
 
 def event_from_mapping(mapping: object) -> Event:

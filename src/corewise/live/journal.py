@@ -31,6 +31,7 @@ from corewise.observation.journal_file import JournalFile, journal_errors, locat
 
 __all__ = ["Journal", "JournalReader"]
 
+_encoded = json.JSONEncoder(default=int).encode  # whole numbers of NumPy are whole numbers
 _PATIENCE = 0.05  # seconds that instructions wait for an event to be written with
 
 
@@ -150,7 +151,7 @@ class Journal(JournalReader):
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
         """Keep what the controller made of an event; soon, and not waited for."""
-        rows = [(event_seq, json.dumps(instruction_to_mapping(told), default=int)) for told in instructions]
+        rows = [(event_seq, _encoded(instruction_to_mapping(told))) for told in instructions]
         if rows:
             self._put(_Write(partial(_record, rows), None))
 
@@ -253,7 +254,7 @@ def _body(event: Event) -> str:
     for key in ("kind", "time", "id"):
         del values[key]
     try:
-        return json.dumps(values, default=int)
+        return _encoded(values)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{event.kind} {event.id!r} cannot be written: {error}") from None
 
