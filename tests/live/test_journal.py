@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from time import sleep
 from typing import Any
@@ -238,6 +240,12 @@ def test_a_journal_of_something_else_is_refused(file: Path, about: dict[str, Any
     Journal.open(file, ABOUT).close()  # and was not kept from its own
 
 
+def test_what_a_journal_is_about_is_plain_values(file: Path) -> None:
+    with pytest.raises(InvalidInput, match="must be plain values: Object of type PosixPath"):
+        Journal.open(file, {"system": Path()})
+    Journal.open(file, ABOUT).close()
+
+
 def test_a_journal_of_another_version_is_refused(file: Path) -> None:
     Journal.open(file, ABOUT).close()
     with closing(sqlite3.connect(file)) as database:
@@ -318,6 +326,34 @@ def test_an_event_that_cannot_be_read_is_named(file: Path) -> None:
             database.commit()
         with pytest.raises(InvalidFile, match=f"pool.db: {said}"):
             written(file)
+
+
+@contextmanager
+def as_somebody_who_may_only_read(folder: Path) -> Iterator[None]:
+    before = os.geteuid()
+    folder.chmod(0o755 if before == 0 else 0o555)
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if before == 0:
+            os.seteuid(before)
+        folder.chmod(0o755)
+
+
+def test_a_folder_where_nothing_can_be_written_can_be_read_from() -> None:
+    with TemporaryDirectory() as name:
+        file = Path(name) / "pool.db"
+        with Journal.open(file, ABOUT) as journal:
+            journal.append(ticks("1"), 0.0)
+            with as_somebody_who_may_only_read(file.parent):
+                assert written(file) == ticks("1")  # of a pool that runs
+        with as_somebody_who_may_only_read(file.parent):
+            assert written(file) == ticks("1")
+            with pytest.raises(InvalidFile, match=r"pool\.db: cannot be written: "):
+                Journal.open(file, ABOUT)
+        assert sorted(path.name for path in file.parent.iterdir()) == ["pool.db", "pool.db-lock"]
 
 
 # --- a disk that is full ----------------------------------------------------------------------------

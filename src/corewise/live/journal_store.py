@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corewise.errors import InvalidFile
-from corewise.observation.journal_file import JOURNAL_FORMAT, JournalFile, journal_errors
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.observation.journal_file import JOURNAL_FORMAT, JournalFile, connect_to_read, journal_errors
 
 __all__ = ["open_for_writing", "require_same", "sole_right", "transaction"]
 
@@ -73,7 +73,7 @@ def _is_made(path: Path) -> bool:
     with journal_errors(path, "read"):
         if not path.exists() or not path.stat().st_size:
             return False
-        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        connection = connect_to_read(path)
         try:
             if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
                 return False  # its maker was ended half-way
@@ -101,12 +101,15 @@ def transaction(
 def _make(about: Mapping[str, Any], to: sqlite3.Connection) -> None:
     for statement in _SCHEMA.strip().split(";\n"):
         to.execute(statement)
-    facts = {"format": JOURNAL_FORMAT, **about}
+    facts = {**about, "format": JOURNAL_FORMAT}
     to.executemany("INSERT INTO about VALUES (?, ?)", [(key, _canonical(facts[key])) for key in facts])
 
 
 def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
+    try:
+        return json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"what a journal is about must be plain values: {error}") from None
 
 
 def require_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

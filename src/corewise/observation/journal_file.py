@@ -26,7 +26,7 @@ from typing import Any, Self
 from corewise.errors import InvalidFile
 from corewise.kit.files import reason_of, require_path
 
-__all__ = ["JOURNAL_FORMAT", "SQLITE_HEAD", "JournalFile", "journal_errors", "located"]
+__all__ = ["JOURNAL_FORMAT", "SQLITE_HEAD", "JournalFile", "connect_to_read", "journal_errors", "located"]
 
 SQLITE_HEAD = b"SQLite format 3\0"
 """The first bytes of every SQLite database."""
@@ -61,9 +61,7 @@ class JournalFile:
         self.path = located(path)
         self._lock = Lock()
         with journal_errors(self.path, "read"):
-            self._reading = sqlite3.connect(
-                f"{self.path.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
-            )
+            self._reading = connect_to_read(self.path)
             try:
                 self.about = _about(self._reading, self.path)
             except BaseException:
@@ -127,6 +125,20 @@ def located(path: str | Path) -> Path:
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; a loop of links
         raise InvalidFile(f"{path}: cannot be read: {reason_of(error)}") from None
     return place
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes nothing.
+
+    A journal at rest in a folder where nothing can be made is read as it lies: nobody else can write to it,
+    and SQLite would want a log beside it.
+    """
+    own = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+    at_rest = not os.access(path.parent, os.W_OK, **own) and not Path(f"{path}-wal").exists()
+    query = "immutable=1" if at_rest else "mode=ro"
+    return sqlite3.connect(
+        f"{path.as_uri()}?{query}", uri=True, isolation_level=None, check_same_thread=False
+    )
 
 
 @contextmanager
