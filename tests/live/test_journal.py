@@ -390,13 +390,20 @@ def test_what_a_full_disk_keeps_out_is_refused_by_name_and_the_rest_stays(file: 
     assert written(file) == acknowledged + batch(k)
 
 
-def test_instructions_that_were_not_kept_are_not_passed_over(file: Path) -> None:
+def test_instructions_that_were_not_kept_are_not_passed_over_and_leave_no_gap(file: Path) -> None:
     with Journal.open(file, ABOUT) as journal:
-        journal.append(ticks("1"), 0.0)
+        journal.append(ticks("1", "2", "3"), 0.0)
+        journal.record(1, [Solve("1")])
         with largest_file(2**17):
-            journal.record(1, [Alert("x", "y" * 2**18)])
+            journal.record(2, [Alert("x", "y" * 2**18)])
             while not journal._missed:
                 sleep(0.001)
             with pytest.raises(InvalidFile, match=r"pool\.db: .* \(instructions were not kept\)"):
-                journal.append(ticks("2"), 0.0)
-            assert journal.append(ticks("2"), 0.0) == [2]
+                journal.append(ticks("4"), 0.0)
+            assert journal.append(ticks("4"), 0.0) == [4]
+        journal.record(3, [Solve("3")])
+    with Journal.open(file, ABOUT) as journal:
+        assert journal.instructed <= 1
+        journal.record(2, [Solve("2")])
+    with Journal.read(file) as reader:
+        assert reader.instructed == 2

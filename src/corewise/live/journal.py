@@ -120,7 +120,8 @@ class Journal(JournalReader):
             self._right.close()
             raise
         self._gate, self._closed = Lock(), False
-        self._missed: str | None = None  # why instructions, which nobody waited for, were not written
+        self._missed: str | None = None  # why instructions, which nobody waited for, were not kept
+        self._gap = False
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
         self._writer = Thread(target=self._write_groups, name=f"journal {self.path.name}", daemon=True)
         self._writer.start()
@@ -150,7 +151,11 @@ class Journal(JournalReader):
         return numbers
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
-        """Keep what the controller made of an event; soon, and not waited for."""
+        """Keep what the controller made of an event, in the order of events; soon, and not waited for.
+
+        If it cannot be written, what is asked of the journal next is refused, and no more instructions are
+        kept: there is no gap in them, and `replayed` makes them good when the journal is opened again.
+        """
         rows = [(event_seq, _encoded(instruction_to_mapping(told))) for told in instructions]
         if rows:
             self._put(_Write(partial(_record, rows), None))
@@ -232,16 +237,17 @@ class Journal(JournalReader):
 
     def _commit(self, group: Sequence[_Write]) -> None:
         """Carry out a transaction, and tell everybody who waits what came of it."""
+        group = [write for write in group if write.done is not None or not self._gap]
         try:
             with journal_errors(self.path, "written"):
                 answers = transaction(self._writing, [write.act for write in group])
         except Exception as error:  # whatever it is, it is for those who wait, and the thread lives on
+            if any(write.done is None for write in group):
+                self._gap, self._missed = True, f"{error} (instructions were not kept)"
             for write in group:
                 if write.done is not None:
                     own = InvalidFile(str(error)) if isinstance(error, InvalidFile) else error
                     write.done.set_exception(own)
-                else:
-                    self._missed = f"{error} (instructions were not kept)"
             return
         for write, answer in zip(group, answers, strict=True):
             if write.done is not None:
