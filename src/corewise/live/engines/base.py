@@ -1,0 +1,165 @@
+"""What an engine is: it runs jobs, moves their cores, and tells what has happened.
+
+A job is a *gang*, which works in rounds and changes its width between them, or a *bag* of independent calls.
+An engine needs two things of whatever runs the calls, that it takes one and that it says when it is done.
+It never cancels a call: what some systems call cancelled still runs. To end a job it stops feeding it, and
+what is in flight comes to its own end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from corewise.errors import InvalidInput
+from corewise.kit import checks
+from corewise.live.events import Event
+
+__all__ = ["Bag", "Call", "Engine", "Gang", "Holding", "JobSpec", "Round", "Rounds", "Tell", "as_round"]
+
+Call = Callable[[], Any]
+"""Something to carry out, without arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Round of a gang: calls that are carried out on all its cores, and the work that they do together.
+
+    Calls beyond the cores of the gang wait for the first of them to be done.
+
+    Attributes
+    ----------
+    calls : sequence of callable
+        What to carry out; the answers come back in this order.
+    work : float, optional
+        How much of the job it is, in any unit that is the same for all jobs of a class. A round that does the
+        same whatever the width counts one; one that does more on more cores must say so.
+    """
+
+    calls: Sequence[Call]
+    work: float = 1.0
+
+
+Rounds = Generator[Round | Iterable[Call], list[Any], Any]
+"""A gang at work: it yields its next round, is sent the answers, and returns its result."""
+
+
+def as_round(given: object, job: str, number: int) -> Round:
+    """Return what a gang has yielded as a round, or refuse it."""
+    what = f"round {number} of job {job!r}"
+    given = given if isinstance(given, Round) else _round_of(given, what)
+    calls = tuple(given.calls)
+    if not calls:
+        raise InvalidInput(f"{what} has no calls: a round needs one at least")
+    for call in calls:
+        if not callable(call):
+            raise InvalidInput(
+                f"{what} must be a list of calls such as partial(f, x), got {checks.shown(call)}"
+            )
+    return Round(calls, checks.within(given.work, 0.0, float("inf"), f"{what}: work"))
+
+
+def _round_of(given: object, what: str) -> Round:
+    if not isinstance(given, Iterable):
+        raise InvalidInput(f"{what} must be a list of calls such as partial(f, x), got {checks.shown(given)}")
+    return Round(tuple(given))
+
+
+@dataclass(slots=True)
+class Holding:
+    """What a job holds, as the job itself and others see it; only its engine changes it."""
+
+    name: str
+    cores: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Gang:
+    """Gang: a job that works in rounds and is told its width.
+
+    Attributes
+    ----------
+    holding : Holding
+        Its name, and the cores it holds.
+    rounds : generator
+        Its rounds.
+    future : Future
+        Where its result is put.
+    """
+
+    holding: Holding
+    rounds: Rounds
+    future: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, eq=False)
+class Bag:
+    """Bag: independent calls in any order; its result is the list of their answers.
+
+    What a bag is told is what it may count on. Beyond that it borrows cores that nobody uses, and gives them
+    back call by call.
+    """
+
+    holding: Holding
+    calls: Sequence[Call]
+    future: Future[Any] = field(default_factory=Future)
+
+
+JobSpec = Gang | Bag
+"""A job as an engine is given it."""
+
+
+class Tell(Protocol):
+    """How an engine tells what has happened, from any thread.
+
+    ``tell(CoresHeld, job, 4)``: the kind of event and its values but for time and id, which are added. What
+    is to be done once the event is safe and taken in goes with it as `then`.
+    """
+
+    def __call__(self, kind: type[Event], *values: Any, then: Callable[[], None] | None = None) -> None:
+        """Tell."""
+        ...
+
+
+class Engine(Protocol):
+    """Engine: runs jobs and moves their cores.
+
+    Attributes
+    ----------
+    pool : int
+        The cores there are; that they have changed is told by `PoolChanged`.
+    pause : float or None
+        How long a job stands still when its cores change; None if that is not known.
+    """
+
+    @property
+    def pool(self) -> int:
+        """The cores there are."""
+        ...
+
+    @property
+    def pause(self) -> float | None:
+        """How long a job stands still when its cores change."""
+        ...
+
+    def start(self, tell: Tell) -> None:
+        """Begin; what happens from now on is told."""
+        ...
+
+    def submit(self, job: JobSpec) -> None:
+        """Take in a job; it begins when it is given cores."""
+        ...
+
+    def set_cores(self, job: str, cores: int) -> None:
+        """Have a job hold so many cores as soon as it can, which is told by `CoresHeld`; idempotent."""
+        ...
+
+    def end(self, job: str) -> None:
+        """Feed a job no more; when nothing of it is in flight, `JobEnded` is told."""
+        ...
+
+    def close(self) -> None:
+        """End all jobs and give back whatever the engine has taken; nothing is told afterwards."""
+        ...

@@ -1,0 +1,267 @@
+r"""The dispatcher: one thread that owns all that an engine knows of its jobs.
+
+Whatever happens elsewhere, a call that is done or a job that is told other cores, is put on a queue and
+nothing else: callbacks come in whatever thread an executor likes, and at times at once. The thread takes from
+the queue and fills the cores. Gangs come first, as they need all their cores at once, so
+
+    Σ_gangs held + Σ_bags in flight ≤ pool.
+
+Bags use what they were told, and borrow what no gang holds or waits for.
+
+When a worker dies, its call is carried out again, and so are those that went down with it. One that has been
+there every time is suspected, and carried out alone: if its worker dies again, it fails its job.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from corewise.errors import CorewiseError
+from corewise.kit import checks
+from corewise.live import events as happened
+from corewise.live.engines.base import Gang, JobSpec, Tell
+from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
+from corewise.live.engines.workers import Workers
+
+__all__ = ["Dispatcher"]
+
+_SUSPECTED = 3  # losses, after which a call is carried out alone
+
+
+class Dispatcher:
+    """Engine over workers: a thread that feeds them the calls of all jobs.
+
+    Parameters
+    ----------
+    workers : Workers
+        What carries out the calls.
+    cores : int
+        How many at once.
+    extra : int, optional
+        How many calls of bags to have in flight beyond that, so that a worker finds its next one waiting.
+    """
+
+    pause: float | None = 0.0
+    """A gang changes its width between rounds, and stands still for nothing."""
+
+    def __init__(self, workers: Workers, cores: int, extra: int = 0) -> None:
+        self.pool = checks.count(cores, "cores")
+        self._extra = checks.count(extra, "extra", least=0)
+        self._workers = workers
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="corewise-dispatcher", daemon=True)
+        self._jobs: dict[str, RunningJob] = {}
+        self._generation = 0
+        self._in_flight = 0
+        self._held_back: deque[Task] = deque()
+        self._suspects: deque[Task] = deque()
+        self._alone: Task | None = None
+        self._closing = False
+        self._broken: CorewiseError | None = None
+
+    # --- from any thread ----------------------------------------------------------------------------
+
+    def start(self, tell: Tell) -> None:
+        """Begin; what happens from now on is told."""
+        self.tell = tell
+        self._workers.open()
+        self._thread.start()
+
+    def submit(self, job: JobSpec) -> None:
+        """Take in a job; it begins when it is given cores."""
+        self._inbox.put(partial(self._add, job))
+
+    def set_cores(self, job: str, cores: int) -> None:
+        """Have a job hold so many cores as soon as it can."""
+        self._inbox.put(partial(self._set_cores, job, cores))
+
+    def end(self, job: str) -> None:
+        """Feed a job no more."""
+        self._inbox.put(partial(self._end, job))
+
+    def change_pool(self, cores: int) -> None:
+        """Have another number of cores; what is in flight stays so."""
+        self._inbox.put(partial(self._change_pool, checks.count(cores, "cores")))
+
+    def close(self) -> None:
+        """End all jobs, wait for what is in flight, and end the workers."""
+        try:
+            if self._thread.is_alive():
+                self._inbox.put(self._stop)
+                self._thread.join()
+        finally:
+            self._workers.close()
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        # Processes that are started from here take this over: Ctrl-C is the main thread's business.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        while not self._closing or (self._jobs and not self._workers.interruptible):
+            try:
+                self._take_in()
+                self._fill()
+            except BaseException as error:
+                self._break_down(error)
+        for job in list(self._jobs.values()):
+            job.abandon()
+
+    def _take_in(self) -> None:
+        """Wait for something to happen, and take in all that has."""
+        self._inbox.get()()
+        with suppress(Empty):
+            while True:
+                self._inbox.get_nowait()()
+
+    def _break_down(self, error: BaseException) -> None:
+        """Fail all jobs, and those that come: nobody shall wait for ever."""
+        self._broken = CorewiseError(f"the engine has broken down: {error}")
+        self._broken.__cause__ = error
+        for job in list(self._jobs.values()):
+            job.fail(self._broken)
+
+    def _stop(self) -> None:
+        self._closing = True
+        for job in list(self._jobs.values()):
+            job.end()
+
+    def _add(self, job: JobSpec) -> None:
+        if isinstance(job, Gang):
+            running: RunningJob = RunningGang(self, job.holding, job.future, gang=job)
+        else:
+            running = RunningBag(self, job.holding, job.future, bag=job)
+        self._jobs[running.name] = running
+        if self._broken is not None:
+            running.fail(self._broken)
+        elif self._closing or job.future.cancelled():
+            running.end()
+
+    def _set_cores(self, name: str, cores: int) -> None:
+        if name in self._jobs:
+            self._jobs[name].set_cores(cores)
+
+    def _end(self, name: str) -> None:
+        if name in self._jobs:
+            self._jobs[name].end()
+
+    def _change_pool(self, cores: int) -> None:
+        if cores != self.pool:
+            self.pool = cores
+            self.tell(happened.PoolChanged, cores)
+
+    def _fill(self) -> None:
+        """Let gangs that wait for their cores begin, and feed the bags."""
+        for job in list(self._jobs.values()):
+            if isinstance(job, RunningGang) and not job.cores and job.told:
+                job.step()
+        bags = [job for job in self._jobs.values() if isinstance(job, RunningBag) and job.hungry]
+        if bags:
+            self._feed(bags)
+
+    def _feed(self, bags: list[RunningBag]) -> None:
+        """Begin calls of bags: first of the one that lacks most of what it was told, then of the smallest."""
+        free = self.free + self._extra
+        wanted = sum(job.wants for job in self._jobs.values() if isinstance(job, RunningGang))
+        while bags and free > 0:
+            bag = min(bags, key=lambda bag: (min(bag.in_flight - bag.told, 0), bag.in_flight))
+            if bag.in_flight >= bag.told and free <= wanted:
+                return
+            bag.feed()
+            free -= 1
+            if not bag.hungry:
+                bags.remove(bag)
+
+    # --- what jobs ask for --------------------------------------------------------------------------
+
+    @property
+    def free(self) -> int:
+        """The cores that nobody holds or has borrowed."""
+        return self.pool - sum(job.cores for job in self._jobs.values())
+
+    def leave(self, job: RunningJob) -> None:
+        """Forget a job."""
+        del self._jobs[job.name]
+
+    def send(self, task: Task) -> None:
+        """Carry out a call."""
+        if self._alone is not None or self._suspects:
+            self._held_back.append(task)
+            return
+        self._give(task)
+
+    # --- calls --------------------------------------------------------------------------------------
+
+    def _give(self, task: Task) -> None:
+        """Give a call to the workers; whatever prevents it is what became of it."""
+        self._in_flight += 1
+        task.generation = self._generation
+        try:
+            future = self._workers.submit(task.call)
+        except Exception as error:
+            self._inbox.put(partial(self._done, task, self._not_given(error)))
+            return
+        future.add_done_callback(lambda future: self._inbox.put(partial(self._done, task, future)))
+
+    def _not_given(self, error: Exception) -> Future[Any]:
+        future: Future[Any] = Future()
+        if isinstance(error, RuntimeError) and not isinstance(error, self._workers.lost):
+            shut = CorewiseError(f"the executor takes no calls, it may have been shut down: {error}")
+            shut.__cause__ = error
+            error = shut
+        future.set_exception(error)
+        return future
+
+    def _done(self, task: Task, future: Future[Any]) -> None:
+        """Take in what became of a call."""
+        self._in_flight -= 1
+        answer: Any = None
+        error: BaseException | None = None
+        try:
+            answer = self._workers.answer(future)
+        except self._workers.lost as loss:
+            if not task.job.ending and not self._closing and self._again(task):
+                return
+            error = CorewiseError(
+                f"a call of job {task.job.name!r} ended its worker {task.losses} times: "
+                f"{checks.shown(task.call)}"
+            )
+            error.__cause__ = loss
+        except CancelledError:
+            error = CorewiseError(f"a call of job {task.job.name!r} was cancelled by its executor")
+        except BaseException as raised:
+            error = raised
+        self._alone = None if task is self._alone else self._alone
+        if self._jobs.get(task.job.name) is task.job:
+            task.job.take(task, answer, error)
+        self._go_on()
+
+    def _again(self, task: Task) -> bool:
+        """Carry out a call again whose worker has died; return whether that was done."""
+        task.losses += 1
+        if task.generation == self._generation:
+            self._generation += 1
+            self._workers.renew()
+        if task is self._alone:
+            return False
+        if task.losses >= _SUSPECTED:
+            self._suspects.append(task)
+        else:
+            self.send(task)
+        self._go_on()
+        return True
+
+    def _go_on(self) -> None:
+        """Carry out suspects one by one, and then what was held back for them."""
+        if self._alone is None and self._suspects and not self._in_flight:
+            self._alone = self._suspects.popleft()
+            self._give(self._alone)
+        while self._held_back and self._alone is None and not self._suspects:
+            self._give(self._held_back.popleft())

@@ -1,0 +1,306 @@
+"""Jobs at work in an engine: a gang between and within its rounds, a bag with its calls in flight.
+
+All of this is done by the one thread of a dispatcher.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from corewise.live import events as happened
+from corewise.live.engines.base import Bag, Call, Gang, Holding, Tell, as_round
+
+__all__ = ["Desk", "RunningBag", "RunningGang", "RunningJob", "Task"]
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """Call of a job that is in flight, or is to be carried out again."""
+
+    job: RunningJob
+    index: int
+    call: Call
+    generation: int = 0
+    """Which workers it was given to."""
+    losses: int = 0
+    """How often its worker has died."""
+
+
+class Desk(Protocol):
+    """What a job at work asks of its dispatcher."""
+
+    tell: Tell
+
+    @property
+    def free(self) -> int:
+        """The cores that nobody holds or has borrowed."""
+        ...
+
+    def send(self, task: Task) -> None:
+        """Carry out a call; `RunningJob.take` is told the answer."""
+        ...
+
+    def leave(self, job: RunningJob) -> None:
+        """Forget a job."""
+        ...
+
+
+@dataclass(eq=False)
+class RunningJob:
+    """Job at work.
+
+    Attributes
+    ----------
+    desk : Desk
+        Its dispatcher.
+    holding : Holding
+        Its name, and the cores it holds.
+    future : Future
+        Where its result is put.
+    told : int
+        The cores it was told to hold.
+    in_flight : int
+        Its calls that are being carried out.
+    ending : bool
+        Whether it is fed no more.
+    """
+
+    desk: Desk
+    holding: Holding
+    future: Future[Any]
+    told: int = 0
+    in_flight: int = 0
+    ending: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.holding.name
+
+    @property
+    def cores(self) -> int:
+        """The cores that nobody else can have: those it holds, or those it uses."""
+        raise NotImplementedError
+
+    def set_cores(self, cores: int) -> None:
+        """Have it hold so many cores as soon as it can."""
+        raise NotImplementedError
+
+    def take(self, task: Task, answer: Any, error: BaseException | None) -> None:
+        """Take in what became of a call."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Feed it no more, and let it go when nothing is in flight."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Let it go as it is."""
+        self.desk.leave(self)
+        self.desk.tell(happened.JobEnded, self.name, "cancelled", then=partial(_cancel, self.future))
+
+    def _finish(self, result: Any) -> None:
+        self.desk.leave(self)
+        self.desk.tell(happened.JobFinished, self.name, then=partial(_succeed, self.future, result))
+
+    def fail(self, error: BaseException) -> None:
+        """Let it go with an error."""
+        self.desk.leave(self)
+        self.desk.tell(happened.JobEnded, self.name, "failed", then=partial(_fail, self.future, error))
+
+    def _hold(self, cores: int) -> None:
+        self.holding.cores = cores
+        self.desk.tell(happened.CoresHeld, self.name, cores)
+
+
+@dataclass(eq=False)
+class RunningGang(RunningJob):
+    """Gang at work: it takes its width between rounds, all of it at once, and never lends it."""
+
+    gang: Gang = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._rounds = self.gang.rounds
+        self._number = 0
+        self._work = 0.0
+        self._waiting: deque[Task] = deque()
+        self._answers: list[Any] = []
+        self._error: BaseException | None = None
+
+    @property
+    def cores(self) -> int:
+        """The cores it holds, busy or not."""
+        return self.holding.cores
+
+    @property
+    def wants(self) -> int:
+        """The cores that it was told to hold and does not yet."""
+        return 0 if self.ending else max(self.told - self.holding.cores, 0)
+
+    def set_cores(self, cores: int) -> None:
+        """Take another width at the end of the round, or now."""
+        self.told = cores
+        self.step()
+
+    def end(self) -> None:
+        """Begin no call any more."""
+        self.ending = True
+        self._waiting.clear()
+        self.step()
+
+    def step(self) -> None:
+        """Go on, if it is between two rounds."""
+        if self.in_flight:
+            return
+        if self.ending:
+            self.abandon()
+            return
+        self._take_width()
+        if self.holding.cores:
+            send = partial(self._rounds.send, self._answers)
+            self._begin(send if self._number else partial(next, self._rounds))
+
+    def abandon(self) -> None:
+        """Let it go as it is."""
+        self._close_rounds()
+        super().abandon()
+
+    def take(self, task: Task, answer: Any, error: BaseException | None) -> None:
+        """Take in what became of a call, send the next one, or end the round."""
+        self.in_flight -= 1
+        if error is None:
+            self._answers[task.index] = answer
+        else:
+            self._error = self._error or error
+            self._waiting.clear()
+        if self._waiting:
+            self._send_next()
+        elif not self.in_flight:
+            self._end_round()
+
+    def _take_width(self) -> None:
+        growth = self.told - self.holding.cores
+        if growth < 0 or 0 < growth <= self.desk.free:
+            self._hold(self.told)
+
+    def _begin(self, resume: Callable[[], Any]) -> None:
+        """Have the gang say what it wants to do next, and do it."""
+        try:
+            given = resume()
+        except StopIteration as stopped:
+            self._finish(stopped.value)
+            return
+        except BaseException as error:
+            self.fail(error)
+            return
+        self._number += 1
+        try:
+            wanted = as_round(given, self.name, self._number)
+        except Exception as error:
+            self._close_rounds()
+            self.fail(error)
+            return
+        self._work, self._answers = wanted.work, [None] * len(wanted.calls)
+        self._waiting.extend(Task(self, index, call) for index, call in enumerate(wanted.calls))
+        for _ in range(min(self.holding.cores, len(wanted.calls))):
+            self._send_next()
+
+    def _send_next(self) -> None:
+        self.in_flight += 1
+        self.desk.send(self._waiting.popleft())
+
+    def _close_rounds(self) -> None:
+        with suppress(BaseException):  # nobody has asked what it has to say at its end
+            self._rounds.close()
+
+    def _end_round(self) -> None:
+        if self.ending:
+            self.abandon()
+        elif self._error is None:
+            self.desk.tell(happened.Progress, self.name, self._work)
+            self.step()
+        else:
+            error, self._error = self._error, None
+            self._take_width()
+            self._begin(partial(self._rounds.throw, error))
+
+
+@dataclass(eq=False)
+class RunningBag(RunningJob):
+    """Bag at work: it is fed by its dispatcher, up to what it was told and beyond that with idle cores."""
+
+    bag: Bag = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._next = 0
+        self._answers: list[Any] = [None] * len(self.bag.calls)
+        self._left = len(self.bag.calls)
+        self._error: BaseException | None = None
+
+    @property
+    def cores(self) -> int:
+        """The cores it uses: what it does not use others may have."""
+        return self.in_flight
+
+    @property
+    def hungry(self) -> bool:
+        """Whether there are calls to begin."""
+        return not self.ending and self._next < len(self.bag.calls)
+
+    def set_cores(self, cores: int) -> None:
+        """Count on so many cores from now on."""
+        self.told = cores
+        if self.holding.cores != cores:
+            self._hold(cores)
+
+    def end(self) -> None:
+        """Begin no call any more."""
+        self.ending = True
+        self._leave_if_idle()
+
+    def feed(self) -> None:
+        """Begin the next call."""
+        self.in_flight += 1
+        self._next += 1
+        self.desk.send(Task(self, self._next - 1, self.bag.calls[self._next - 1]))
+
+    def take(self, task: Task, answer: Any, error: BaseException | None) -> None:
+        """Take in what became of a call."""
+        self.in_flight -= 1
+        self._left -= 1
+        self._answers[task.index] = answer
+        if error is not None and not self.ending:
+            self._error, self.ending = error, True
+        if not self._left and self._error is None:
+            self._finish(self._answers)
+        elif self.ending:
+            self._leave_if_idle()
+
+    def _leave_if_idle(self) -> None:
+        if self.in_flight:
+            return
+        if self._error is not None:
+            self.fail(self._error)
+        else:
+            self.abandon()
+
+
+def _succeed(future: Future[Any], result: Any) -> None:
+    if future.set_running_or_notify_cancel():
+        future.set_result(result)
+
+
+def _fail(future: Future[Any], error: BaseException) -> None:
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)
+
+
+def _cancel(future: Future[Any]) -> None:
+    future.cancel()
+    future.set_running_or_notify_cancel()
