@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 from corewise.errors import InvalidInput
@@ -96,7 +98,7 @@ class Gang:
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """Bag: independent calls in any order; its result is the list of their answers.
+    """Bag: independent calls in any order; its result is the list of their answers, if not said otherwise.
 
     What a bag is told is what it may count on. Beyond that it borrows cores that nobody uses, and gives them
     back call by call.
@@ -105,6 +107,24 @@ class Bag:
     holding: Holding
     calls: Sequence[Call]
     future: Future[Any] = field(default_factory=Future)
+    collect: Callable[[list[Any]], Any] = list
+    """Makes the result of the answers."""
+
+    @classmethod
+    def of(
+        cls, holding: Holding, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], size: int
+    ) -> Bag:
+        """Return the bag that calls a function with each of many arguments, so many of them at once."""
+        chunks = [arguments[begin : begin + size] for begin in range(0, len(arguments), size)]
+        return cls(holding, [partial(_call_each, function, chunk) for chunk in chunks], collect=_joined)
+
+
+def _call_each(function: Callable[..., Any], chunk: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return [function(*arguments) for arguments in chunk]
+
+
+def _joined(answers: list[list[Any]]) -> list[Any]:
+    return list(chain.from_iterable(answers))
 
 
 JobSpec = Gang | Bag

@@ -278,7 +278,7 @@ class RunningBag(RunningJob):
         if error is not None and not self.ending:
             self._error, self.ending = error, True
         if not self._left and self._error is None:
-            self._finish(self._answers)
+            self._finish(self.bag.collect(self._answers))
         elif self.ending:
             self._leave_if_idle()
 

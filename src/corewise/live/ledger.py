@@ -1,0 +1,65 @@
+"""Where a live pool keeps what has happened: a journal, or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from itertools import count
+from typing import Protocol
+
+from corewise.live.events import Event
+from corewise.live.instructions import Instruction
+
+__all__ = ["InMemory", "Ledger"]
+
+
+class Ledger(Protocol):
+    """What a live pool asks of a journal."""
+
+    def append(self, events: Iterable[Event], received: float) -> list[int | None]:
+        """Write events, and return their numbers when they are safe; None for one that was there already."""
+        ...
+
+    def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
+        """Keep what the controller made of an event."""
+        ...
+
+    def put_policy(self, content: bytes) -> str:
+        """Keep a policy, and return its digest."""
+        ...
+
+    def policy(self, digest: str) -> bytes:
+        """Return a policy by its digest."""
+        ...
+
+    def close(self) -> None:
+        """Write what is to be written."""
+        ...
+
+
+class InMemory:
+    """Ledger of a pool without a journal: it numbers events and keeps policies, and forgets all else."""
+
+    def __init__(self) -> None:
+        self._policies: dict[str, bytes] = {}
+        self._numbers = count(1)
+
+    def append(self, events: Iterable[Event], received: float) -> list[int | None]:  # noqa: ARG002
+        """Number events."""
+        return [next(self._numbers) for _ in events]
+
+    def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
+        """Keep nothing."""
+
+    def put_policy(self, content: bytes) -> str:
+        """Keep a policy, and return its digest."""
+        digest = sha256(content).hexdigest()
+        self._policies[digest] = content
+        return digest
+
+    def policy(self, digest: str) -> bytes:
+        """Return a policy by its digest."""
+        return self._policies[digest]
+
+    def close(self) -> None:
+        """Let it be forgotten."""

@@ -1,0 +1,289 @@
+r"""The runner: a clock, an engine, a controller, a journal and a solver, put together.
+
+One thread owns the controller. Whatever happens is put on its queue by whoever sees it; all that is there is
+taken at once, in this order:
+
+1. it is written to the journal, if there is one, and is on the disk;
+2. the controller handles it, event by event;
+3. whoever told is answered: what a job has returned is not to be had before its end is safe;
+4. the instructions go out. They *set* cores, so after a crash they may be sent again.
+
+Solving takes seconds, and Python's lock with it: it is done in a process of its own, whose answer is an event
+like others.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from corewise.errors import CorewiseError, InvalidInput
+from corewise.live import events as happened
+from corewise.live.controller import Controller
+from corewise.live.engines.base import Engine
+from corewise.live.engines.workers import Workers
+from corewise.live.instructions import Alert, Instruction, SetCores, Solve
+from corewise.live.ledger import Ledger
+from corewise.live.solving import answer
+from corewise.live.unsteered import Unsteered
+
+__all__ = ["Runner"]
+
+_ALERTS = 1000  # kept
+
+_log = logging.getLogger("corewise.live")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """An event that somebody has told, what to do when it is taken in, and whom to tell if it is refused."""
+
+    event: happened.Event
+    then: Callable[[], None] | None = None
+    refused: Callable[[BaseException], None] | None = None
+
+
+class Runner:
+    """Runner: carries out what a controller says, and tells it what happens.
+
+    Parameters
+    ----------
+    controller : Controller
+        What decides.
+    engine : Engine
+        What runs the jobs; it is started and closed with the runner.
+    solver : Workers
+        Where to solve; likewise.
+    ledger : Ledger
+        Where events and policies are kept.
+    broken : callable, optional
+        Is told if the runner cannot go on: if the disk is full, or if there is a mistake in here.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        engine: Engine,
+        solver: Workers,
+        ledger: Ledger,
+        broken: Callable[[CorewiseError], None] = lambda _error: None,
+    ) -> None:
+        self.engine = engine
+        self.alerts: deque[Alert] = deque(maxlen=_ALERTS)
+        self._controller, self._solver, self._ledger = controller, solver, ledger
+        self._unsteered: Unsteered | None = None
+        self._broken = broken
+        self._error: CorewiseError | None = None
+        self._inbox: SimpleQueue[_Told | Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="corewise-runner", daemon=True)
+        self._gate, self._closed = threading.Lock(), False
+        # Time goes on where it stood: it does not go back, and nobody saw what happened in between.
+        self._began = controller.time - time.monotonic()
+        self._session = f"{time.time_ns():x}-{os.getpid():x}"
+        self._numbers = count(1)
+
+    # --- from any thread ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; whatever the controller believes to be there is gone."""
+        for name in self._controller.roster.jobs:
+            self.tell(happened.JobEnded, name, "lost")
+        if self._controller.pool != self.engine.pool:
+            self.tell(happened.PoolChanged, self.engine.pool)
+        self._thread.start()
+        self.engine.start(self.tell)
+
+    def tell(self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None) -> None:
+        """Take in what has happened just now."""
+        self._inbox.put(_Told(self._event(kind, values), then))
+
+    def request(
+        self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
+    ) -> None:
+        """Take in what somebody wants, and return when it is safe; `InvalidInput` if it cannot be."""
+        done: Future[None] = Future()
+
+        def acknowledge() -> None:
+            if then is not None:
+                then()
+            done.set_result(None)
+
+        self._put(_Told(self._event(kind, values), acknowledge, done.set_exception))
+        done.result()
+
+    def ask(self, question: Callable[[Controller], _T]) -> _T:
+        """Return what the controller answers."""
+        done: Future[_T] = Future()
+
+        def act() -> None:
+            try:
+                done.set_result(question(self._controller))
+            except Exception as error:
+                done.set_exception(error)
+
+        self._put(act)
+        return done.result()
+
+    def close(self) -> None:
+        """End whatever still runs, take in what happens until it has, and end."""
+        with self._gate:
+            self._closed = True
+        try:
+            self.engine.close()
+        finally:
+            self.tell(happened.Tick)  # up to here nothing has happened
+            self._inbox.put(None)
+            if self._thread.is_alive():
+                self._thread.join()
+
+    def _put(self, item: _Told | Callable[[], None]) -> None:
+        with self._gate:
+            if self._closed:
+                raise CorewiseError("the pool is closed")
+            self._inbox.put(item)
+
+    def _event(self, kind: type[happened.Event], values: Sequence[Any]) -> happened.Event:
+        return kind(self._now(), f"{self._session}-{next(self._numbers)}", *values)
+
+    def _now(self) -> float:
+        return self._began + time.monotonic()
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            group: list[_Told] = []
+            for item in self._news():
+                if isinstance(item, _Told):
+                    group.append(item)
+                    continue
+                self._take_in(group)
+                group = []
+                going = going and item is not None
+                self._carry_out(item)
+            self._take_in(group)
+
+    def _carry_out(self, item: Callable[[], None] | None) -> None:
+        try:
+            if item is not None:
+                item()
+        except BaseException as error:
+            self._break_down(error)
+
+    def _news(self) -> list[_Told | Callable[[], None] | None]:
+        """Wait for something to happen, and return all that has."""
+        patience = self._controller.options.patience
+        try:
+            news = [self._inbox.get(timeout=None if math.isinf(patience) else patience)]
+        except Empty:
+            return [_Told(self._event(happened.Tick, ()))]
+        with suppress(Empty):
+            while True:
+                news.append(self._inbox.get_nowait())
+        return news
+
+    def _take_in(self, group: Sequence[_Told]) -> None:
+        """Handle events, unless something is broken: then whoever waits for an answer is told so."""
+        if group and self._error is None:
+            try:
+                self._handle(group)
+            except BaseException as error:
+                self._break_down(error)
+            else:
+                return
+        for told in group:
+            if told.refused is not None:
+                with suppress(Exception):  # it has its answer
+                    told.refused(self._error or CorewiseError("the pool is closed"))
+
+    def _break_down(self, error: BaseException) -> None:
+        _log.error("the pool cannot go on: %s", error, exc_info=error)
+        self._error = CorewiseError(f"the pool cannot go on: {error}")
+        self._error.__cause__ = error
+        self._broken(self._error)
+
+    def _handle(self, group: Sequence[_Told]) -> None:
+        """Journal first, handle second, acknowledge third, instruct last."""
+        numbers = self._ledger.append([told.event for told in group], time.time())
+        answers: list[Callable[[], None]] = []
+        instructed: list[Instruction] = []
+        for number, told in zip(numbers, group, strict=True):
+            try:
+                instructions = self._controller.handle(told.event)
+            except InvalidInput as error:
+                if told.refused is None:
+                    raise
+                answers.append(partial(told.refused, error))
+                continue
+            if told.then is not None:
+                answers.append(told.then)
+            if number is not None:
+                self._ledger.record(number, instructions)
+            instructed += [*instructions, *self._share_unsteered(told.event)]
+        for give in answers:
+            give()
+        for instruction in instructed:
+            self._instruct(instruction)
+
+    def _share_unsteered(self, event: happened.Event) -> Sequence[Instruction]:
+        """Return who is to hold what in a pool that is only watched."""
+        if self._controller.mode != "watch":
+            self._unsteered = None
+            return []
+        if self._unsteered is None:
+            self._unsteered = Unsteered(self._controller)
+            return self._unsteered.first
+        return self._unsteered.handle(event)
+
+    # --- what is to be done -------------------------------------------------------------------------
+
+    def _instruct(self, instruction: Instruction) -> None:
+        match instruction:
+            case SetCores():
+                self.engine.set_cores(instruction.job, instruction.cores)
+            case Solve():
+                self._solve(instruction.request)
+            case Alert():
+                self.alerts.append(instruction)
+                _log.warning("%s: %s", instruction.about, instruction.text)
+
+    def _solve(self, name: str) -> None:
+        """Have the solver answer a request, unless there is a later one by now."""
+        asked = self._controller.request
+        if asked is None or asked[0] != name:
+            return
+        adopted = self._controller.adopted
+        in_force = None if adopted is None else self._ledger.policy(adopted.policy)
+        try:
+            future = self._solver.submit(partial(answer, asked[1], in_force))
+        except Exception as error:
+            self._not_solved(name, error)
+            return
+        future.add_done_callback(lambda future: self._inbox.put(partial(self._solved, name, future)))
+
+    def _solved(self, name: str, future: Future[Any]) -> None:
+        try:
+            content, gain, gain_over_equi = self._solver.answer(future)
+        except BaseException as error:
+            self._not_solved(name, error)
+        else:
+            self.tell(happened.Solved, name, self._ledger.put_policy(content), gain, gain_over_equi)
+
+    def _not_solved(self, name: str, error: BaseException) -> None:
+        if isinstance(error, self._solver.lost):
+            self._solver.renew()
+        self.tell(happened.SolveFailed, name, f"{type(error).__name__}: {error}")
