@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -18,12 +20,15 @@ from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import Bag, Engine, Gang, Holding, JobSpec, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.workers import OwnProcesses, Workers
-from corewise.live.explain import explain
+from corewise.live.explain import Explanation, explain
 from corewise.live.instructions import Alert
 from corewise.live.job import LiveJob
-from corewise.live.ledger import InMemory, Ledger
+from corewise.live.journal import Journal
+from corewise.live.ledger import InMemory
+from corewise.live.replay import replayed
 from corewise.live.runner import Runner
 from corewise.live.solving import warm_up
+from corewise.model.files import system_to_mapping
 from corewise.model.system import JobClass, System
 from corewise.policies.tabular import Tabular
 from corewise.policies.whole import require_whole
@@ -88,30 +93,226 @@ class LivePool:
         self,
         system: System | Sequence[JobClass],
         engine: Engine | None = None,
-        journal: None = None,
+        journal: str | Path | None = None,
         mode: happened.Mode = "steer",
         *,
         algorithm: Algorithm | None = None,
         options: Options | None = None,
     ) -> None:
-        self._engine = engine or ExecutorEngine(cores=_cores_of(system))
-        known = _known(system, self._engine.pool)
-        self._ledger: Ledger = InMemory()
-        controller = Controller(
-            algorithm or adaptive(known),
-            lambda digest: Tabular.from_bytes(self._ledger.policy(digest)),
-            mode=mode,
-            options=options,
-        )
-        self._solver: Workers = solving_workers()
-        self._runner = Runner(controller, self._engine, self._solver, self._ledger, self._break_down)
+        self._engine = ExecutorEngine(cores=_cores_of(system)) if engine is None else engine
+        made = adaptive(_known(system, self._engine.pool)) if algorithm is None else algorithm
         self._jobs: dict[str, Future[Any]] = {}
-        self._numbers = count(1)
         self._lock, self._closed = threading.Lock(), False
-        try:
-            self._solver.open()
-            self._solver.answer(self._solver.submit(warm_up))
+        with ExitStack() as stack:
+            self._ledger = InMemory() if journal is None else Journal.open(journal, _about(made))
+            stack.callback(self._ledger.close)
+            controller = self._controller(made, options)
+            self._numbers = count(1 + sum(book.arrived for book in controller.books))
+            solver = stack.enter_context(solving())
+            self._runner = Runner(controller, self._engine, solver, self._ledger, self._break_down)
+            stack.callback(self._runner.close)
             self._runner.start()
-        except BaseException:
-            self.close()
-            raise
+            if controller.mode != mode:
+                self.set_mode(mode)
+            self._stack = stack.pop_all()
+
+    def _controller(self, algorithm: Algorithm, options: Options | None) -> Controller:
+        """Return the controller in the state in which the journal leaves it, or a new one."""
+
+        def make(_snapshot: bytes | None = None) -> Controller:
+            return Controller(algorithm, self._policy, options=options)
+
+        return replayed(self._ledger, make) if isinstance(self._ledger, Journal) else make()
+
+    def _policy(self, digest: str) -> Tabular:
+        return Tabular.from_bytes(self._ledger.policy(digest))
+
+    # --- jobs ---------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        job_class: str,
+        rounds: Callable[..., Rounds],
+        *arguments: Any,
+        name: str | None = None,
+        least: int | None = None,
+        most: int | None = None,
+    ) -> LiveJob:
+        """Run a job that works in rounds.
+
+        Parameters
+        ----------
+        job_class : str
+            Its class.
+        rounds : generator function
+            The job: called with what it holds, whose ``cores`` are its width, and with the arguments. It
+            yields lists of calls without arguments, is sent their answers, and returns the result of the job.
+            An error that a call raises is raised in it.
+        *arguments
+            Its further arguments.
+        name : str, optional
+            What to call it; by default its class and a number.
+        least, most : int, optional
+            The fewest cores it can run on, and the most it can use; by default those of its class.
+        """
+        holding = self._holding(job_class, name)
+        generator = rounds(holding, *arguments)
+        if not isinstance(generator, Generator):
+            raise InvalidInput(
+                f"rounds must be a generator function, which yields lists of calls; {checks.shown(rounds)} "
+                f"returned {checks.shown(generator)}"
+            )
+        return self._submit(job_class, Gang(holding, generator), least, most)
+
+    def map(
+        self, job_class: str, function: Callable[..., Any], *items: Iterable[Any], chunksize: int = 1
+    ) -> LiveJob:
+        """Call a function for each of many items, as one job whose result is the list of answers.
+
+        Calls that do not wait for each other share idle cores with those of other such jobs, and are not
+        steered: nothing beats that.
+
+        Parameters
+        ----------
+        job_class : str
+            Its class; not one of jobs that work in rounds, as it does not scale like them.
+        function : callable
+            What to call, with one item of each of `items`.
+        *items : iterable
+            The arguments.
+        chunksize : int, optional
+            How many items to send at once: a worker should be busy with them for fifty times as long as it
+            takes to send them, or a fifth of a second.
+        """
+        size = checks.count(chunksize, "chunksize")
+        bag = Bag.of(self._holding(job_class, None), function, list(zip(*items, strict=False)), size)
+        if not bag.calls:
+            bag.future.set_result([])
+            return self._handle(job_class, bag)
+        return self._submit(job_class, bag, None, len(bag.calls))
+
+    def _holding(self, job_class: str, name: str | None) -> Holding:
+        return Holding(f"{job_class}-{next(self._numbers)}" if name is None else name)
+
+    def _submit(self, job_class: str, job: JobSpec, least: int | None, most: int | None) -> LiveJob:
+        begin = partial(self._begin, job)
+        self._runner.request(happened.JobArrived, job.holding.name, job_class, least, most, then=begin)
+        return self._handle(job_class, job)
+
+    def _begin(self, job: JobSpec) -> None:
+        """Give a job to the engine; its arrival is safe."""
+        name = job.holding.name
+        with self._lock:
+            gone = wait(self._jobs.values(), timeout=0).done
+            self._jobs = {other: future for other, future in self._jobs.items() if future not in gone}
+            self._jobs[name] = job.future
+        job.future.add_done_callback(lambda future: self._engine.end(name) if future.cancelled() else None)
+        self._engine.submit(job)
+
+    def _handle(self, job_class: str, job: JobSpec) -> LiveJob:
+        return LiveJob(job_class, job.holding, job.future, self.explain)
+
+    # --- the pool -----------------------------------------------------------------------------------
+
+    @property
+    def cores(self) -> int:
+        """The cores there are now."""
+        return self._engine.pool
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """What somebody should know, the latest last."""
+        return tuple(self._runner.alerts)
+
+    def explain(self, job: str) -> Explanation:
+        """Return why a job holds the cores that it holds, which prints as a sentence."""
+        return self._runner.ask(lambda controller: explain(controller, job))
+
+    def set_mode(self, mode: happened.Mode) -> None:
+        """Steer, watch or hold from now on."""
+        self._runner.request(happened.ModeChanged, mode)
+
+    def set_limits(self, job_class: str, least: int = 1, most: int | None = None) -> None:
+        """Set the fewest and the most cores of the jobs of a class that have no limits of their own."""
+        self._runner.request(happened.LimitsChanged, job_class, least, most)
+
+    def close(self, *, wait_for_jobs: bool = True) -> None:
+        """Close the pool, when all jobs are done; or give them up.
+
+        Given up, a job begins nothing any more. What is being carried out comes to its own end, but for that
+        in processes of this machine that the pool has started: they end at once.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            if wait_for_jobs:
+                wait(self._futures())
+        finally:
+            self._tear_down()
+
+    def __enter__(self) -> LivePool:
+        """Return the pool."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close the pool when all jobs are done; after an error, give them up."""
+        self.close(wait_for_jobs=kind is None)
+
+    def _futures(self) -> list[Future[Any]]:
+        with self._lock:
+            return list(self._jobs.values())
+
+    def _tear_down(self) -> None:
+        """End everything that was begun."""
+        self._stack.close()
+        for future in self._futures():
+            _give_up(future, CorewiseError("the pool is closed"))
+
+    def _break_down(self, error: CorewiseError) -> None:
+        """Fail all jobs: nobody is told any more how they end."""
+        with self._lock:
+            jobs = dict(self._jobs)
+        for name, future in jobs.items():
+            _give_up(future, error)
+            self._engine.end(name)
+
+
+@contextmanager
+def solving() -> Iterator[Workers]:
+    """Give a process to solve in, which has done so before."""
+    workers = OwnProcesses(1)
+    try:
+        workers.open()
+        workers.answer(workers.submit(warm_up))
+        yield workers
+    finally:
+        workers.close()
+
+
+def _cores_of(system: System | Sequence[JobClass]) -> int | None:
+    return require_whole(system) if isinstance(system, System) else None
+
+
+def _known(system: System | Sequence[JobClass], pool: int) -> System:
+    """Return what is known, with the cores of the engine."""
+    if not isinstance(system, System):
+        return System(pool, system)
+    if require_whole(system) != pool:
+        raise InvalidInput(f"the system has {system.cores:g} cores, and the engine {pool}")
+    return system
+
+
+def _about(algorithm: Algorithm) -> dict[str, Any]:
+    return {"system": system_to_mapping(algorithm.system), "algorithm": str(algorithm)}
+
+
+def _give_up(future: Future[Any], error: CorewiseError) -> None:
+    with suppress(InvalidStateError):  # it has its answer
+        future.set_exception(error)

@@ -1,0 +1,354 @@
+"""The live pool: jobs and their handles, bad input, modes, journals, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corewise as cw
+from corewise.errors import CorewiseError, InvalidFile, InvalidInput
+from corewise.live import pool as pool_module
+from corewise.live.controller import Controller, Options
+from corewise.live.engines.base import Holding, Rounds
+from corewise.live.engines.executor import ExecutorEngine
+from corewise.live.engines.workers import ExecutorWorkers
+from corewise.live.events import JobEnded
+from corewise.live.journal import Journal
+
+PATIENCE = 60.0  # seconds until a test that waits for something gives up
+CLASSES = [
+    cw.JobClass("one", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5)),
+    cw.JobClass("two", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5)),
+]
+
+
+@pytest.fixture(autouse=True)
+def _solving_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def solving() -> Iterator[ExecutorWorkers]:
+        workers = ExecutorWorkers(ThreadPoolExecutor(1))
+        yield workers
+        workers.close()
+
+    monkeypatch.setattr(pool_module, "solving", solving)
+
+
+def threads(cores: int = 4) -> ExecutorEngine:
+    return ExecutorEngine(ThreadPoolExecutor(cores))
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def steps(job: Holding, count: int, call: Callable[[], Any]) -> Rounds:
+    widths = []
+    for _ in range(count):
+        widths.append(job.cores)
+        yield [call] * job.cores
+    return widths
+
+
+def failing(_job: Holding) -> Rounds:
+    yield [partial(divmod, 1, 0)]
+
+
+def test_a_job_is_waited_for_like_a_future() -> None:
+    with cw.LivePool(CLASSES, threads()) as pool:
+        go = threading.Event()
+        job = pool.run("one", steps, 2, partial(go.wait, PATIENCE), name="mine")
+        until(lambda: job.cores == 4)
+        assert (job.name, job.job_class, job.done()) == ("mine", "one", False)
+        with pytest.raises(TimeoutError):
+            job.result(timeout=0.01)
+        assert "mine" in repr(job)
+        assert "EQUI" in str(job.explain()).upper()
+        seen: list[object] = []
+        job.add_done_callback(seen.append)
+        go.set()
+        assert job.result(PATIENCE) == [4, 4]
+        assert (job.done(), job.cores, job.exception()) == (True, 0, None)
+        until(lambda: seen == [job])
+        failed = pool.run("one", failing)
+        with pytest.raises(ZeroDivisionError):
+            failed.result(PATIENCE)
+        with pytest.raises(InvalidInput, match="no job 'mine' is there"):
+            job.explain()
+
+
+def test_jobs_can_be_awaited() -> None:
+    async def both(pool: cw.LivePool) -> list[Any]:
+        return list(await asyncio.gather(pool.run("one", steps, 1, int), pool.map("two", abs, [-3, 3])))
+
+    with cw.LivePool(CLASSES, threads()) as pool:
+        assert asyncio.run(both(pool))[1] == [3, 3]
+
+
+def test_a_bag_gives_its_answers_in_order_whatever_its_chunks() -> None:
+    with cw.LivePool(CLASSES, threads()) as pool:
+        assert list(pool.map("two", pow, range(7), [2] * 7, chunksize=3)) == [k * k for k in range(7)]
+        assert pool.map("two", abs, []).result() == []
+        with pytest.raises(TypeError):
+            pool.map("two", abs, [1, "x"]).result(PATIENCE)
+
+
+def test_a_job_that_is_cancelled_gives_its_cores_to_the_others() -> None:
+    with cw.LivePool(CLASSES, threads()) as pool:
+        go = threading.Event()
+        job = pool.run("one", steps, 10**9, partial(go.wait, PATIENCE))
+        until(lambda: job.cores == 4)
+        assert job.cancel()
+        with pytest.raises(CancelledError):
+            job.result(PATIENCE)
+        other = pool.run("one", steps, 1, int)
+        assert other.cores == 0
+        go.set()
+        assert other.result(PATIENCE) == [4]
+        assert not other.cancel()
+        assert job.cancelled()
+
+
+def test_jobs_share_the_pool_and_follow_when_it_shrinks_and_grows() -> None:
+    engine = threads(4)
+    with cw.LivePool(CLASSES, engine) as pool:
+        jobs = [pool.run(name, steps, 10**9, partial(time.sleep, 0.001)) for name in ("one", "two")]
+        until(lambda: [job.cores for job in jobs] == [2, 2])
+        engine.change_pool(2)
+        until(lambda: [job.cores for job in jobs] == [1, 1])
+        engine.change_pool(3)
+        until(lambda: sum(job.cores for job in jobs) == 3)
+        assert pool.cores == 3
+        pool.set_limits("one", most=1)
+        until(lambda: [job.cores for job in jobs] == [1, 2])
+        for job in jobs:
+            job.cancel()
+
+
+def test_watch_shares_equally_and_can_be_left_and_entered() -> None:
+    with cw.LivePool(CLASSES, threads(), mode="watch") as pool:
+        jobs = [pool.run(name, steps, 10**9, partial(time.sleep, 0.001)) for name in ("one", "two")]
+        until(lambda: [job.cores for job in jobs] == [2, 2])
+        pool.set_mode("steer")
+        jobs[0].cancel()
+        until(lambda: jobs[1].cores == 4)
+        pool.set_mode("watch")
+        third = pool.run("one", steps, 1, int)
+        assert third.result(PATIENCE) == [2]
+        jobs[1].cancel()
+
+
+def test_what_is_learned_is_adopted() -> None:
+    known = cw.System(4, CLASSES)
+    learning = cw.algorithm_1b(known, departures=40)
+    with cw.LivePool(known, threads(), algorithm=learning, options=Options(least_seen=10)) as pool:
+        for _ in range(20):
+            jobs = [pool.run(name, steps, 2, int) for name in ("one", "two")]
+            for job in jobs:
+                job.result(PATIENCE)
+        until(lambda: pool._runner.ask(_adopted))
+        assert pool.run("one", steps, 1, int).result(PATIENCE) == [4]
+
+
+def _adopted(controller: Controller) -> bool:
+    return controller.adopted is not None
+
+
+def test_a_solver_that_fails_leaves_the_policy_and_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(*_: object) -> None:
+        raise CorewiseError("no")
+
+    monkeypatch.setattr("corewise.live.runner.answer", answer)
+    known = cw.System(4, CLASSES)
+    with cw.LivePool(known, threads(), algorithm=cw.algorithm_1b(known, departures=2)) as pool:
+        for name in ("one", "two"):
+            pool.run(name, steps, 1, int).result(PATIENCE)
+        until(lambda: bool(pool.alerts))
+        assert "came to nothing, the policy stays: CorewiseError: no" in pool.alerts[0].text
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda pool: pool.run("three", steps, 1, int), "unknown class 'three'"),
+        (lambda pool: pool.run("one", steps, 1, int, least=5), "needs 5 cores, and the pool has 4"),
+        (lambda pool: pool.run("one", steps, 1, int, least=3, most=2), "least must be at most most"),
+        (lambda pool: pool.run("one", steps, 1, int, name=""), "job must be a line of 1 to 200 characters"),
+        (lambda pool: pool.run("one", len, name="x"), "has no len"),
+        (lambda pool: pool.run("one", lambda _: [int]), "rounds must be a generator function"),
+        (lambda pool: pool.map("one", abs, [1], chunksize=0), "chunksize"),
+        (lambda pool: pool.set_mode("drive"), "mode must be one of"),
+    ],
+)
+def test_bad_input_is_refused_and_the_pool_goes_on(act: Callable[[cw.LivePool], object], said: str) -> None:
+    with cw.LivePool(CLASSES, threads()) as pool:
+        with pytest.raises((InvalidInput, TypeError), match=said):
+            act(pool)
+        assert pool.run("one", steps, 1, int).result(PATIENCE) == [4]
+
+
+def test_a_name_is_used_by_one_job_at_a_time_and_none_after_the_pool_is_closed() -> None:
+    with cw.LivePool(CLASSES, threads()) as pool:
+        go = threading.Event()
+        job = pool.run("one", steps, 1, partial(go.wait, PATIENCE), name="a")
+        with pytest.raises(InvalidInput, match="job 'a' is there already"):
+            pool.run("two", steps, 1, int, name="a")
+        go.set()
+        job.result(PATIENCE)
+        assert pool.run("two", steps, 1, int, name="a").result(PATIENCE) == [4]
+    pool.close()
+    with pytest.raises(CorewiseError, match="the pool is closed"):
+        pool.run("one", steps, 1, int)
+
+
+def test_a_system_of_another_size_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="the system has 8 cores, and the engine 4"):
+        cw.LivePool(cw.System(8, CLASSES), threads())
+
+
+# --- the end ----------------------------------------------------------------------------------------
+
+
+def test_an_error_in_the_body_gives_up_the_jobs_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+    jobs = []
+
+    def body() -> None:
+        with cw.LivePool(CLASSES, threads()) as pool:
+            jobs.append(pool.run("one", steps, 10**9, partial(time.sleep, 0.001)))
+            until(lambda: jobs[0].cores == 4)
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        body()
+    assert jobs[0].cancelled()
+    assert threading.active_count() == before
+
+
+def test_a_full_disk_fails_the_jobs_and_hangs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
+        job = pool.run("one", steps, 10**9, partial(time.sleep, 0.001))
+
+        def full(*_: object) -> None:
+            raise InvalidFile("pool.db: cannot be written: no space left on device")
+
+        monkeypatch.setattr(Journal, "append", full)
+        with pytest.raises(CorewiseError, match=r"cannot go on: .* cannot be written"):
+            job.result(PATIENCE)
+        with pytest.raises(CorewiseError, match="no space left"):
+            pool.run("one", steps, 1, int)
+
+
+def test_a_journal_is_continued_and_jobs_that_were_lost_are_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "pool.db"
+    with cw.LivePool(CLASSES, threads(), path) as pool:
+        assert pool.run("one", steps, 3, int).name == "one-1"
+        with pytest.raises(InvalidFile, match="another pool has this journal open"):
+            cw.LivePool(CLASSES, threads(), path)
+        lost = pool.run("two", steps, 1, int)
+        lost.result(PATIENCE)
+    with Journal.read(path) as journal:
+        last, ended = [
+            (seq, event) for seq, event in journal.events() if getattr(event, "job", "") == "two-2"
+        ][-1]
+        before = len(list(journal.events()))
+        assert ended.kind == "job-finished"
+    _forget_from(path, last)  # as if it had been killed just before
+    with cw.LivePool(CLASSES, threads(), path) as pool:
+        assert pool._runner.ask(lambda controller: [book.finished for book in controller.books]) == [1, 0]
+        assert pool.run("one", steps, 1, int).name == "one-3"
+    with Journal.read(path) as journal:
+        events = [event for _, event in journal.events()]
+    assert len(events) > before
+    assert [event.why for event in events if isinstance(event, JobEnded)] == ["lost"]
+    assert [event.time for event in events] == sorted(event.time for event in events)
+    with pytest.raises(InvalidFile, match="system"):
+        cw.LivePool(CLASSES[:1], threads(), path)
+
+
+def _forget_from(path: Path, seq: int) -> None:
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("DELETE FROM event WHERE seq >= ?", (seq,))
+        connection.execute("DELETE FROM instruction WHERE event_seq >= ?", (seq,))
+    connection.close()
+
+
+SCRIPT = """
+import time
+from functools import partial
+import corewise as cw
+
+def rounds(job):
+    while True:
+        yield [partial(time.sleep, 600)] * job.cores
+
+if __name__ == "__main__":
+    job_class = cw.JobClass("one", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5))
+    with cw.LivePool(cw.System(2, [job_class]), journal="pool.db") as pool:
+        job = pool.run("one", rounds)
+        while not job.cores:
+            time.sleep(0.01)
+        print("ready", flush=True)
+        job.result()
+"""
+
+
+def members(session: int) -> list[int]:
+    """The processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    script = subprocess.Popen(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert script.stdout is not None
+        assert script.stdout.readline() == "ready\n"
+        assert len(members(script.pid)) >= 4  # itself, two workers, the solver
+        os.killpg(script.pid, signal.SIGINT)
+        _, errors = script.communicate(timeout=PATIENCE)
+        assert script.returncode == -signal.SIGINT
+        assert errors.count("Traceback") == 1
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+        until(lambda: not members(script.pid))
+        with Journal.read(tmp_path / "pool.db") as journal:
+            kinds = [event.kind for _, event in journal.events()]
+        assert kinds[-2:] == ["job-ended", "tick"]
+    finally:
+        script.kill()
+        script.wait()
