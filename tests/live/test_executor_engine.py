@@ -19,32 +19,7 @@ import pytest
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.live.engines.base import Bag, Gang, Holding, Round, Rounds
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.events import Event
-
-Told = tuple[Any, ...]
-PATIENCE = 60.0  # seconds until a test that waits for something gives up
-
-
-class Log:
-    """What an engine has told."""
-
-    def __init__(self) -> None:
-        self.told: list[Told] = []
-        self._news = threading.Condition()
-
-    def tell(self, kind: type[Event], *values: Any, then: Callable[[], None] | None = None) -> None:
-        with self._news:
-            self.told.append((kind.kind, *values))
-            self._news.notify_all()
-        if then is not None:
-            then()
-
-    def wait_for(self, *told: Any) -> None:
-        with self._news:
-            assert self._news.wait_for(lambda: told in self.told, PATIENCE), (told, self.told)
-
-    def of(self, job: str) -> list[Told]:
-        return [told for told in self.told if told[1] == job]
+from tests.helpers.engines import PATIENCE, Log
 
 
 @contextmanager
@@ -314,6 +289,7 @@ def single(call: Callable[[], Any], _job: Holding) -> Rounds:
     return (yield [call])
 
 
+@pytest.mark.slow
 def test_what_was_in_flight_in_a_pool_that_broke_runs_again_and_a_call_that_kills_fails_alone(
     tmp_path: Path,
 ) -> None:

@@ -13,13 +13,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
 from corewise.kit.processes import abandon, processes, uninterrupted
 
-__all__ = ["Pool", "dask_pool", "given_pool", "process_pool"]
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["Pool", "dask_at", "dask_pool", "given_pool", "local_dask", "process_pool"]
 
 _DASK_IN_FLIGHT = 1000  # enough to keep a large cluster busy between two looks at it
 _LOCAL = "local"
@@ -89,40 +93,57 @@ def process_pool(workers: int | None = None) -> Iterator[Pool]:
 @contextmanager
 def dask_pool(address: str, workers: int | None = None) -> Iterator[Pool]:
     """Use the Dask cluster whose scheduler is at `address`, or one on this machine if that is ``local``."""
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise CorewiseError("a Dask cluster needs distributed: install corewise[dask]") from None
-    if address != _LOCAL and not _ADDRESS.fullmatch(address):
-        raise InvalidInput(f"dask must be {_LOCAL} or an address like tcp://10.0.0.1:8786, got {address!r}")
     if address != _LOCAL and workers is not None:
         raise InvalidInput(f"the Dask cluster at {address} has its own workers, got workers={workers!r}")
-    with ExitStack() as stack:
-        if address == _LOCAL:
-            count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
-            with uninterrupted():
-                cluster = stack.enter_context(
-                    LocalCluster(
-                        n_workers=count,
-                        threads_per_worker=1,
-                        processes=True,
-                        host="127.0.0.1",
-                        silence_logs=logging.ERROR,  # it warns of every run that an interrupt cuts short
-                        # There is always a small server for health checks: on any free port, for us alone.
-                        dashboard_address="127.0.0.1:0",
-                        scheduler_kwargs={"dashboard": False},
-                    )
-                )
-            client = stack.enter_context(Client(cluster, set_as_default=False))
-        else:
-            try:
-                # What goes wrong is said once, below.
-                logging.getLogger("distributed").setLevel(logging.CRITICAL)
-                client = stack.enter_context(Client(address, timeout=_ANSWER, set_as_default=False))
-            except (OSError, ValueError, RuntimeError) as error:
-                raise CorewiseError(f"no Dask scheduler answers at {address}: {error}") from None
+    with local_dask(workers) if address == _LOCAL else dask_at(address) as client:
         executor = client.get_executor(pure=False)
         try:
             yield Pool(executor.submit, _DASK_IN_FLIGHT)
         finally:
             executor.shutdown(wait=False)  # whatever is unfinished is not wanted any more
+
+
+@contextmanager
+def local_dask(workers: int | None = None, threads: int = 1) -> Iterator[Client]:
+    """Start a Dask cluster on this machine, for us alone, with so many threads in each worker process."""
+    dask = _distributed()
+    count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
+    with ExitStack() as stack:
+        with uninterrupted():
+            cluster = stack.enter_context(
+                dask.LocalCluster(
+                    n_workers=count,
+                    threads_per_worker=checks.count(threads, "threads"),
+                    processes=True,
+                    host="127.0.0.1",
+                    silence_logs=logging.ERROR,  # it warns of every run that an interrupt cuts short
+                    # There is always a small server for health checks: on any free port, for us alone.
+                    dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
+                )
+            )
+        yield stack.enter_context(dask.Client(cluster, set_as_default=False))
+
+
+@contextmanager
+def dask_at(address: str) -> Iterator[Client]:
+    """Connect to the Dask scheduler at an address."""
+    dask = _distributed()
+    if not _ADDRESS.fullmatch(address):
+        raise InvalidInput(f"dask must be {_LOCAL} or an address like tcp://10.0.0.1:8786, got {address!r}")
+    try:
+        # What goes wrong is said once, below.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        client = dask.Client(address, timeout=_ANSWER, set_as_default=False)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CorewiseError(f"no Dask scheduler answers at {address}: {error}") from None
+    with client:
+        yield client
+
+
+def _distributed() -> ModuleType:
+    try:
+        import distributed
+    except ImportError:
+        raise CorewiseError("a Dask cluster needs distributed: install corewise[dask]") from None
+    return distributed
