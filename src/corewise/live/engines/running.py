@@ -121,7 +121,7 @@ class RunningJob:
 
 @dataclass(eq=False)
 class RunningGang(RunningJob):
-    """Gang at work: it takes its width between rounds, all of it at once, and never lends it."""
+    """Gang at work: it takes its width between rounds, holds all of it in a round, and never lends it."""
 
     gang: Gang = field(kw_only=True)
 
@@ -185,9 +185,11 @@ class RunningGang(RunningJob):
             self._end_round()
 
     def _take_width(self) -> None:
-        growth = self.told - self.holding.cores
-        if growth < 0 or 0 < growth <= self.desk.free:
-            self._hold(self.told)
+        """Shrink to what it was told, or grow as far as cores are free; to begin it needs all of them."""
+        held, free = self.holding.cores, max(self.desk.free, 0)
+        width = min(self.told, held + free)
+        if width != held and (held or width == self.told):
+            self._hold(width)
 
     def _begin(self, resume: Callable[[], Any]) -> None:
         """Have the gang say what it wants to do next, and do it."""
