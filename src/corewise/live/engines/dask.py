@@ -1,20 +1,17 @@
 """Engine over a Dask cluster, whose workers may come and go.
 
 Dask looks after its own workers: the calls of one that dies run again elsewhere, so they should be such that
-this does no harm. How many cores there are is looked at ten times a second. Two equal calls are two calls
-here, unlike what Dask does if it is not told otherwise.
+this does no harm. Two equal calls are two calls here, unlike what Dask does if it is not told otherwise.
 """
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from corewise.errors import CorewiseError, InvalidInput
-from corewise.kit import checks
-from corewise.live.engines.base import Tell
-from corewise.live.engines.dispatcher import Dispatcher
+from corewise.live.engines.watched import WatchedEngine
 from corewise.live.engines.workers import ExecutorWorkers
 from corewise.studies.sweeps.pools import dask_at, local_dask
 
@@ -23,10 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DaskEngine"]
 
-_LOOK = 0.1  # seconds between two looks at the number of cores
 
-
-class DaskEngine(Dispatcher):
+class DaskEngine(WatchedEngine):
     """Engine over a Dask cluster.
 
     Parameters
@@ -49,7 +44,6 @@ class DaskEngine(Dispatcher):
         threads: int = 1,
         extra: int = 0,
     ) -> None:
-        checks.count(extra, "extra", least=0)
         if client is not None and (workers is not None or threads != 1):
             raise InvalidInput(f"a Dask cluster that is there has its own workers, got workers={workers!r}")
         with ExitStack() as stack:
@@ -58,48 +52,27 @@ class DaskEngine(Dispatcher):
                 client = stack.enter_context(local_dask(workers, threads))
             elif isinstance(client, str):
                 client = stack.enter_context(dask_at(client))
-            self._client = client
-            cores = self._cores()
-            if not cores:
+            if not _cores(client):
                 raise CorewiseError("the Dask cluster has no workers, of which an engine needs one at least")
-            super().__init__(_DaskWorkers(client, stack.pop_all(), own=own), cores, extra)
-        self._closed = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="corewise-dask-watcher", daemon=True)
+            dask = _DaskWorkers(client, own=own)
+            super().__init__(dask, partial(_cores, client), extra)
+            dask.started = stack.pop_all()
 
-    def start(self, tell: Tell) -> None:
-        """Begin; what happens from now on is told."""
-        super().start(tell)
-        self._watcher.start()
 
-    def close(self) -> None:
-        """End all jobs, and the cluster if it was started here."""
-        self._closed.set()
-        if self._watcher.is_alive():
-            self._watcher.join()
-        super().close()
-
-    def _cores(self) -> int:
-        return sum(self._client.ncores().values())
-
-    def _watch(self) -> None:
-        """Tell when workers have come or gone; of none at all nobody can make use, so that is not told."""
-        while not self._closed.wait(_LOOK):
-            try:
-                cores = self._cores()
-            except (OSError, ValueError):  # the scheduler is gone: the calls in flight say so
-                continue
-            if cores:
-                self.change_pool(cores)
+def _cores(client: Client) -> int:
+    return sum(client.ncores().values())
 
 
 class _DaskWorkers(ExecutorWorkers):
     """Workers of a Dask cluster; one that was started here ends with whatever is in flight."""
 
-    def __init__(self, client: Client, stack: ExitStack, *, own: bool) -> None:
+    def __init__(self, client: Client, *, own: bool) -> None:
         super().__init__(client.get_executor(pure=False))
-        self._stack, self.interruptible = stack, own
+        self.interruptible = own
+        self.started = ExitStack()
+        """What was started for them."""
 
     def close(self) -> None:
         """End what was started here."""
         self._executor.shutdown(wait=not self.interruptible)
-        self._stack.close()
+        self.started.close()
