@@ -38,7 +38,7 @@ CLASSES = [
 @pytest.fixture(autouse=True)
 def _solving_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def solving() -> Iterator[ExecutorWorkers]:
+    def solving(_algorithm: cw.Algorithm) -> Iterator[ExecutorWorkers]:
         workers = ExecutorWorkers(ThreadPoolExecutor(1))
         yield workers
         workers.close()

@@ -27,7 +27,7 @@ from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
 from corewise.live.replay import replayed
 from corewise.live.runner import Runner
-from corewise.live.solving import warm_up
+from corewise.live.solving import answer, rehearsal
 from corewise.model.files import system_to_mapping
 from corewise.model.system import JobClass, System
 from corewise.policies.tabular import Tabular
@@ -108,7 +108,7 @@ class LivePool:
             stack.callback(self._ledger.close)
             controller = self._controller(made, options)
             self._numbers = count(1 + sum(book.arrived for book in controller.books))
-            solver = stack.enter_context(solving())
+            solver = stack.enter_context(solving(made))
             self._runner = Runner(controller, self._engine, solver, self._ledger, self._break_down)
             stack.callback(self._runner.close)
             self._runner.start()
@@ -285,12 +285,14 @@ class LivePool:
 
 
 @contextmanager
-def solving() -> Iterator[Workers]:
-    """Give a process to solve in, which has done so before."""
+def solving(algorithm: Algorithm) -> Iterator[Workers]:
+    """Give a process to solve in; it and this one have rehearsed what they are to do."""
     workers = OwnProcesses(1)
     try:
         workers.open()
-        workers.answer(workers.submit(warm_up))
+        asked = rehearsal(algorithm)
+        if asked is not None:
+            workers.answer(workers.submit(partial(answer, asked, None)))
         yield workers
     finally:
         workers.close()

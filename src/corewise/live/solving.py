@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from corewise.control.solution import solve
-from corewise.learning.learner import SolveRequest
-from corewise.model.speedup import Amdahl
-from corewise.model.system import JobClass, System
+import numpy as np
 
-__all__ = ["Answer", "answer", "warm_up"]
+from corewise.control.solution import solve
+from corewise.learning.algorithms import Algorithm
+from corewise.learning.learner import Learner, SolveRequest
+from corewise.model.system import JobClass
+from corewise.observation.statistics import ClassStatistics, Statistics
+
+__all__ = ["Answer", "answer", "rehearsal"]
 
 Gain = tuple[float, float, float]
 Answer = tuple[bytes, Gain, Gain]
@@ -20,7 +23,21 @@ def answer(asked: SolveRequest, in_force: bytes | None) -> Answer:  # noqa: ARG0
     return policy.to_bytes(), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)
 
 
-def warm_up() -> None:
-    """Compile or load whatever an answer needs."""
-    classes = [JobClass(name, 0.5, 1.0, Amdahl(p)) for name, p in (("one", 0.3), ("two", 0.8))]
-    solve(System(2, classes), whole_cores=True)
+def rehearsal(algorithm: Algorithm) -> SolveRequest | None:
+    """Return the request of a learner that has seen one window, which is made up.
+
+    The first estimate and the first solve compile code or load it, for seconds in which nothing else gets on.
+    Whoever asks for them here has that behind them before the first job.
+    """
+    learner = Learner(algorithm)
+    each = -(-learner.wanted // len(algorithm.system.classes))
+    classes = [_made_up(job_class, each) for job_class in algorithm.system.classes]
+    time = max(each / (job_class.arrival_rate or 1.0) for job_class in algorithm.system.classes)
+    return learner.observe(Statistics(tuple(algorithm.system.names), time, tuple(classes)))
+
+
+def _made_up(job_class: JobClass, count: int) -> ClassStatistics:
+    """Return departures at two widths, as many at each as are expected."""
+    widths, departures = np.array([1.0, 2.0]), np.full(2, count / 2.0)
+    speeds = (job_class.size_rate or 1.0) * np.asarray(job_class.speedup.rate(widths))
+    return ClassStatistics(count, widths, departures, departures / speeds)
