@@ -40,8 +40,8 @@ class RayEngine(WatchedEngine):
     Parameters
     ----------
     address : str, optional
-        Where Ray runs, as `ray.init` takes it; by default it is started on this machine. It may listen on an
-        address of the machine that others can reach.
+        Where Ray runs, as `ray.init` takes it; by default it is started on this machine. It then listens on
+        an address of the machine that others can reach, whatever it is told.
     cores : int, optional
         The CPUs of one that is started here.
     extra : int, optional
@@ -53,13 +53,7 @@ class RayEngine(WatchedEngine):
         own = not ray.is_initialized()
         if own:
             count = None if cores is None else checks.count(cores, "cores")
-            ray.init(
-                address,
-                num_cpus=count,
-                include_dashboard=False,
-                log_to_driver=False,
-                _node_ip_address="127.0.0.1",
-            )
+            ray.init(address, num_cpus=count, include_dashboard=False, log_to_driver=False)
         super().__init__(_RayWorkers(own=own), lambda: int(ray.cluster_resources().get("CPU", 0)), extra)
 
 
