@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from corewise.errors import InvalidInput, nearest
 from corewise.live.controller import Controller
-from corewise.live.roster import LiveJob
+from corewise.live.roster import RosterJob
 
 __all__ = ["Explanation", "explain"]
 
@@ -49,7 +49,7 @@ def explain(controller: Controller, name: str) -> Explanation:
     return Explanation(name, job_class, job.held, job.told, job.target, text)
 
 
-def _sharing(controller: Controller, job: LiveJob) -> str:
+def _sharing(controller: Controller, job: RosterJob) -> str:
     mates = [other for other in controller.roster if other.job_class == job.job_class]
     name, cores = controller.system.names[job.job_class], sum(other.target for other in mates)
     state = ", ".join(str(count) for count in controller.roster.counts)
@@ -61,7 +61,7 @@ def _sharing(controller: Controller, job: LiveJob) -> str:
     )
 
 
-def _shares(mates: Sequence[LiveJob], job: LiveJob) -> str:
+def _shares(mates: Sequence[RosterJob], job: RosterJob) -> str:
     if not job.target:
         return "waits, since its least does not fit"
     if len(mates) == 1:
@@ -70,7 +70,7 @@ def _shares(mates: Sequence[LiveJob], job: LiveJob) -> str:
     return f"gets {job.target}, as number {rank} of {len(mates)} by age"
 
 
-def _limits(controller: Controller, job: LiveJob) -> str:
+def _limits(controller: Controller, job: RosterJob) -> str:
     least, most = controller.roster.bounds(job, controller.pool)
     if job.target == most and most < controller.pool:
         return f"it can use no more than {most}"
@@ -79,7 +79,7 @@ def _limits(controller: Controller, job: LiveJob) -> str:
     return "no limit applied"
 
 
-def _under_way(job: LiveJob) -> str:
+def _under_way(job: RosterJob) -> str:
     if job.held == job.target:
         return ""
     if job.told == job.target:
@@ -87,7 +87,7 @@ def _under_way(job: LiveJob) -> str:
     return f"it holds {job.held}, and the rest is not free yet"
 
 
-def _one_more(controller: Controller, job: LiveJob) -> str:
+def _one_more(controller: Controller, job: RosterJob) -> str:
     """Return what one core more would be to this job, and to the one that would have to give it."""
     others = [other for other in controller.roster if other is not job and other.target > 1]
     if controller.estimates is None or not job.target or not others:
@@ -98,7 +98,7 @@ def _one_more(controller: Controller, job: LiveJob) -> str:
     return f"one core more would shorten it by {gain:.0%} and lengthen {giver.name} by {loss:.0%}"
 
 
-def _pace(controller: Controller, job: LiveJob, cores: int) -> float:
+def _pace(controller: Controller, job: RosterJob, cores: int) -> float:
     return float(controller.learner.standing.estimated.classes[job.job_class].speedup.rate(float(cores)))
 
 

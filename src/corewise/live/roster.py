@@ -17,12 +17,12 @@ from typing import Any
 
 from corewise.live.share import Claim, share
 
-__all__ = ["LiveJob", "Roster"]
+__all__ = ["Roster", "RosterJob"]
 
 
 @dataclass(slots=True)
-class LiveJob:
-    """Job of a live pool.
+class RosterJob:
+    """Job in a roster.
 
     Attributes
     ----------
@@ -70,10 +70,10 @@ class Roster:
 
     def __init__(self, limits: Sequence[tuple[int, int | None]]) -> None:
         self.limits = list(limits)
-        self.jobs: dict[str, LiveJob] = {}
+        self.jobs: dict[str, RosterJob] = {}
         self._named = 0
 
-    def __iter__(self) -> Iterator[LiveJob]:
+    def __iter__(self) -> Iterator[RosterJob]:
         """Iterate over the jobs, oldest first."""
         return iter(self.jobs.values())
 
@@ -89,10 +89,10 @@ class Roster:
         self, name: str, job_class: int, arrived: float, least: int | None, most: int | None, held: int
     ) -> None:
         """Take in a job."""
-        self.jobs[name] = LiveJob(name, job_class, self._named, arrived, least, most, held, held, held)
+        self.jobs[name] = RosterJob(name, job_class, self._named, arrived, least, most, held, held, held)
         self._named += 1
 
-    def bounds(self, job: LiveJob, pool: int) -> tuple[int, int]:
+    def bounds(self, job: RosterJob, pool: int) -> tuple[int, int]:
         """Return the least and the most cores of a job in a pool."""
         least, most = self.limits[job.job_class]
         at_least = least if job.least is None else job.least
@@ -118,14 +118,14 @@ class Roster:
         claims = [self._claim(job, *self.bounds(job, pool)) for job in waiting]
         self._set({**kept, **share(claims, nothing, pool - sum(kept.values()))})
 
-    def _claim(self, job: LiveJob, least: int, most: int) -> Claim:
+    def _claim(self, job: RosterJob, least: int, most: int) -> Claim:
         return Claim(job.name, job.job_class, job.age, least, most)
 
     def _set(self, targets: Mapping[str, int]) -> None:
         for job in self:
             job.target = targets[job.name]
 
-    def moves(self, pool: int, time: float) -> list[LiveJob]:
+    def moves(self, pool: int, time: float) -> list[RosterJob]:
         """Tell every job as much of its target as can be told now; return those told, shrinks first."""
         shrinks = [job for job in self if job.target < job.told]
         for job in shrinks:
@@ -151,5 +151,5 @@ class Roster:
         """Return the roster of a snapshot."""
         roster = cls([(least, most) for least, most in snapshot["limits"]])
         roster._named = snapshot["named"]
-        roster.jobs = {row["name"]: LiveJob(**row) for row in snapshot["jobs"]}
+        roster.jobs = {row["name"]: RosterJob(**row) for row in snapshot["jobs"]}
         return roster
