@@ -14,6 +14,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.events import JobEnded
+from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 
 PATIENCE = 60.0  # seconds until a test that waits for something gives up
@@ -219,6 +221,57 @@ def test_a_name_is_used_by_one_job_at_a_time_and_none_after_the_pool_is_closed()
 def test_a_system_of_another_size_is_refused() -> None:
     with pytest.raises(InvalidInput, match="the system has 8 cores, and the engine 4"):
         cw.LivePool(cw.System(8, CLASSES), threads())
+
+
+def checked_rounds(job: Holding, count: int, busy: Busy, fails: bool) -> Rounds:
+    total = 0
+    for step in range(count):
+        width = job.cores
+        total += sum((yield [partial(busy, k, step) for k in range(width)]))
+        if fails and step == count // 2:
+            raise ArithmeticError("as it must")
+    return total
+
+
+class Busy:
+    """A short call that notes how many are being carried out at once."""
+
+    def __init__(self) -> None:
+        self.now, self.most, self._lock = 0, 0, threading.Lock()
+
+    def __call__(self, first: int, step: int) -> int:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.001)
+        with self._lock:
+            self.now -= 1
+        return step if first == 0 else 0
+
+
+def test_whatever_becomes_of_some_jobs_the_others_finish_right() -> None:
+    """Jobs that raise, are cancelled or limited, bags, a pool that changes: all invariants, all results."""
+    rng, busy, engine = Random(20261117), Busy(), ExecutorEngine(ThreadPoolExecutor(8))
+    good, wrong, cancelled, bags = kinds = [list[tuple[int, LiveJob]]() for _ in range(4)]
+    with cw.LivePool(CLASSES, engine, options=Options(checked=True)) as pool:
+        for number in range(120):
+            name, count, kind = rng.choice(("one", "two")), rng.randint(1, 8), number % 4
+            if kind == 3:
+                job = pool.map(name, busy, [0] * count, range(count))
+            else:
+                least, most = rng.choice((None, 1, 2)), rng.choice((None, 3))
+                job = pool.run(name, checked_rounds, count, busy, kind == 1, least=least, most=most)
+            kinds[kind].append((count, job))
+            if kind == 2:
+                job.cancel()
+            if number % 10 == 0:
+                engine.change_pool(rng.randint(3, 8))
+            time.sleep(rng.expovariate(500.0))
+    assert [job.result() for _, job in good] == [count * (count - 1) // 2 for count, _ in good]
+    assert [job.result() for _, job in bags] == [list(range(count)) for count, _ in bags]
+    assert all(isinstance(job.exception(), ArithmeticError) for _, job in wrong)
+    assert sum(job.cancelled() for _, job in cancelled) > 10
+    assert 2 <= busy.most <= 8
 
 
 # --- the end ----------------------------------------------------------------------------------------

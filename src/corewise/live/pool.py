@@ -195,6 +195,8 @@ class LivePool:
         return Holding(f"{job_class}-{next(self._numbers)}" if name is None else name)
 
     def _submit(self, job_class: str, job: JobSpec, least: int | None, most: int | None) -> LiveJob:
+        if self._closed:
+            raise CorewiseError("the pool is closed, or is being closed")
         begin = partial(self._begin, job)
         self._runner.request(happened.JobArrived, job.holding.name, job_class, least, most, then=begin)
         return self._handle(job_class, job)
