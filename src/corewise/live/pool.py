@@ -27,7 +27,7 @@ from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
 from corewise.live.replay import replayed
 from corewise.live.runner import Runner
-from corewise.live.solving import answer, rehearsal
+from corewise.live.solving import rehearse_answer, rehearse_request
 from corewise.model.files import system_to_mapping
 from corewise.model.system import JobClass, System
 from corewise.policies.tabular import Tabular
@@ -292,9 +292,9 @@ def solving(algorithm: Algorithm) -> Iterator[Workers]:
     workers = OwnProcesses(1)
     try:
         workers.open()
-        asked = rehearsal(algorithm)
-        if asked is not None:
-            workers.answer(workers.submit(partial(answer, asked, None)))
+        there = workers.submit(partial(rehearse_answer, algorithm))
+        rehearse_request(algorithm)
+        workers.answer(there)
         yield workers
     finally:
         workers.close()

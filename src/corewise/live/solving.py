@@ -10,7 +10,7 @@ from corewise.learning.learner import Learner, SolveRequest
 from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics, Statistics
 
-__all__ = ["Answer", "answer", "rehearsal"]
+__all__ = ["Answer", "answer", "rehearse_answer", "rehearse_request"]
 
 Gain = tuple[float, float, float]
 Answer = tuple[bytes, Gain, Gain]
@@ -23,11 +23,17 @@ def answer(asked: SolveRequest, in_force: bytes | None) -> Answer:  # noqa: ARG0
     return policy.to_bytes(), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)
 
 
-def rehearsal(algorithm: Algorithm) -> SolveRequest | None:
+def rehearse_answer(algorithm: Algorithm) -> None:
+    """Answer a request as a learner makes it, and forget it: the first one compiles code, or loads it."""
+    asked = rehearse_request(algorithm)
+    if asked is not None:
+        answer(asked, None)
+
+
+def rehearse_request(algorithm: Algorithm) -> SolveRequest | None:
     """Return the request of a learner that has seen one window, which is made up.
 
-    The first estimate and the first solve compile code or load it, for seconds in which nothing else gets on.
-    Whoever asks for them here has that behind them before the first job.
+    The first estimate compiles code or loads it, for seconds in which no other thread gets on.
     """
     learner = Learner(algorithm)
     each = -(-learner.wanted // len(algorithm.system.classes))
