@@ -11,7 +11,7 @@ import pytest
 import corewise as cw
 from corewise.kit.moved import NAMES
 
-SPACES = ("errors", "memories", "plots", "results", "schedules", "sizes", "solvers")
+SPACES = ("errors", "live", "memories", "plots", "results", "schedules", "sizes", "solvers")
 
 
 def test_the_top_is_small_and_each_name_is_there() -> None:

@@ -1,4 +1,5 @@
 from . import errors as errors
+from . import live as live
 from . import memories as memories
 from . import plots as plots
 from . import results as results

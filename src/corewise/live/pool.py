@@ -71,7 +71,6 @@ class LivePool:
     >>> import corewise as cw
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> from functools import partial
-    >>> from corewise.live.engines.executor import ExecutorEngine
     >>> def rounds(job):
     ...     total = 0
     ...     for step in range(3):
@@ -82,7 +81,8 @@ class LivePool:
     ...     cw.JobClass("training", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5)),
     ...     cw.JobClass("etl", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5)),
     ... ]
-    >>> with cw.LivePool(classes, engine=ExecutorEngine(ThreadPoolExecutor(4))) as pool:
+    >>> engine = cw.live.engines.ExecutorEngine(ThreadPoolExecutor(4))
+    >>> with cw.LivePool(classes, engine=engine) as pool:
     ...     job = pool.run("training", rounds)
     ...     squares = pool.map("etl", partial(pow, 2), range(4))
     ...     print(job.result(), squares.result())

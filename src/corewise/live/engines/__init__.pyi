@@ -1,0 +1,7 @@
+from .base import Engine as Engine
+from .base import Round as Round
+from .dask import DaskEngine as DaskEngine
+from .executor import ExecutorEngine as ExecutorEngine
+from .ray import RayEngine as RayEngine
+from .virtual import VirtualEngine as VirtualEngine
+from .virtual import VirtualJob as VirtualJob
