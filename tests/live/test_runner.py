@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import corewise as cw
 from corewise.live import events as happened
-from corewise.live.controller import Controller
+from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import JobSpec, Tell
 from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.instructions import Instruction
@@ -46,21 +48,29 @@ class Diary(InMemory):
     def end(self, job: str) -> None: ...
 
 
-def test_nothing_is_acted_upon_before_it_is_safe() -> None:
-    diary = Diary()
-    controller = Controller(cw.algorithm_1b(SYSTEM), lambda _: cw.Equi(), mode="steer")
+@contextmanager
+def running(diary: Diary, options: Options | None = None) -> Iterator[Runner]:
+    controller = Controller(cw.algorithm_1b(SYSTEM), lambda _: cw.Equi(), mode="steer", options=options)
     controller.handle = lambda event: diary.handle(controller, event)  # type: ignore[method-assign]
     solver = ExecutorWorkers(ThreadPoolExecutor(1))
     runner = Runner(controller, diary, solver, diary)
     runner.start()
+    try:
+        yield runner
+    finally:
+        runner.close()
+        solver.close()
+
+
+def test_nothing_is_acted_upon_before_it_is_safe() -> None:
+    diary = Diary()
 
     def acknowledged() -> None:
         diary.lines.append("acknowledge")
 
-    runner.request(happened.JobArrived, "a", "one", then=acknowledged)
-    runner.request(happened.CoresHeld, "a", 4, then=acknowledged)
-    runner.close()
-    solver.close()
+    with running(diary) as runner:
+        runner.request(happened.JobArrived, "a", "one", then=acknowledged)
+        runner.request(happened.CoresHeld, "a", 4, then=acknowledged)
     assert diary.lines == [
         "journal job-arrived",
         "handle job-arrived",
@@ -72,3 +82,15 @@ def test_nothing_is_acted_upon_before_it_is_safe() -> None:
         "journal tick",
         "handle tick",
     ]
+
+
+def test_an_engine_that_does_not_follow_is_told_of_once() -> None:
+    diary, told = Diary(), threading.Event()
+    with running(diary, Options(patience=0.01)) as runner:
+        runner.request(happened.JobArrived, "a", "one")
+        for _ in range(1000):
+            told.wait(0.005)
+            if runner.alerts:
+                break
+        told.wait(0.05)
+        assert [alert.text for alert in runner.alerts] == ["job 'a' was told 4 cores and still holds 0"]

@@ -92,6 +92,7 @@ class Runner:
         self._gate, self._closed = threading.Lock(), False
         # Time goes on where it stood: it does not go back, and nobody saw what happened in between.
         self._began = controller.time - time.monotonic()
+        self._ticked = controller.time
         self._session = f"{time.time_ns():x}-{os.getpid():x}"
         self._numbers = count(1)
 
@@ -185,15 +186,16 @@ class Runner:
             self._break_down(error)
 
     def _news(self) -> list[_Told | Callable[[], None] | None]:
-        """Wait for something to happen, and return all that has."""
-        patience = self._controller.options.patience
-        try:
-            news = [self._inbox.get(timeout=None if math.isinf(patience) else patience)]
-        except Empty:
-            return [_Told(self._event(happened.Tick, ()))]
+        """Wait for something to happen, and return all that has; now and then, that time has passed."""
+        due = self._ticked + self._controller.options.patience
+        news: list[_Told | Callable[[], None] | None] = []
         with suppress(Empty):
+            news.append(self._inbox.get(timeout=None if math.isinf(due) else max(due - self._now(), 0.0)))
             while True:
                 news.append(self._inbox.get_nowait())
+        if self._now() >= due:
+            self._ticked = self._now()
+            news.append(_Told(self._event(happened.Tick, ())))
         return news
 
     def _take_in(self, group: Sequence[_Told]) -> None:
