@@ -1,9 +1,10 @@
-"""What an engine has told, for tests that wait for it."""
+"""What an engine has told, for tests that wait for it, and on what a process listens."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from corewise.live.events import Event
@@ -32,3 +33,25 @@ class Log:
 
     def of(self, job: str) -> list[Told]:
         return [told for told in self.told if told[1] == job]
+
+
+def listening(process: int) -> set[str]:
+    """The addresses on which a process or its children listen, in the kernel's notation."""
+    family = [process]
+    for name in family:
+        for task in Path(f"/proc/{name}/task").glob("*/children"):
+            family += [int(child) for child in task.read_text().split()]
+    inodes = set()
+    for name in family:
+        for entry in Path(f"/proc/{name}/fd").iterdir():
+            try:
+                inodes.add(str(entry.readlink()))
+            except OSError:
+                continue
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                found.add(fields[1].rpartition(":")[0])
+    return found

@@ -7,14 +7,13 @@ import signal
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from corewise.errors import InvalidInput
 from corewise.live.engines.base import Bag, Gang, Holding, Rounds
 from corewise.live.engines.dask import DaskEngine
-from tests.helpers.engines import PATIENCE, Log
+from tests.helpers.engines import PATIENCE, Log, listening
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("distributed")
@@ -27,28 +26,6 @@ def engine() -> Iterator[tuple[DaskEngine, Log]]:
     yield engine, log
     engine.close()
     assert not listening(os.getpid())
-
-
-def listening(process: int) -> set[str]:
-    """The addresses on which a process or its children listen, in the kernel's notation."""
-    family = [process]
-    for name in family:
-        for task in Path(f"/proc/{name}/task").glob("*/children"):
-            family += [int(child) for child in task.read_text().split()]
-    inodes = set()
-    for name in family:
-        for entry in Path(f"/proc/{name}/fd").iterdir():
-            try:
-                inodes.add(str(entry.readlink()))
-            except OSError:
-                continue
-    found = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
-                found.add(fields[1].rpartition(":")[0])
-    return found
 
 
 def slowly(number: int) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.events import JobEnded
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
+from tests.helpers.engines import listening
 
 PATIENCE = 60.0  # seconds until a test that waits for something gives up
 CLASSES = [
@@ -155,9 +156,10 @@ def test_watch_shares_equally_and_can_be_left_and_entered() -> None:
         jobs[1].cancel()
 
 
-def test_what_is_learned_is_adopted() -> None:
+@pytest.mark.parametrize("rule", [None, "whittle"])
+def test_what_is_learned_is_adopted(rule: str | None) -> None:
     known = cw.System(4, CLASSES)
-    learning = cw.algorithm_1b(known, departures=40)
+    learning = cw.algorithm_1b(known, departures=40, policy=rule)
     with cw.LivePool(known, threads(), algorithm=learning, options=Options(least_seen=10)) as pool:
         for _ in range(20):
             jobs = [pool.run(name, steps, 2, int) for name in ("one", "two")]
@@ -393,6 +395,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         assert script.stdout is not None
         assert script.stdout.readline() == "ready\n"
         assert len(members(script.pid)) >= 4  # itself, two workers, the solver
+        assert not listening(script.pid)
         os.killpg(script.pid, signal.SIGINT)
         _, errors = script.communicate(timeout=PATIENCE)
         assert script.returncode == -signal.SIGINT

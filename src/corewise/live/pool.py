@@ -25,12 +25,13 @@ from corewise.live.instructions import Alert
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
+from corewise.live.policy_bytes import policy_from_bytes
 from corewise.live.replay import replayed
 from corewise.live.runner import Runner
 from corewise.live.solving import rehearse_answer, rehearse_request
 from corewise.model.files import system_to_mapping
 from corewise.model.system import JobClass, System
-from corewise.policies.tabular import Tabular
+from corewise.policies.base import Policy
 from corewise.policies.whole import require_whole
 
 __all__ = ["LivePool"]
@@ -124,8 +125,8 @@ class LivePool:
 
         return replayed(self._ledger, make) if isinstance(self._ledger, Journal) else make()
 
-    def _policy(self, digest: str) -> Tabular:
-        return Tabular.from_bytes(self._ledger.policy(digest))
+    def _policy(self, digest: str) -> Policy:
+        return policy_from_bytes(self._ledger.policy(digest), f"policy {digest}")
 
     # --- jobs ---------------------------------------------------------------------------------------
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from corewise.control.solution import solve
+from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.learner import Learner, SolveRequest
+from corewise.live.policy_bytes import policy_to_bytes
 from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics, Statistics
+from corewise.policies.base import BoundPolicy, bind
+from corewise.policies.tabular import Tabular
+from corewise.policies.whittle import Whittle
 
 __all__ = ["Answer", "answer", "rehearse_answer", "rehearse_request"]
 
@@ -19,8 +24,16 @@ Answer = tuple[bytes, Gain, Gain]
 
 def answer(asked: SolveRequest, in_force: bytes | None) -> Answer:  # noqa: ARG001
     """Return the best policy for what is believed, and what it is worth; `in_force` is None for EQUI."""
-    policy = solve(asked.system, whole_cores=True).policy
-    return policy.to_bytes(), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)
+    return policy_to_bytes(_best(asked)), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)
+
+
+def _best(asked: SolveRequest) -> Tabular | BoundPolicy:
+    """Return the optimum or the rule that was asked for; Whittle's where there are too many states."""
+    rule = asked.algorithm.policy
+    try:
+        return bind(rule, asked.system) if rule is not None else solve(asked.system, whole_cores=True).policy
+    except BoxTooLarge:
+        return bind(Whittle(), asked.system)
 
 
 def rehearse_answer(algorithm: Algorithm) -> None:
