@@ -143,6 +143,30 @@ def test_a_job_that_raises_fails_alone_and_may_catch_what_was_raised() -> None:
         assert log.of("a")[-1] == ("job-ended", "a", "failed")
 
 
+def test_a_job_that_is_left_without_cores_as_a_call_raises_goes_on_when_it_has_some() -> None:
+    gate = Gate()
+
+    def fail() -> None:
+        gate()
+        raise ArithmeticError
+
+    def rounds(job: Holding) -> Rounds:
+        try:
+            yield [fail]
+        except ArithmeticError:
+            return (yield [partial(pow, 3, 2)] * job.cores)
+
+    with running(ThreadPoolExecutor(4), 4) as (engine, log):
+        job = gang(engine, "a", rounds, 2)
+        gate.wait_until_inside(1)
+        engine.set_cores("a", 0)
+        gate.open.set()
+        log.wait_for("cores-held", "a", 0)
+        assert not job.future.done()
+        engine.set_cores("a", 3)
+        assert job.future.result(PATIENCE) == [9, 9, 9]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

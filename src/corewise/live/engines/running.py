@@ -163,8 +163,14 @@ class RunningGang(RunningJob):
             return
         self._take_width()
         if self.holding.cores:
-            send = partial(self._rounds.send, self._answers)
-            self._begin(send if self._number else partial(next, self._rounds))
+            self._begin(self._resume())
+
+    def _resume(self) -> Callable[[], Any]:
+        """Return how it goes on: with what a call has raised, with the answers, or for the first time."""
+        error, self._error = self._error, None
+        if error is not None:
+            return partial(self._rounds.throw, error)
+        return partial(self._rounds.send, self._answers) if self._number else partial(next, self._rounds)
 
     def abandon(self) -> None:
         """Let it go as it is."""
@@ -224,13 +230,10 @@ class RunningGang(RunningJob):
     def _end_round(self) -> None:
         if self.ending:
             self.abandon()
-        elif self._error is None:
+            return
+        if self._error is None:
             self.desk.tell(happened.Progress, self.name, self._work)
-            self.step()
-        else:
-            error, self._error = self._error, None
-            self._take_width()
-            self._begin(partial(self._rounds.throw, error))
+        self.step()
 
 
 @dataclass(eq=False)
