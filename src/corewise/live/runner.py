@@ -224,6 +224,9 @@ class Runner:
         answers: list[Callable[[], None]] = []
         instructed: list[Instruction] = []
         for number, told in zip(numbers, group, strict=True):
+            if number is None:  # its id was there before: it has been handled
+                answers += [told.then] if told.then is not None else []
+                continue
             try:
                 instructions = self._controller.handle(told.event)
             except InvalidInput as error:
@@ -233,8 +236,7 @@ class Runner:
                 continue
             if told.then is not None:
                 answers.append(told.then)
-            if number is not None:
-                self._ledger.record(number, instructions)
+            self._ledger.record(number, instructions)
             instructed += [*instructions, *self._share_unsteered(told.event)]
         for give in answers:
             give()
@@ -271,7 +273,8 @@ class Runner:
         adopted = self._controller.adopted
         in_force = None if adopted is None else self._ledger.policy(adopted.policy)
         try:
-            future = self._solver.submit(partial(answer, asked[1], in_force))
+            seen = self._controller.learner.standing.memory.recall()
+            future = self._solver.submit(partial(answer, asked[1], seen, in_force))
         except Exception as error:
             self._not_solved(name, error)
             return

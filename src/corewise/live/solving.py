@@ -8,23 +8,29 @@ from corewise.control.solution import solve
 from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.learner import Learner, SolveRequest
-from corewise.live.policy_bytes import policy_to_bytes
+from corewise.live.gate import Gain, gains
+from corewise.live.policy_bytes import policy_from_bytes, policy_to_bytes
 from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, bind
+from corewise.policies.equi import Equi
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 
 __all__ = ["Answer", "answer", "rehearse_answer", "rehearse_request"]
 
-Gain = tuple[float, float, float]
 Answer = tuple[bytes, Gain, Gain]
 """A policy, what is gained by it over the one in force, and what over EQUI."""
 
 
-def answer(asked: SolveRequest, in_force: bytes | None) -> Answer:  # noqa: ARG001
-    """Return the best policy for what is believed, and what it is worth; `in_force` is None for EQUI."""
-    return policy_to_bytes(_best(asked)), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0)
+def answer(asked: SolveRequest, seen: Statistics, in_force: bytes | None) -> Answer:
+    """Return the best policy for what is believed, and what it is worth given what was seen.
+
+    `in_force` is the policy in force, None for EQUI.
+    """
+    policy = _best(asked)
+    rival = Equi() if in_force is None else policy_from_bytes(in_force, "the policy in force")
+    return policy_to_bytes(policy), *gains(asked, seen, policy, rival)
 
 
 def _best(asked: SolveRequest) -> Tabular | BoundPolicy:
@@ -40,7 +46,7 @@ def rehearse_answer(algorithm: Algorithm) -> None:
     """Answer a request as a learner makes it, and forget it: the first one compiles code, or loads it."""
     asked = rehearse_request(algorithm)
     if asked is not None:
-        answer(asked, None)
+        answer(asked, _made_up_window(algorithm), None)
 
 
 def rehearse_request(algorithm: Algorithm) -> SolveRequest | None:
@@ -48,11 +54,15 @@ def rehearse_request(algorithm: Algorithm) -> SolveRequest | None:
 
     The first estimate compiles code or loads it, for seconds in which no other thread gets on.
     """
-    learner = Learner(algorithm)
-    each = -(-learner.wanted // len(algorithm.system.classes))
-    classes = [_made_up(job_class, each) for job_class in algorithm.system.classes]
-    time = max(each / (job_class.arrival_rate or 1.0) for job_class in algorithm.system.classes)
-    return learner.observe(Statistics(tuple(algorithm.system.names), time, tuple(classes)))
+    return Learner(algorithm).observe(_made_up_window(algorithm))
+
+
+def _made_up_window(algorithm: Algorithm) -> Statistics:
+    known = algorithm.system.classes
+    each = -(-algorithm.schedule.window(1) // len(known))
+    classes = [_made_up(job_class, each) for job_class in known]
+    time = max(each / (job_class.arrival_rate or 1.0) for job_class in known)
+    return Statistics(tuple(algorithm.system.names), time, tuple(classes))
 
 
 def _made_up(job_class: JobClass, count: int) -> ClassStatistics:
