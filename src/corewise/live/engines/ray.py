@@ -6,8 +6,9 @@ cancelled goes on and keeps its CPU, so nothing is ever cancelled.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,8 @@ from corewise.live.engines.watched import WatchedEngine
 from corewise.live.engines.workers import ExecutorWorkers
 
 __all__ = ["RayEngine", "RayExecutor"]
+
+_STARTING = 1.0  # seconds that a call lasts while workers are started, so that no worker has two of them
 
 
 class RayExecutor(Executor):
@@ -54,7 +57,7 @@ class RayEngine(WatchedEngine):
         if own:
             count = None if cores is None else checks.count(cores, "cores")
             ray.init(address, num_cpus=count, include_dashboard=False, log_to_driver=False)
-        super().__init__(_RayWorkers(own=own), lambda: int(ray.cluster_resources().get("CPU", 0)), extra)
+        super().__init__(_RayWorkers(own=own), _cores, extra)
 
 
 class _RayWorkers(ExecutorWorkers):
@@ -65,6 +68,10 @@ class _RayWorkers(ExecutorWorkers):
         self.lost = (_ray().exceptions.WorkerCrashedError,)
         self.interruptible = own
 
+    def open(self) -> None:
+        """Have Ray start its workers, which takes it seconds: as many calls at once as there are cores."""
+        wait([self._executor.submit(time.sleep, _STARTING) for _ in range(_cores())])
+
     def close(self) -> None:
         """End Ray, if it was started here."""
         if self.interruptible:
@@ -73,6 +80,10 @@ class _RayWorkers(ExecutorWorkers):
 
 def _call(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return function(*arguments, **named)
+
+
+def _cores() -> int:
+    return int(_ray().cluster_resources().get("CPU", 0))
 
 
 def _ray() -> ModuleType:
