@@ -172,7 +172,7 @@ def faults(
     """Return what is wrong with a journal whose writer was killed; nothing should be."""
     if not victim.journal.exists() or not victim.journal.stat().st_size:
         return ["acknowledged without a journal"] if said_by(victim).get("acknowledged") else []
-    with closing(sqlite3.connect(f"{victim.journal.as_uri()}?mode=ro", uri=True)) as database:
+    with closing(sqlite3.connect(f"{victim.journal.as_uri()}?mode=rw", uri=True)) as database:
         if not database.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             return []  # killed while it was made
         sound = database.execute("PRAGMA quick_check").fetchall() == [("ok",)]
