@@ -251,7 +251,7 @@ def _estimate_class(
         parameters=_frozen(names, found.parameters.tolist()),
         stderrs=_frozen(names, found.stderrs.tolist()),
         intervals=_frozen(names, found.intervals),
-        log_likelihood=best.likelihood.value(found.parameters),
+        log_likelihood=best.value if law == EXPONENTIAL else best.likelihood.value(found.parameters),
         departures=seen.table.left,
         at_boundary=any(value in end for value, end in zip(found.parameters.tolist(), ends, strict=True)),
         informative=True,

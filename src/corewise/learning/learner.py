@@ -40,7 +40,7 @@ from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import LearnerState
-from corewise.learning.memories import Memory, Watchful
+from corewise.learning.memories import Watchful
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
@@ -161,8 +161,9 @@ class Learner:
         self._window = None
         before = self.standing
         memory = before.memory.remember(window)
-        found, estimated, known = self._learned(memory)
-        alarms = memory.alarms if isinstance(memory, Watchful) else ()
+        watchful = memory if isinstance(memory, Watchful) else None
+        found, estimated, known = self._learned(memory.recall(), watchful)
+        alarms = () if watchful is None else watchful.alarms
         in_force = None if alarms else self._in_force(found, known)
         if in_force is not None:
             believed, warm_start = before.believed, before.warm_start
@@ -186,19 +187,19 @@ class Learner:
         kept = Estimates(FrozenMapping(estimates))
         return SolveRequest(now.k, kept, now.believed, self.algorithm, now.warm_start, alarms, in_force)
 
-    def _learned(self, memory: Memory) -> tuple[Estimates, System, System]:
+    def _learned(self, seen: Statistics, watchful: Watchful | None) -> tuple[Estimates, System, System]:
         """Return the estimates, the system with them, and the rates to make a policy for."""
-        before, seen, given = self.standing, memory.recall(), self.algorithm.system
+        before, given = self.standing, self.algorithm.system
         if self.algorithm.knows_rates:
             found = estimate(seen, given, sizes=self.algorithm.sizes)
             estimated, known = before.estimated.with_curves(found.curves), before.believed
-            if isinstance(memory, Watchful):
-                estimated, known = memory.known(estimated), _servable(memory.known(known), known)
+            if watchful is not None:
+                estimated, known = watchful.known(estimated), _servable(watchful.known(known), known)
             return found, estimated, known
         found = estimate_unknown(seen, given, before.estimated)
         estimated = with_rates(before.estimated, found, given, seen)
-        if isinstance(memory, Watchful):
-            estimated = memory.known(estimated)
+        if watchful is not None:
+            estimated = watchful.known(estimated)
         return found, estimated, _servable(estimated, before.believed)
 
     def _in_force(self, found: Estimates, known: System) -> Solution | Policy | None:

@@ -77,7 +77,7 @@ class JobClass(Shown):
             raise InvalidSystem(f"class {self.name!r}: speedup must be a SpeedUp curve, got {self.speedup!r}")
         for field in ("sizes", "arrivals"):
             law = getattr(self, field)
-            if not isinstance(law, SizeLaw):
+            if law is not _EXPONENTIAL and not isinstance(law, SizeLaw):
                 raise InvalidSystem(
                     f"class {self.name!r}: {field} must be a law such as sizes.Lognormal(cv2=4), got {law!r}"
                 )
@@ -332,8 +332,9 @@ class System(Shown):
 
     def regime(self, time: float) -> System:
         """Return the system as it is at a time, as if it stayed so."""
-        classes = self._classes_after(bisect_right(self._change_times, time))
-        return self._checked(classes, ()) if self.changes else self
+        if not self.changes:
+            return self
+        return self._checked(self._classes_after(bisect_right(self._change_times, time)), ())
 
     @cached_property
     def _change_times(self) -> list[float]:
