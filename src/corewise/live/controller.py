@@ -23,13 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.errors import InvalidInput, nearest
 from corewise.estimation.changes.alarms import Alarm
 from corewise.estimation.estimates import Estimates
-from corewise.kit import checks
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.learner import Learner, SolveRequest
 from corewise.live import events as happened
+from corewise.live.admission import require
 from corewise.live.books import Book
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
 from corewise.live.roster import Roster
@@ -124,26 +123,7 @@ class Controller:
 
     def require(self, event: happened.Event) -> None:
         """Raise `InvalidInput` if an event cannot have happened; nothing changes."""
-        match event:
-            case happened.JobArrived() | happened.JobPresent():
-                if event.job in self.roster.jobs:
-                    raise InvalidInput(f"{event.kind}: job {event.job!r} is there already")
-                self._index(event.job_class)
-                least = event.least or 1
-                if least > self.pool:
-                    raise InvalidInput(
-                        f"{event.kind}: job {event.job!r} needs {least} cores, and the pool has {self.pool}"
-                    )
-            case happened.JobFinished() | happened.JobEnded() | happened.CoresHeld() | happened.Progress():
-                if event.job not in self.roster.jobs:
-                    hint = nearest(event.job, list(self.roster.jobs)) if self.roster.jobs else ""
-                    raise InvalidInput(f"{event.kind}: no job {event.job!r} is there{hint}")
-            case happened.LimitsChanged():
-                self._index(event.job_class)
-            case happened.PoolChanged():
-                checks.count(event.cores, f"{event.kind}: cores")
-            case _:
-                pass
+        require(event, self.system, self.roster.jobs, self.pool)
 
     def handle(self, event: happened.Event) -> list[Instruction]:
         """Take in an event; return what is to be done now."""

@@ -32,6 +32,7 @@ from corewise.observation.journal_file import JournalFile, journal_errors, locat
 __all__ = ["Journal", "JournalReader"]
 
 _encoded = json.JSONEncoder(default=int).encode  # whole numbers of NumPy are whole numbers
+_ASKED = 500  # ids in one query
 _PATIENCE = 0.05  # seconds that instructions wait for an event to be written with
 
 
@@ -46,6 +47,15 @@ class JournalReader(JournalFile):
             except InvalidInput as error:
                 raise InvalidFile(f"{self.path}: event {seq} cannot be read: {error}") from None
             yield seq, event
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Return those ids that events have which are there."""
+        found: set[str] = set()
+        for begin in range(0, len(ids), _ASKED):
+            asked = ids[begin : begin + _ASKED]
+            query = f"SELECT id FROM event WHERE id IN ({', '.join('?' * len(asked))})"
+            found.update(name for (name,) in self._rows(query, *asked))
+        return found
 
     @property
     def instructed(self) -> int:

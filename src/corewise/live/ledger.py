@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from itertools import count
 from typing import Protocol
@@ -18,6 +18,10 @@ class Ledger(Protocol):
 
     def append(self, events: Iterable[Event], received: float) -> list[int | None]:
         """Write events, and return their numbers when they are safe; None for one that was there already."""
+        ...
+
+    def known(self, ids: Sequence[str]) -> Collection[str]:
+        """Return those ids that events have which were written before."""
         ...
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
@@ -47,6 +51,10 @@ class InMemory:
     def append(self, events: Iterable[Event], received: float) -> list[int | None]:  # noqa: ARG002
         """Number events."""
         return [next(self._numbers) for _ in events]
+
+    def known(self, ids: Sequence[str]) -> Collection[str]:  # noqa: ARG002
+        """Return none: nobody repeats what he tells within a process."""
+        return ()
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
         """Keep nothing."""

@@ -1,8 +1,8 @@
 """Replay: the state of a live controller from its journal.
 
 What decides has no clock and no randomness, so the events of a journal lead to the state in which the
-controller was, and to the instructions that it gave. An event that was refused is in the journal too, since
-it was journaled before it was handled, and is refused again.
+controller was, and to the instructions that it gave. An event that cannot have happened, as earlier versions
+wrote them down before they refused them, is refused again.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@ r"""The runner: a clock, an engine, a controller, a journal and a solver, put to
 One thread owns the controller. Whatever happens is put on its queue by whoever sees it; all that is there is
 taken at once, in this order:
 
-1. it is written to the journal, if there is one, and is on the disk;
-2. the controller handles it, event by event;
-3. whoever told is answered: what a job has returned is not to be had before its end is safe;
-4. the instructions go out. They *set* cores, so after a crash they may be sent again.
+1. what cannot have happened is refused, and what was told before is left out;
+2. the rest is written to the journal, if there is one, and is on the disk;
+3. the controller handles it, event by event;
+4. whoever told is answered: what a job has returned is not to be had before its end is safe;
+5. the instructions go out. They *set* cores, so after a crash they may be sent again.
 
 Solving takes seconds, and Python's lock with it: it is done in a process of its own, whose answer is an event
 like others.
@@ -31,6 +32,7 @@ from typing import Any, TypeVar
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.live import events as happened
+from corewise.live.admission import Admission
 from corewise.live.controller import Controller
 from corewise.live.engines.base import Engine
 from corewise.live.engines.workers import Workers
@@ -49,11 +51,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Told:
-    """An event that somebody has told, what to do when it is taken in, and whom to tell if it is refused."""
+    """Events that somebody has told, what to do when they are taken in, and whom to tell if they are refused.
 
-    event: happened.Event
-    then: Callable[[], None] | None = None
+    Ids of somebody else's making may come again; `then` is given the numbers of the events that are new.
+    """
+
+    events: Sequence[happened.Event]
+    then: Callable[[Sequence[int]], None] | None = None
     refused: Callable[[BaseException], None] | None = None
+    foreign: bool = False
 
 
 class Runner:
@@ -109,7 +115,7 @@ class Runner:
 
     def tell(self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None) -> None:
         """Take in what has happened just now."""
-        self._inbox.put(_Told(self._event(kind, values), then))
+        self._inbox.put(_Told([self._event(kind, values)], None if then is None else lambda _: then()))
 
     def request(
         self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
@@ -117,16 +123,30 @@ class Runner:
         """Take in what somebody wants, and return when it is safe; `InvalidInput` if it cannot be."""
         done: Future[None] = Future()
 
-        def acknowledge() -> None:
+        def acknowledge(_: Sequence[int]) -> None:
             if then is not None:
                 then()
             done.set_result(None)
 
-        self._put(_Told(self._event(kind, values), acknowledge, done.set_exception))
+        self._put(_Told([self._event(kind, values)], acknowledge, done.set_exception))
         done.result()
+
+    def submit(self, events: Sequence[happened.Event]) -> Future[Sequence[int]]:
+        """Take in events that somebody else has seen and named, all or none.
+
+        The answer, once they are safe, are the numbers of those that are new: one whose id was there before
+        changes nothing. `InvalidInput` if one of them cannot have happened.
+        """
+        done: Future[Sequence[int]] = Future()
+        self._put(_Told(events, done.set_result, done.set_exception, foreign=True))
+        return done
 
     def ask(self, question: Callable[[Controller], _T]) -> _T:
         """Return what the controller answers."""
+        return self.asked(question).result()
+
+    def asked(self, question: Callable[[Controller], _T]) -> Future[_T]:
+        """Return what the controller will have answered."""
         done: Future[_T] = Future()
 
         def act() -> None:
@@ -136,7 +156,7 @@ class Runner:
                 done.set_exception(error)
 
         self._put(act)
-        return done.result()
+        return done
 
     def close(self) -> None:
         """End whatever still runs, take in what happens until it has, and end."""
@@ -195,7 +215,7 @@ class Runner:
                 news.append(self._inbox.get_nowait())
         if self._now() >= due:
             self._ticked = self._now()
-            news.append(_Told(self._event(happened.Tick, ())))
+            news.append(_Told([self._event(happened.Tick, ())]))
         return news
 
     def _take_in(self, group: Sequence[_Told]) -> None:
@@ -219,29 +239,46 @@ class Runner:
         self._broken(self._error)
 
     def _handle(self, group: Sequence[_Told]) -> None:
-        """Journal first, handle second, acknowledge third, instruct last."""
-        numbers = self._ledger.append([told.event for told in group], time.time())
-        answers: list[Callable[[], None]] = []
+        """Admit first, journal second, handle third, acknowledge fourth, instruct last."""
+        answers, admitted = self._admitted(group)
+        numbers = iter(self._ledger.append([event for _, batch in admitted for event in batch], time.time()))
         instructed: list[Instruction] = []
-        for number, told in zip(numbers, group, strict=True):
-            if number is None:  # its id was there before: it has been handled
-                answers += [told.then] if told.then is not None else []
-                continue
-            try:
-                instructions = self._controller.handle(told.event)
-            except InvalidInput as error:
-                if told.refused is None:
-                    raise
-                answers.append(partial(told.refused, error))
-                continue
+        for told, batch in admitted:
+            pairs = [(next(numbers), event) for event in batch]
+            new = [(number, event) for number, event in pairs if number is not None]
+            for number, event in new:
+                instructed += self._take(number, event)
             if told.then is not None:
-                answers.append(told.then)
-            self._ledger.record(number, instructions)
-            instructed += [*instructions, *self._share_unsteered(told.event)]
+                answers.append(partial(told.then, [number for number, _ in new]))
         for give in answers:
             give()
         for instruction in instructed:
             self._instruct(instruction)
+
+    def _admitted(
+        self, group: Sequence[_Told]
+    ) -> tuple[list[Callable[[], None]], list[tuple[_Told, Sequence[happened.Event]]]]:
+        """Return how to refuse what is refused, and the rest with those of its events that are new."""
+        admission = Admission(self._controller, self._ledger.known)
+        refusals: list[Callable[[], None]] = []
+        admitted: list[tuple[_Told, Sequence[happened.Event]]] = []
+        for told in group:
+            batch = admission.new(told.events) if told.foreign else told.events
+            try:
+                admission.admit(batch)
+            except InvalidInput as error:
+                if told.refused is None:
+                    raise
+                refusals.append(partial(told.refused, error))
+            else:
+                admitted.append((told, batch))
+        return refusals, admitted
+
+    def _take(self, number: int, event: happened.Event) -> Sequence[Instruction]:
+        """Have the controller handle an event that is safe; return what is to be done."""
+        instructions = self._controller.handle(event)
+        self._ledger.record(number, instructions)
+        return [*instructions, *self._share_unsteered(event)]
 
     def _share_unsteered(self, event: happened.Event) -> Sequence[Instruction]:
         """Return who is to hold what in a pool that is only watched."""
