@@ -90,8 +90,8 @@ def fisher_information(
     for i, job_class in enumerate(system.classes):
         width = cores[i] / np.maximum(counts[i], 1)
         told = np.flatnonzero((counts[i] > 0) & (width > 1.0))
-        gradient = job_class.speedup.gradient(width[told])
-        speed = job_class.speedup.rate(width[told])
+        gradient = job_class.curve.gradient(width[told])
+        speed = job_class.curve.rate(width[told])
         weight = chain.distribution[told] * counts[i, told] * job_class.size_rate / speed
         per_time = np.einsum("s,si,sj->ij", weight, gradient, gradient)
         throughput = float(chain.distribution @ chain.rates[i])

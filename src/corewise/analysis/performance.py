@@ -27,7 +27,7 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.moved import warn_moved
 from corewise.model.space import StateSpace, most_states
-from corewise.model.system import JobClass, System, require_system
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
 
@@ -215,7 +215,7 @@ def has_product_form(system: System, policy: Policy) -> bool:
     With Poisson arrivals it holds for sizes of any law; it is used where all else is exponential too.
     """
     first, *others = system.classes
-    if not others or not system.memoryless or any(job_class.speedup != first.speedup for job_class in others):
+    if not others or not system.memoryless or any(job_class.curve != first.curve for job_class in others):
         return False
     return isinstance(policy, Equi) or (isinstance(policy, BoundPolicy) and policy.shares_equally)
 
@@ -225,7 +225,8 @@ def product_form(system: System, name: str) -> Performance:
     system.require_stable()
     system.require_scale()
     work = [job_class.work_rate for job_class in system.classes]
-    merged = System(system.cores, [JobClass("all", sum(work), 1.0, system.classes[0].speedup)])
+    first = replace(system.classes[0], name="all", arrival_rate=sum(work), size_rate=1.0, weight=1.0)
+    merged = System(system.cores, [first])
     whole = evaluate(merged, Equi())
     rows = {}
     for job_class, rate, part in zip(system.classes, system.arrival_rates.tolist(), work, strict=True):

@@ -245,5 +245,5 @@ def _rate_table(system: System, space: StateSpace) -> Floats:
     table = np.zeros((len(system.classes), max(space.shape), cores + 1))
     for i, job_class in enumerate(system.classes):
         jobs = np.arange(1, space.shape[i])[:, None]
-        table[i, 1 : space.shape[i]] = jobs * job_class.speedup.rate(held / jobs)
+        table[i, 1 : space.shape[i]] = jobs * job_class.curve.rate(held / jobs)
     return table

@@ -129,6 +129,7 @@ def estimate(
     require_system(system)
     seen = statistics_of(statistics)
     require_statistics(seen, system.names)
+    seen = seen.capped(system)
     confidence_level = checks.within(level, 0.5, 0.999999, "level")
     require_sizes(sizes)
     free = _names(unknown_size_rates, system)
@@ -136,7 +137,9 @@ def estimate(
         for name in family:
             system.index(name)
     estimates = {}
-    for job_class, table, jobs in zip(system.classes, seen.classes, _jobs(statistics, seen), strict=True):
+    for job_class, table, jobs in zip(
+        system.classes, seen.classes, _jobs(statistics, seen, system), strict=True
+    ):
         data = _Seen(
             table,
             poisson_rate(table.arrivals, seen.time, confidence_level),
@@ -156,11 +159,12 @@ def require_sizes(sizes: object) -> None:
         raise InvalidInput(f"sizes must be {ANY!r} or {EXPONENTIAL!r}, got {sizes!r}")
 
 
-def _jobs(given: object, seen: Statistics) -> list[Jobs | None]:
+def _jobs(given: object, seen: Statistics, system: System) -> list[Jobs | None]:
     """Return what is known of the single jobs of each class: from a record, or from tables of strata."""
     path = record_of(given)
     if path is not None:
-        return [None if jobs is None else Recorded(jobs) for jobs in job_histories(path)]
+        rows = zip(job_histories(path), system.classes, strict=True)
+        return [None if jobs is None else Recorded(jobs.capped(known.most_cores)) for jobs, known in rows]
     tables = seen.strata or (None,) * len(seen.classes)
     return [None if table is None else Tabulated(table) for table in tables]
 

@@ -132,7 +132,7 @@ def goodness_of_fit(
             fitted = _fitted(seen, i, job_class, estimate, statistics.classes[i], values)
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
         jobs = histories[i]
-        of_sizes = math.nan if jobs is None else exponential_sizes_p_value(jobs, job_class.speedup)
+        of_sizes = math.nan if jobs is None else exponential_sizes_p_value(jobs, job_class.curve)
         if not math.isnan(of_sizes):
             p_values["sizes"] = of_sizes
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
@@ -142,14 +142,14 @@ def goodness_of_fit(
 
 def _speed(job_class: JobClass) -> Callable[[Floats], Floats]:
     """Return the rate at which a job of a class leaves, as a function of its cores."""
-    return lambda z: np.asarray(job_class.known_size_rate * job_class.speedup.rate(z))
+    return lambda z: np.asarray(job_class.known_size_rate * job_class.curve.rate(z))
 
 
 def _fitted(
     path: SamplePath, i: int, job_class: JobClass, estimate: Estimate, table: ClassStatistics, values: Floats
 ) -> FittedParameters:
     """Return what of class i was estimated: the parameters of its curve, and the log of its size rate."""
-    curve, size_rate = job_class.speedup, job_class.known_size_rate
+    curve, size_rate = job_class.curve, job_class.known_size_rate
     held = table.widths > 0.0
     speed, gradient = curve.rate(table.widths[held]), curve.gradient(table.widths[held])
 
@@ -227,7 +227,7 @@ def _shape_test(table: ClassStatistics, job_class: JobClass, fitted: int) -> flo
     """Return the p-value of departures by width against what the curve expects, in groups of widths."""
     from scipy.special import chdtrc
 
-    expected = job_class.known_size_rate * table.job_time * job_class.speedup.rate(table.widths)
+    expected = job_class.known_size_rate * table.job_time * job_class.curve.rate(table.widths)
     least = max(_EXPECTED, float(expected.sum()) / _GROUPS)
     upto, last = np.cumsum(expected), 0.0
     edges = [0]

@@ -29,6 +29,7 @@ def estimate_unknown(statistics: Statistics, system: System, last: System) -> Es
     left, that of half a departure; and where nobody came, that of all classes together.
     """
     known = [job_class.size_rate is not None for job_class in system.classes]
+    statistics = statistics.capped(system)
     rows = {**_of_known(statistics, system, known)}
     pooled = _pooled(statistics, last)
     told = {}
@@ -82,7 +83,7 @@ def _pooled(statistics: Statistics, last: System) -> float:
 
 
 def _served(table: ClassStatistics, job_class: JobClass) -> float:
-    return float(table.job_time @ job_class.speedup.rate(table.widths))
+    return float(table.job_time @ job_class.curve.rate(table.widths))
 
 
 def _without_curve(statistics: Statistics, table: ClassStatistics, last: JobClass, pooled: float) -> Estimate:

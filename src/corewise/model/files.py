@@ -12,6 +12,9 @@ A file says how many cores there are and, class by class, what arrives and how i
     weight = 1.0                                # optional
     sizes = { law = "lognormal", cv2 = 4.0 }    # optional: exponential if not given
     arrivals = { law = "erlang", stages = 2 }   # optional: the times between arrivals, exponential likewise
+    least_cores = 2                             # optional: a job runs on no fewer cores
+    most_cores = 16                             # optional: and uses no more
+    resize_pause = 0.05                         # optional: how long a job stands still when its cores change
 
     [[change]]                                  # optional: the curve of a class changes at a time
     time = 600000.0
@@ -81,7 +84,8 @@ RATES = ("arrival_rate", "size_rate")
 """What a class may lack where it can be learned."""
 
 _SYSTEM_KEYS = ("cores", "class", "change")
-_CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals")
+_MOVE_KEYS: Mapping[str, object] = {"least_cores": 1, "most_cores": None, "resize_pause": 0.0}
+_CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals", *_MOVE_KEYS)
 _CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
 _LAW_KEYS = ("sizes", "arrivals")
 _CHANGE_KEYS = ("time", "class", "speedup")
@@ -175,6 +179,7 @@ def _class_to_mapping(job_class: JobClass) -> dict[str, Any]:
             for key in _LAW_KEYS
             if type(law := getattr(job_class, key)) is not Exponential
         },
+        **{key: given for key, usual in _MOVE_KEYS.items() if (given := getattr(job_class, key)) != usual},
     }
     return {key: value for key, value in entry.items() if value is not None}
 

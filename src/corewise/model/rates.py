@@ -40,7 +40,7 @@ def job_speeds(system: System, jobs: Floats, cores: Floats) -> Floats:
     """Return s_i(x_i / n_i), how fast each job of a class runs, for arrays of shape (K, states)."""
     widths = cores / np.maximum(jobs, 1.0)
     return np.stack(
-        [job_class.speedup.rate(width) for job_class, width in zip(system.classes, widths, strict=True)]
+        [job_class.curve.rate(width) for job_class, width in zip(system.classes, widths, strict=True)]
     )
 
 

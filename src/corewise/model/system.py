@@ -17,6 +17,7 @@ from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
+from corewise.model.capped import Capped
 from corewise.model.sizes import Exponential, SizeLaw
 from corewise.model.speedup import Amdahl, SpeedUp, check_curve
 
@@ -47,6 +48,15 @@ class JobClass(Shown):
         The law of job sizes, scaled to mean 1/μ; exponential if not given, as everything exact assumes.
     arrivals : SizeLaw, optional
         The law of the times between arrivals, scaled to mean 1/λ; exponential if not given: Poisson arrivals.
+    least_cores : int, optional
+        The fewest cores that a job runs on; with fewer it waits. Exact numbers are for jobs that run on any
+        share of a core, and take no notice: it matters where jobs hold whole cores, in simulations with
+        moving costs and in live pools.
+    most_cores : int, optional
+        The most cores that a job can use: on more it is no faster.
+    resize_pause : float, optional
+        δ, how long a job that runs stands still when its cores change. Exact numbers are for free moves, and
+        take no notice of it either.
     """
 
     _shown = ("name", "arrival_rate", "size_rate", "speedup", "weight")
@@ -58,6 +68,9 @@ class JobClass(Shown):
     weight: float = 1.0
     sizes: SizeLaw = _EXPONENTIAL
     arrivals: SizeLaw = _EXPONENTIAL
+    least_cores: int = 1
+    most_cores: int | None = None
+    resize_pause: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -81,6 +94,24 @@ class JobClass(Shown):
                 raise InvalidSystem(
                     f"class {self.name!r}: {field} must be a law such as sizes.Lognormal(cv2=4), got {law!r}"
                 )
+        self._check_moves()
+
+    def _check_moves(self) -> None:
+        what = f"class {self.name!r}"
+        least = checks.count(self.least_cores, f"{what}: least_cores", InvalidSystem)
+        object.__setattr__(self, "least_cores", least)
+        if self.most_cores is not None:
+            most = checks.count(self.most_cores, f"{what}: most_cores", InvalidSystem)
+            object.__setattr__(self, "most_cores", most)
+            if least > most:
+                raise InvalidSystem(f"{what}: least_cores {least} is above most_cores {most}")
+        pause = checks.within(self.resize_pause, 0.0, math.inf, f"{what}: resize_pause", InvalidSystem)
+        object.__setattr__(self, "resize_pause", pause)
+
+    @cached_property
+    def curve(self) -> SpeedUp:
+        """How fast a job runs on the cores it holds: its speed-up, on no more cores than it can use."""
+        return self.speedup if self.most_cores is None else Capped(self.speedup, float(self.most_cores))
 
     @property
     def known_size_rate(self) -> float:
@@ -161,6 +192,12 @@ class System(Shown):
                 raise InvalidSystem(f"class name {job_class.name!r} is used twice")
             seen.add(job_class.name)
             self._check_speedup(job_class.name, job_class.speedup)
+            for field in ("least_cores", "most_cores"):
+                if (getattr(job_class, field) or 0) > max(self.cores, 1.0):
+                    raise InvalidSystem(
+                        f"class {job_class.name!r}: {field} {getattr(job_class, field)} is above the "
+                        f"{self.cores:g} cores there are"
+                    )
 
     def _check_changes(self) -> None:
         latest = 0.0
@@ -194,6 +231,7 @@ class System(Shown):
             arrival_rate, size_rate = ("not known" if rate is None else f"{rate:g}" for rate in rates)
             laws = (("sizes", job_class.sizes), ("arrivals", job_class.arrivals))
             other = "".join(f", {law} {what}" for what, law in laws if type(law) is not Exponential)
+            other += "".join(f", {words}" for words in _moves_in_words(job_class))
             lines.append(
                 f"  {job_class.name}: λ = {arrival_rate}, μ = {size_rate}, "
                 f"{job_class.speedup.family}({parameters}), weight {job_class.weight:g}{other}"
@@ -231,7 +269,7 @@ class System(Shown):
     @cached_property
     def amdahl_fractions(self) -> Floats | None:
         """P of each class, if all of them follow Amdahl's law."""
-        fractions = [job_class.speedup.p for job_class in self.classes if type(job_class.speedup) is Amdahl]
+        fractions = [job_class.curve.p for job_class in self.classes if type(job_class.curve) is Amdahl]
         return np.array(fractions) if len(fractions) == len(self.classes) else None
 
     @cached_property
@@ -266,6 +304,11 @@ class System(Shown):
         """Raise `InvalidSystem` if some rate is not known."""
         self.require_arrival_rates()
         self.require_size_rates()
+
+    @cached_property
+    def free_moves(self) -> bool:
+        """Whether cores change hands for nothing: no class pauses when its jobs are resized."""
+        return all(job_class.resize_pause == 0.0 for job_class in self.classes)
 
     @cached_property
     def memoryless(self) -> bool:
@@ -385,6 +428,16 @@ class System(Shown):
 
     def _table(self) -> Table:
         return Table.of(self.classes, "name", "arrival_rate", "size_rate", "speedup", "weight")
+
+
+def _moves_in_words(job_class: JobClass) -> list[str]:
+    words = []
+    if job_class.least_cores > 1 or job_class.most_cores is not None:
+        most = "" if job_class.most_cores is None else f" to {job_class.most_cores}"
+        words.append(f"{job_class.least_cores}{most or ' or more'} cores a job")
+    if job_class.resize_pause:
+        words.append(f"pause {job_class.resize_pause:g} a resize")
+    return words
 
 
 def require_system(value: object) -> None:

@@ -10,7 +10,7 @@ place where successive jobs attain a given work only ever moves forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -62,6 +62,10 @@ class JobHistories:
             column = getattr(self, field.name)
             if isinstance(column, np.ndarray):
                 column.setflags(write=False)
+
+    def capped(self, most: int | None) -> JobHistories:
+        """Return the histories with the cores that jobs held and could not use left out."""
+        return self if most is None else replace(self, widths=np.minimum(self.widths, most))
 
     @property
     def departed(self) -> Bools:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,7 @@ from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown, Table
+from corewise.model.system import System
 from corewise.observation import _kernels
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.strata.tables import Strata
@@ -105,6 +106,13 @@ class ClassStatistics(Shown):
             min(part.per_octave for part in parts),
         )
 
+    def capped(self, most: int | None) -> ClassStatistics:
+        """Return the statistics with widths above `most`, which no job can use, counted at it."""
+        if most is None or not np.any(self.widths > most):
+            return self
+        widths = np.minimum(self.widths, most)
+        return self.gathered(self.arrivals, widths, self.departures, self.job_time, self.per_octave)
+
     def _facts(self) -> Mapping[str, object]:
         return {"arrivals": self.arrivals, "departures": self.left, "widths": self.widths.size}
 
@@ -176,6 +184,11 @@ class Statistics(Shown):
                 )
         tables = [ClassStatistics.total(seen) for seen in zip(*(part.classes for part in parts), strict=True)]
         return cls(names, math.fsum(part.time for part in parts), tuple(tables), _total_strata(parts))
+
+    def capped(self, system: System) -> Statistics:
+        """Return the statistics with the cores that jobs held and could not use left out."""
+        rows = zip(self.classes, system.classes, strict=True)
+        return replace(self, classes=tuple(table.capped(known.most_cores) for table, known in rows))
 
     @classmethod
     def of(cls, path: SamplePath) -> Statistics:

@@ -45,7 +45,7 @@ class Whittle:
         def levels() -> Levels:
             values = (system.weights * system.size_rates).tolist()
             ranks = ranked(list(zip((-value for value in values), full_speeds(system), strict=True)))
-            linear = [linear_width(job_class.speedup, system.cores) for job_class in system.classes]
+            linear = [linear_width(job_class.curve, system.cores) for job_class in system.classes]
             fills = [(ranks, np.ones(ranks.size)), (ranks, np.array(linear) - 1.0)]
             return Levels.of(system.cores, fills, index_shapes(system), system.weights)
 

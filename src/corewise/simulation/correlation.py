@@ -85,7 +85,7 @@ def _variance_rate(system: System) -> float:
 
 def _swing_time(system: System) -> float:
     """Return how long counts below saturation take to come back to where as many jobs leave as come."""
-    work, curves = system.arrival_rates / system.size_rates, [one.speedup for one in system.classes]
+    work, curves = system.arrival_rates / system.size_rates, [one.curve for one in system.classes]
 
     def speeds(width: float) -> Floats:
         return np.array([float(curve.rate(width)) for curve in curves])

@@ -227,7 +227,7 @@ def plan(
 def least_response_time(system: System) -> float:
     """Return the mean response time of jobs that always have all the cores they can use."""
     rates = system.arrival_rates
-    times = [1.0 / (one.known_size_rate * _top_speed(one.speedup)) for one in system.classes]
+    times = [1.0 / (one.known_size_rate * _top_speed(one.curve)) for one in system.classes]
     return float(rates @ np.array(times) / rates.sum())
 
 

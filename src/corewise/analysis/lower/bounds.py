@@ -83,7 +83,7 @@ def lower_bounds(system: System) -> Bounds:
     system.require_scale()
     classes, counts = _kinds(system)
     start = fixed_widths(classes, counts, system.cores)
-    majorants = Majorants.of([one.speedup for one in classes], system.cores, start.widths)
+    majorants = Majorants.of([one.curve for one in classes], system.cores, start.widths)
     start = start.certified(classes, counts, system.cores, majorants)
     shared = (classes, counts, system.cores, majorants)
     guess = start.price or classes[0].weight / system.cores
@@ -101,9 +101,9 @@ def _kinds(system: System) -> tuple[Sequence[JobClass], Floats]:
     """Return one class of every kind, and how many there are of it."""
     kinds: dict[tuple[object, ...], list[JobClass]] = {}
     for job_class in system.classes:
-        curve = job_class.speedup
+        curve = job_class.curve
         # Whether two curves of a user's own are equal is not ours to know.
-        same: object = curve if type(curve) in FAMILIES.values() else id(curve)
+        same: object = curve if type(job_class.speedup) in FAMILIES.values() else id(curve)
         key = (job_class.arrival_rate, job_class.size_rate, job_class.weight, same)
         kinds.setdefault(key, []).append(job_class)
     return [alike[0] for alike in kinds.values()], np.array([float(len(a)) for a in kinds.values()])

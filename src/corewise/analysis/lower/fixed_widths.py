@@ -94,7 +94,7 @@ def _least_bills(classes: Sequence[JobClass], price: float, cores: float) -> tup
     for _ in range(_ROUNDS):
         k = low[:, None] * (high / low)[:, None] ** _PARTS
         k[:, -1] = high  # which rounding would miss
-        speeds = np.stack([one.speedup.rate(tried) for one, tried in zip(classes, k, strict=True)])
+        speeds = np.stack([one.curve.rate(tried) for one, tried in zip(classes, k, strict=True)])
         bills = (weights + price * k) / speeds
         best = np.argmin(bills, axis=1)
         low = k[rows, np.maximum(best - 1, 0)]

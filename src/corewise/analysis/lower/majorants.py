@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.kit.arrays import Floats
+from corewise.model.capped import Capped
 from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, Usl
 
 __all__ = ["Majorants"]
@@ -136,6 +137,8 @@ def _hull(widths: Floats, speeds: Floats) -> tuple[Floats, Floats, Floats]:
 
 def _kinks(curve: SpeedUp) -> Floats:
     """Return the widths at which the slope of a curve jumps, beyond one core."""
+    if isinstance(curve, Capped):
+        return np.append(_kinks(curve.curve), curve.most)
     if isinstance(curve, Tabulated):
         return curve.corners[0]
     return np.array([curve.peak]) if isinstance(curve, Usl) else np.empty(0)

@@ -143,7 +143,7 @@ class Basis:
 def _summaries(system: System, widths: Floats) -> Floats:
     """Return the few forms that stand for the counts of many classes."""
     rows = zip(system.classes, widths.tolist(), strict=True)
-    speeds = np.array([float(job_class.speedup.rate(width)) for job_class, width in rows])
+    speeds = np.array([float(job_class.curve.rate(width)) for job_class, width in rows])
     mu, worth = system.size_rates, system.weights * system.size_rates
     bent = 1.0 + np.log(full_speeds(system)) if system.cores > 1.0 else np.ones(mu.size)
     ones = np.ones(mu.size)

@@ -137,6 +137,7 @@ class ChangeDetector(Shown):
     def observe(self, window: Statistics) -> tuple[ChangeDetector, tuple[Alarm, ...]]:
         """Return the detector after one more window, and the changes found at its end."""
         require_statistics(window, self.system.names)
+        window = window.capped(self.system)
         seen = window.departures
         if seen == 0:
             raise InvalidInput("a window without departures says nothing about a change")

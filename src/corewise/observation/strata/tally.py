@@ -117,7 +117,7 @@ class _ClassTally:
             unit = _mean_size(known, jobs) if known.size_rate is None else 1.0 / known.size_rate
             before = Attained(Strata.empty(known.speedup.family, bounds, unit), {})
         nothing, carried = before
-        curves = [known.speedup.with_parameters(**{name: p}) for p in nothing.nodes.tolist()]
+        curves = [known.curve.with_parameters(**{name: p}) for p in nothing.nodes.tolist()]
         speeds = np.stack([curve.rate(jobs.widths) for curve in curves])
         slopes = np.stack([curve.gradient(jobs.widths)[:, 0] for curve in curves])
         return cls(jobs, nothing, (speeds, slopes), carried)
@@ -155,6 +155,6 @@ class _ClassTally:
 
 def _mean_size(known: JobClass, jobs: JobHistories) -> float:
     """Return about how large jobs are whose size rate is not known: a power of two, on the curve as given."""
-    done = float(jobs.sums(known.speedup.rate(jobs.widths)).sum())
+    done = float(jobs.sums(known.curve.rate(jobs.widths)).sum())
     left = int(jobs.departed.sum())
     return 2.0 ** round(math.log2(done / left)) if done > 0.0 and left else 1.0

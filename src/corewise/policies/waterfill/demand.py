@@ -25,6 +25,7 @@ from functools import cached_property, singledispatch
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
+from corewise.model.capped import Capped
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
 from corewise.model.system import System
 from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER, SAMPLED, stride_of
@@ -91,12 +92,12 @@ def linear_width(curve: SpeedUp, cores: float) -> float:
 
 def marginal_shapes(system: System) -> Shapes:
     """Return the demand functions at a price for speed: ω s'(z) = η."""
-    return _pack([_marginal(job_class.speedup, system.cores) for job_class in system.classes], system.cores)
+    return _pack([_marginal(job_class.curve, system.cores) for job_class in system.classes], system.cores)
 
 
 def index_shapes(system: System) -> Shapes:
     """Return the demand functions at a price for cores, above the part where s(z) = z: W(z) = ℓ."""
-    return _pack([_index(job_class.speedup, system.cores) for job_class in system.classes], system.cores)
+    return _pack([_index(job_class.curve, system.cores) for job_class in system.classes], system.cores)
 
 
 @singledispatch
@@ -206,7 +207,7 @@ def _straight(slope: float, cores: float) -> _Shape:
 
 def _nodes(curve: SpeedUp, cores: float) -> Floats:
     """Return widths from one core to all, or to the peak; closer together about a kink."""
-    top = min(max(cores, 1.0), curve.peak) if isinstance(curve, Usl) else max(cores, 1.0)
+    top = _useful(curve, max(cores, 1.0))
     if top == 1.0:
         return np.ones(1)
     z = np.geomspace(1.0, top, _NODES)
@@ -221,6 +222,13 @@ def _nodes(curve: SpeedUp, cores: float) -> Floats:
         z = np.insert(z, steep[new] + 1, middle[new])
         slope = np.insert(slope, steep[new] + 1, curve.slope_above(middle[new]))
     return z
+
+
+def _useful(curve: SpeedUp, cores: float) -> float:
+    """Return how many of the cores make a job faster, where its curve says so."""
+    if isinstance(curve, Capped):
+        return _useful(curve.curve, min(cores, curve.most))
+    return min(cores, curve.peak) if isinstance(curve, Usl) else cores
 
 
 def _sampled(pieces: tuple[tuple[float, float], ...], z: Floats, price: Floats) -> _Shape:

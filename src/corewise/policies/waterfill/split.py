@@ -81,7 +81,7 @@ def certified_split(system: System, shapes: Shapes, counts: Ints, prices: Floats
     gap = np.zeros(counts.shape[1])
     for i in np.flatnonzero(shapes.tails[:, 0] == SAMPLED).tolist():
         job_class = system.classes[i]
-        curve, jobs, offer = job_class.speedup, counts[i, shared], np.maximum(prices[i, shared], 0.0)
+        curve, jobs, offer = job_class.curve, counts[i, shared], np.maximum(prices[i, shared], 0.0)
         width = cores[i, shared] / np.maximum(jobs, 1)
         here = offer * curve.rate(width) - eta[shared] * width
         best = _conjugate(curve, offer, eta[shared], system.cores)
@@ -97,7 +97,7 @@ def ranked(keys: Sequence[tuple[float, ...]]) -> Ints:
 
 def full_speeds(system: System) -> list[float]:
     """Return s_i(c), how fast a job of each class runs on all cores: its parallelisability."""
-    return [float(job_class.speedup.rate(system.cores)) for job_class in system.classes]
+    return [float(job_class.curve.rate(system.cores)) for job_class in system.classes]
 
 
 def _conjugate(curve: SpeedUp, offer: Floats, eta: Floats, cores: float) -> Floats:

@@ -20,7 +20,7 @@ def curve_arrays(system: System) -> tuple[Floats, Ints, Floats]:
     """Return a row (kind, two parameters, peak) for each curve, where its nodes begin, and the nodes."""
     rows, offsets, points = [], [0], [np.empty((0, 2))]
     for job_class in system.classes:
-        row, nodes = _compiled(job_class.speedup, system.cores)
+        row, nodes = _compiled(job_class.curve, system.cores)
         rows.append(row)
         points.append(nodes)
         offsets.append(offsets[-1] + len(nodes))
