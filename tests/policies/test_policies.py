@@ -402,7 +402,7 @@ def test_rules_are_policies_and_their_classes_are_not() -> None:
         [1, 2, 3, None],
         [1, 2, 3, 1j],
         [[1, 2, 3, 4], [1, 2]],
-        {"a": 1},
+        {1, 2, 3, 4},
     ],
     ids=repr,
 )

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from corewise.cli.allocate import allocate
 from corewise.cli.compare import compare
 from corewise.cli.estimate import estimate
 from corewise.cli.evaluate import evaluate
@@ -40,7 +41,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
 )
-for verb in (init, solve, evaluate, compare, simulate, estimate, fit, learn, reproduce, sweep, plan):
+VERBS = (init, solve, evaluate, allocate, compare, simulate, estimate, fit, learn, reproduce, sweep, plan)
+for verb in VERBS:
     app.command()(verb)
 
 

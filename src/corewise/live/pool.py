@@ -25,13 +25,13 @@ from corewise.live.instructions import Alert
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
-from corewise.live.policy_bytes import policy_from_bytes
 from corewise.live.replay import replayed
 from corewise.live.runner import Runner
 from corewise.live.solving import rehearse_answer, rehearse_request
 from corewise.model.files import system_to_mapping
 from corewise.model.system import JobClass, System
 from corewise.policies.base import Policy
+from corewise.policies.saved import policy_from_bytes
 from corewise.policies.whole import require_whole
 
 __all__ = ["LivePool"]

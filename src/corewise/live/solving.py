@@ -9,11 +9,11 @@ from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.learner import Learner, SolveRequest
 from corewise.live.gate import Gain, gains
-from corewise.live.policy_bytes import policy_from_bytes, policy_to_bytes
 from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import Equi
+from corewise.policies.saved import policy_from_bytes, policy_to_bytes
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 

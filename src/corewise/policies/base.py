@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, runtime_checkable
+from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from corewise.errors import CorewiseError, InvalidInput, InvalidPolicy
+from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.space import StateSpace
@@ -26,7 +27,16 @@ from corewise.model.system import System, require_system
 from corewise.policies.residual import ResidualWork
 from corewise.policies.waterfill.levels.steps import Levels
 
-__all__ = ["BoundPolicy", "Policy", "bind", "checked_policy", "cores_of", "require_fit", "tabulate"]
+__all__ = [
+    "BoundPolicy",
+    "Policy",
+    "bind",
+    "checked_policy",
+    "cores_of",
+    "counts_by_name",
+    "require_fit",
+    "tabulate",
+]
 
 _MOST_JOBS = 2**53  # beyond it floating-point numbers skip some
 
@@ -101,8 +111,15 @@ class BoundPolicy(Shown):
         self.require_fit(system)
         return self
 
-    def allocate(self, counts: ArrayLike) -> Floats:
-        """Return the cores per class for counts of jobs, both of shape (…, K)."""
+    @overload
+    def allocate(self, counts: Mapping[str, int]) -> dict[str, float]: ...
+    @overload
+    def allocate(self, counts: ArrayLike) -> Floats: ...
+    def allocate(self, counts: Mapping[str, int] | ArrayLike) -> dict[str, float] | Floats:
+        """Return the cores per class for counts of jobs, both of shape (…, K), or both by class name."""
+        if isinstance(counts, Mapping):
+            cores = self.allocate([counts_by_name(counts, self.system)])[0]
+            return dict(zip(self.system.names, cores.tolist(), strict=True))
         classes = len(self.system.classes)
         try:
             jobs = np.asarray(counts)
@@ -122,6 +139,13 @@ class BoundPolicy(Shown):
 
     def _facts(self) -> Mapping[str, object]:
         return {"name": self.name, "classes": tuple(self.system.names), "cores": self.system.cores}
+
+
+def counts_by_name(jobs: Mapping[str, int], system: System) -> list[int]:
+    """Return the jobs of each class in the order of a system; a class that is not named has none."""
+    for name in jobs:
+        system.index(name)
+    return [checks.count(jobs.get(name, 0), f"jobs of {name!r}", least=0) for name in system.names]
 
 
 def require_fit(made_for: System, system: System) -> None:

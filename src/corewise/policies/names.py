@@ -6,19 +6,20 @@ for, as a plug-in would be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from corewise.errors import InvalidPolicy, nearest
 from corewise.model.system import System
-from corewise.policies.base import Policy
+from corewise.policies.base import BoundPolicy, Policy
 from corewise.policies.equi import Equi
 from corewise.policies.fixed import Fixed
 from corewise.policies.greedy import Greedy
 from corewise.policies.priority import Priority
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
+from corewise.policies.whole import WholeCores
 
 __all__ = ["COMPUTED", "policy_named"]
 
@@ -29,7 +30,11 @@ COMPUTED = {
 }
 """The names of policies that take a computation for the system they are to serve, and where they are made."""
 
-_KNOWN = ["equi", "greedy", "whittle", "improved", "optimal", "residual", "fixed", "priority"]
+_SIMPLE: dict[str, Callable[[], Policy]] = {"equi": Equi, "greedy": Greedy, "whittle": Whittle}
+
+_SAVED = "corewise.policies.saved"  # it makes rules by their names, and so comes after them
+
+_KNOWN = ["equi", "greedy", "whittle", "improved", "optimal", "residual", "fixed", "priority", "whole"]
 
 
 def policy_named(
@@ -41,7 +46,8 @@ def policy_named(
     ----------
     text : str
         ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``residual``, ``fixed:SHARE,SHARE,…``
-        (in class order), ``priority:NAME,NAME,…`` (first to last), or the path of a saved policy.
+        (in class order), ``priority:NAME,NAME,…`` (first to last), ``whole:P`` (any of them, rounded to whole
+        cores), or the path of a saved policy.
     system : System
         The system to serve.
     capacity : int or sequence of int, optional
@@ -49,13 +55,12 @@ def policy_named(
     folder : Path, optional
         What a relative path is relative to; by default the current directory.
     """
-    match text.partition(":"):
-        case ("equi", "", _):
-            return Equi()
-        case ("greedy", "", _):
-            return Greedy()
-        case ("whittle", "", _):
-            return Whittle()
+    kind, colon, rest = text.partition(":")
+    if kind == "whole" and rest:
+        return WholeCores(policy_named(rest, system, capacity=capacity, folder=folder))
+    match kind, colon, rest:
+        case ("equi" | "greedy" | "whittle", "", _):
+            return _SIMPLE[text]()
         case ("improved" | "residual", "", _):
             return _computed(text)
         case ("optimal", "", _):
@@ -84,10 +89,11 @@ def _fixed(shares: str) -> Policy:
 
 
 def _saved(text: str, system: System, folder: Path) -> Policy:
+    saved: Tabular | BoundPolicy
     kind, colon, _ = text.partition(":")
     meant_as_path = "/" in text or (Path(text).suffix and not colon)
     if text and (meant_as_path or (folder / text).exists()):
-        saved = Tabular.load(folder / text)
+        saved = import_module(_SAVED).load_policy(folder / text)
         try:
             saved.require_fit(system)
         except InvalidPolicy as error:
@@ -97,6 +103,8 @@ def _saved(text: str, system: System, folder: Path) -> Policy:
         share = 1.0 / len(system.classes)
         example = ",".join(f"{share:.3g}" for _ in system.classes)
         raise InvalidPolicy(f"policy {text!r} needs a share for each class, such as fixed:{example}")
+    if kind == "whole":
+        raise InvalidPolicy(f"policy {text!r} needs the policy to round, such as whole:whittle")
     if kind == "priority":
         raise InvalidPolicy(f"policy {text!r} needs an order, such as priority:{','.join(system.names)}")
     if kind in _KNOWN:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -106,8 +107,12 @@ class Tabular(Shown):
 
         return BoundPolicy(self.system, self.name, rule, self.cores)
 
-    def allocate(self, counts: ArrayLike) -> Floats:
-        """Return the cores per class for counts of jobs, both of shape (…, K)."""
+    @overload
+    def allocate(self, counts: Mapping[str, int]) -> dict[str, float]: ...
+    @overload
+    def allocate(self, counts: ArrayLike) -> Floats: ...
+    def allocate(self, counts: Mapping[str, int] | ArrayLike) -> dict[str, float] | Floats:
+        """Return the cores per class for counts of jobs, both of shape (…, K), or both by class name."""
         return self.on(self.system).allocate(counts)
 
     def __reduce__(self) -> tuple[type[Tabular], tuple[System, Floats, bool, str]]:

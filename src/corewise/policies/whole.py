@@ -11,7 +11,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy, cores_of
 
-__all__ = ["WholeCores", "require_whole", "round_cores"]
+__all__ = ["WholeCores", "WholeRule", "require_whole", "round_cores"]
 
 
 def require_whole(system: System) -> int:
@@ -30,6 +30,17 @@ def round_cores(cores: Floats) -> Floats:
     missing = np.rint(cores.sum(axis=0) - floors.sum(axis=0))
     rank = np.argsort(np.argsort(floors - cores, axis=0, kind="stable"), axis=0, kind="stable")
     return np.asarray(floors + (rank < missing))
+
+
+@dataclass(frozen=True, eq=False)
+class WholeRule:
+    """Rule of a whole-core policy: what another policy gives, rounded."""
+
+    policy: BoundPolicy
+
+    def __call__(self, counts: Ints) -> Floats:
+        """Return the cores per class, both of shape (K, states)."""
+        return round_cores(cores_of(self.policy, counts))
 
 
 @dataclass(frozen=True)
@@ -56,8 +67,4 @@ class WholeCores:
         bound = bind(self.policy, system)
         if bound.residual is not None:
             raise InvalidPolicy(f"{bound.name} serves classes in order of attained work, not by whole cores")
-
-        def rule(counts: Ints) -> Floats:
-            return round_cores(cores_of(bound, counts))
-
-        return BoundPolicy(bound.system, self.name, rule)
+        return BoundPolicy(bound.system, self.name, WholeRule(bound))
