@@ -64,6 +64,9 @@ def rows_of(text: str) -> list[Row]:
     return rows
 
 
+LEAVES = (Event.DEPARTURE, Event.CANCEL)
+
+
 # --- the naive checker ----------------------------------------------------------------------------
 
 
@@ -73,7 +76,7 @@ def limit_of(pool: float) -> float:
 
 def naive_counts(rows: list[Row]) -> list[list[int]]:
     """The jobs of each class after each row, counted anew for each."""
-    comes, goes = (Event.PRESENT, Event.ARRIVAL), (Event.DEPARTURE,)
+    comes, goes = (Event.PRESENT, Event.ARRIVAL), LEAVES
     return [
         [
             sum(k == i and e in comes for _, e, k, _, _ in rows[: r + 1])
@@ -111,7 +114,7 @@ def lives_of(rows: list[Row]) -> dict[int, list[Row]]:
 def jobs_possible(rows: list[Row], per_job: bool) -> bool:
     if any((i, who) != (NOBODY, NOBODY) for _, e, i, who, _ in rows if e in (Event.START, Event.END)):
         return False
-    moves = [row for row in rows if row[1] in (Event.PRESENT, Event.ARRIVAL, Event.DEPARTURE)]
+    moves = [row for row in rows if row[1] in (Event.PRESENT, Event.ARRIVAL, *LEAVES)]
     about = [row for row in rows if per_job and row[1] not in (Event.START, Event.END)]
     if any(row[2] == NOBODY for row in moves) or any(row[3] == NOBODY for row in about):
         return False
@@ -120,9 +123,9 @@ def jobs_possible(rows: list[Row], per_job: bool) -> bool:
     for life in lives_of(about if per_job else moves).values():
         kinds = [row[1] for row in life]
         steps = [kind for kind in kinds if kind != Event.RESIZE]
-        if kinds[0] not in (Event.PRESENT, Event.ARRIVAL) or steps[1:] not in ([], [Event.DEPARTURE]):
+        if kinds[0] not in (Event.PRESENT, Event.ARRIVAL) or steps[1:] not in ([], *([x] for x in LEAVES)):
             return False
-        if Event.DEPARTURE in kinds[:-1] or len({row[2] for row in life} - {NOBODY}) > 1:
+        if set(LEAVES) & set(kinds[:-1]) or len({row[2] for row in life} - {NOBODY}) > 1:
             return False
     return True
 
@@ -143,12 +146,12 @@ def totals_possible(rows: list[Row], pool: float) -> bool:
 def held_after(rows: list[Row]) -> dict[int, float]:
     """The cores of every job that is there after the last row."""
     last = {who: life[-1] for who, life in lives_of(rows).items()}
-    return {who: row[4] for who, row in last.items() if row[1] != Event.DEPARTURE}
+    return {who: row[4] for who, row in last.items() if row[1] not in LEAVES}
 
 
 def own_cores_possible(rows: list[Row], pool: float) -> bool:
     for r, (_, kind, _, who, x) in enumerate(rows):
-        if kind in (Event.START, Event.END, Event.DEPARTURE):
+        if kind in (Event.START, Event.END, *LEAVES):
             if not (math.isnan(x) or x == 0):
                 return False
             if kind == Event.DEPARTURE and held_after(rows[:r])[who] == 0:
@@ -238,7 +241,11 @@ def random_rows(rng: np.random.Generator, per_job: bool, rows: int) -> list[Row]
             who = int(rng.choice(able))
             i, _ = present.pop(who)
             add(Event.DEPARTURE, i, who)
-        elif move < 0.6 and present:
+        elif move < 0.5 and present:  # also of a job that holds none
+            who = int(rng.choice(list(present)))
+            i, _ = present.pop(who)
+            add(Event.CANCEL, i, who)
+        elif move < 0.65 and present:
             who = int(rng.choice(list(present)))
             i, x = present[who]
             room = POOL - sum(y for _, y in present.values()) + x
@@ -262,7 +269,7 @@ def spoilt(rng: np.random.Generator, rows: list[Row], per_job: bool) -> list[Row
             case 0:
                 time = float(rng.choice([time - 1.0, time + 1.0, NAN, math.inf]))
             case 1:
-                kind = int(rng.integers(6))
+                kind = int(rng.integers(len(Event)))
             case 2:
                 i = int(rng.integers(-1, 2))
             case 3:
@@ -544,7 +551,7 @@ def test_lists_will_do() -> None:
         ({"time": [[0.0]]}, r"got shape \(1, 1\)"),
         ({"time": []}, "at least one row"),
         ({"event": [0, 1, 2, 3]}, r"event must be 5 whole numbers.*shape \(4,\)"),
-        ({"event": [0, 1, 2, 3, 6]}, r"row 4: event must lie in \[0, 5\], got 6"),
+        ({"event": [0, 1, 2, 3, 7]}, r"row 4: event must lie in \[0, 6\], got 7"),
         ({"event": [0, 1, 2, 3, 261]}, "got 261"),
         ({"event": [0.0] * 5}, "float64"),
         ({"job_class": [-1, 0, 2, 0, -1]}, r"row 2: class must lie in \[-1, 1\], got 2"),
@@ -626,7 +633,7 @@ def widths_at(path: SamplePath, time: float) -> dict[int, float]:
     for _, kind, i, who, _ in rows:
         if kind in (Event.PRESENT, Event.ARRIVAL):
             there[who] = i
-        elif kind == Event.DEPARTURE:
+        elif kind in LEAVES:
             del there[who]
     counts = Counter(there.values())
     return {who: float(rows[-1][4][i]) / counts[i] for who, i in there.items()}
@@ -644,7 +651,8 @@ def test_splitting_keeps_what_every_job_holds(seed: int, size: int) -> None:
     assert split.per_job
     assert split.split() is split
     assert (split.start, split.end, split.duration) == (path.start, path.end, path.duration)
-    assert (split.arrivals, split.departures) == (path.arrivals, path.departures)
+    for what in ("arrivals", "departures", "cancellations"):
+        assert getattr(split, what) == getattr(path, what)
     assert possible([*zip(*(getattr(split, name).tolist() for name in COLUMNS), strict=True)], per_job=True)
     instants = np.unique(path.time)
     for time in instants[:-1].tolist():

@@ -22,7 +22,7 @@ from corewise.observation.tally import Tally
 
 Table = dict[str, dict[float, list[float]]]
 
-START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END = cw.results.Event
+START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END, CANCEL = cw.results.Event
 NOBODY = -1
 
 
@@ -54,7 +54,7 @@ def tally(path: cw.SamplePath, rows: int | None = None) -> Table:
             kinds[job] = int(path.job_class[row])
         if event in (PRESENT, ARRIVAL, RESIZE):
             own[job] = float(path.cores[row]) if path.per_job else math.nan
-        if event == DEPARTURE:
+        if event in (DEPARTURE, CANCEL):
             del kinds[job]
     return table
 

@@ -37,6 +37,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import JobClass, System
 from corewise.observation.histories import job_histories, owners_of
 from corewise.observation.observed import HasPath, path_of
+from corewise.observation.rows import STEPS
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
@@ -191,7 +192,7 @@ def _rates_by_job(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -
     """Return the same for a path in the per-job form: each row changes the rate by that of its own job."""
     mine = np.flatnonzero(owners_of(path) == i)
     mine = mine[np.argsort(path.job[mine], kind="stable")]
-    held = np.where(path.event[mine] == Event.DEPARTURE, 0.0, path.cores[mine])
+    held = np.where(STEPS[path.event[mine]] < 0, 0.0, path.cores[mine])
     after = speed(held)
     before = np.concatenate([[0.0], after[:-1]])
     before[np.flatnonzero(np.diff(path.job[mine], prepend=-1))] = 0.0

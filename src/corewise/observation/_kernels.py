@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Floats, Ints
 
-START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END = range(6)  # as in `corewise.observation.sample_path.Event`
+# As in `corewise.observation.sample_path.Event`.
+START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END, CANCEL = range(7)
 
 
 # --- statistics ---------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ def tally_totals(
     for row in range(first, time.size):
         if used.max() >= limit:
             return row
-        leaving = job_class[row] if event[row] == DEPARTURE else -1
+        leaving = job_class[row] if event[row] in (DEPARTURE, CANCEL) else -1
         span = time[row] - time[row - 1] if row > 0 else 0.0
         if span > 0.0:
             opened = row
@@ -96,7 +97,8 @@ def tally_totals(
                 width = cores[opened - 1, leaving] / instant[leaving]
             else:  # it came in the same instant
                 width = cores[row - 1, leaving] / now[leaving]
-            _add(table, used, leaving, width, 0.0, 1.0)
+            if event[row] == DEPARTURE:
+                _add(table, used, leaving, width, 0.0, 1.0)
             now[leaving] -= 1
         elif event[row] == ARRIVAL or event[row] == PRESENT:
             now[job_class[row]] += 1
@@ -125,7 +127,7 @@ def tally_jobs(
         if used.max() >= limit:
             return row
         kind, who = event[row], job[row]
-        if kind in (DEPARTURE, RESIZE):
+        if kind in (DEPARTURE, CANCEL, RESIZE):
             i = np.int64(holding[0, who])
             span = time[row] - holding[2, who]
             if span > 0.0:
@@ -134,7 +136,7 @@ def tally_jobs(
             if kind == DEPARTURE:
                 held = holding[3, who] if holding[3, who] > 0.0 else holding[1, who]
                 _add(table, used, i, held, 0.0, 1.0)
-        if kind == DEPARTURE:
+        if kind in (DEPARTURE, CANCEL):
             holding[0, who] = -1.0
         elif kind in (ARRIVAL, PRESENT, RESIZE):
             if kind != RESIZE:
@@ -215,7 +217,7 @@ def _job_fault(kind: int, i: int, who: int, per_job: bool, jobs: Ints, owner: In
         fault = TWICE if who >= 0 and home >= 0 else NONE
     elif home >= 0 and i >= 0 and home != i:
         fault = OTHER_CLASS
-    elif kind == DEPARTURE and jobs[i] == 0:
+    elif kind in (DEPARTURE, CANCEL) and jobs[i] == 0:
         fault = EMPTY_CLASS
     elif home == _UNSEEN:
         fault = NOT_THERE
@@ -238,7 +240,7 @@ def _totals_fault(kind: int, i: int, cores: Floats, limit: float, jobs: Ints, he
         return NONE  # jobs that are there from the start come one by one: only what they end with counts
     for k in range(jobs.size):
         here = jobs[k]
-        if k == i and kind == DEPARTURE:
+        if k == i and kind in (DEPARTURE, CANCEL):
             here -= 1
         elif k == i and kind == ARRIVAL:
             here += 1
@@ -250,7 +252,7 @@ def _totals_fault(kind: int, i: int, cores: Floats, limit: float, jobs: Ints, he
 @njit(cache=True)
 def _own_fault(kind: int, who: int, cores: float, limit: float, held: Floats) -> int:
     """Return what is wrong with the cores of a row's own job; `held` are those of each job before it."""
-    if kind in (START, END, DEPARTURE):
+    if kind in (START, END, DEPARTURE, CANCEL):
         if not (math.isnan(cores) or cores == 0.0):
             return HOLDS_ON
         return NO_CORES if kind == DEPARTURE and held[who] == 0.0 else NONE
@@ -331,7 +333,7 @@ def check_rows(
             return row
         last = now
         stage = _stage_after(kind)
-        step = 1 if kind in (ARRIVAL, PRESENT) else (-1 if kind == DEPARTURE else 0)
+        step = 1 if kind in (ARRIVAL, PRESENT) else (-1 if kind in (DEPARTURE, CANCEL) else 0)
         if step != 0:
             jobs[i] += step
             present += step
@@ -383,7 +385,7 @@ def split_rows(
             else:
                 ends[0, i] = who
             ends[1, i] = who
-        elif kind == DEPARTURE:
+        elif kind in (DEPARTURE, CANCEL):
             ahead, behind = links[0, who], links[1, who]
             if ahead >= 0:
                 links[1, ahead] = behind

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.observation.rows import NOBODY, Event, dense
+from corewise.observation.rows import NOBODY, STEPS, Event, dense
 from corewise.observation.sample_path import SamplePath
 
 __all__ = ["JobHistories", "job_histories", "owners_of"]
@@ -41,6 +41,8 @@ class JobHistories:
         The number of each job.
     truncated : ndarray of bool
         Whether it was there at the start, so that nobody knows what it had attained by then.
+    cancelled : ndarray of bool
+        Whether it left unfinished, so that nobody knows what it would have needed.
     rows : int
         How many rows the record has.
     """
@@ -55,6 +57,7 @@ class JobHistories:
     leaves: Ints
     number: Ints
     truncated: Bools
+    cancelled: Bools
     rows: int
 
     def __post_init__(self) -> None:
@@ -69,8 +72,8 @@ class JobHistories:
 
     @property
     def departed(self) -> Bools:
-        """Whether each job was seen to leave."""
-        return np.asarray(self.leaves < self.rows)
+        """Whether each job was seen to be done."""
+        return np.asarray((self.leaves < self.rows) & ~self.cancelled)
 
     @property
     def leaving(self) -> Ints:
@@ -90,7 +93,7 @@ class JobHistories:
 def job_histories(path: SamplePath) -> tuple[JobHistories | None, ...]:
     """Return the histories of the jobs of each class; None where some job of it has no number."""
     comes = (path.event == Event.ARRIVAL) | (path.event == Event.PRESENT)
-    about = comes | (path.event == Event.DEPARTURE)
+    about = comes | (STEPS[path.event] < 0)
     nameless = np.zeros(len(path.names), dtype=bool)
     nameless[path.job_class[about & (path.job == NOBODY)]] = True
     owner = owners_of(path)
@@ -134,7 +137,7 @@ def _by_job(path: SamplePath, _: int, mine: Bools) -> JobHistories:
     whose = rank[place[row]]
     goes_on = np.append(whose[1:] == whose[:-1], False)[: row.size]
     until = np.where(goes_on, np.append(path.time[row[1:]], path.end)[: row.size], path.end)
-    held = path.event[row] != Event.DEPARTURE
+    held = STEPS[path.event[row]] >= 0
     row, whose, until = row[held], whose[held], until[held]
     first, last = (np.searchsorted(whose, np.arange(comes.size), side=side) for side in ("left", "right"))
     return _histories(
@@ -145,7 +148,7 @@ def _by_job(path: SamplePath, _: int, mine: Bools) -> JobHistories:
 def _ends(path: SamplePath, mine: Bools) -> tuple[Ints, Ints]:
     """Return the rows at which the jobs of a class came and left, in order of arrival."""
     comes = np.flatnonzero(mine & ((path.event == Event.ARRIVAL) | (path.event == Event.PRESENT)))
-    gone = np.flatnonzero(mine & (path.event == Event.DEPARTURE))
+    gone = np.flatnonzero(mine & (STEPS[path.event] < 0))
     numbers, place = dense(path.job)
     left = np.full(numbers.size + 1, path.time.size, dtype=np.int64)
     left[place[gone]] = gone
@@ -161,6 +164,7 @@ def _histories(
     held, start, span = segments
     widths, place = np.unique(held, return_inverse=True)
     truncated = path.event[ends[0]] == Event.PRESENT
+    cancelled = np.append(path.event == Event.CANCEL, False)[ends[1]]  # there at the end: the last
     return JobHistories(
         widths,
         place.astype(np.int64),
@@ -170,5 +174,6 @@ def _histories(
         *ends,
         path.job[ends[0]],
         truncated,
+        cancelled,
         path.time.size,
     )

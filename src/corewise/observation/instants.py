@@ -1,10 +1,10 @@
 """Rows of one instant: they happen together, so a log may have them in any order.
 
 A log is read in its own order if that is possible. If it is not, the rows of every instant are put in the
-order in which they can happen: those that open the observation, then arrivals, resizes and departures,
-and the end last. If cores are those of classes, jobs that were there before leave before others arrive, and
-the totals of the last row are what the instant leaves behind; totals on the way to it are held for no time,
-and a class that is empty in passing holds none.
+order in which they can happen: those that open the observation, then arrivals, resizes, departures and
+cancellations, and the end last. If cores are those of classes, jobs that were there before leave before
+others arrive, and the totals of the last row are what the instant leaves behind; totals on the way to it are
+held for no time, and a class that is empty in passing holds none.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from corewise.observation.rows import NOBODY, STEPS, Columns, Event, Fault, find
 
 __all__ = ["settled"]
 
-_RANKS = np.array([0, 1, 3, 5, 4, 6])
+_RANKS = np.array([0, 1, 3, 5, 4, 6, 5])
 """The place of each `Event` within an instant."""
 
 _FIRST_TO_LEAVE = 2
-"""The place of departures of jobs that were there before, if cores are those of classes."""
+"""The place at which jobs that were there before leave, if cores are those of classes."""
 
 
 def settled(columns: Columns) -> tuple[Columns, Ints]:
@@ -51,13 +51,13 @@ def _ranks(columns: Columns, instant: Ints) -> Ints:
     """Return the place of every row within its instant."""
     rank = _RANKS[columns.event]
     if columns.cores.ndim == 2:
-        leaves = np.flatnonzero(columns.event == Event.DEPARTURE)
+        leaves = np.flatnonzero(STEPS[columns.event] < 0)
         rank[leaves[~_only_came_now(columns, instant, leaves)]] = _FIRST_TO_LEAVE
     return rank
 
 
 def _only_came_now(columns: Columns, instant: Ints, leaves: Ints) -> Bools:
-    """Return which departures are of jobs that arrive in the same instant.
+    """Return which of the rows at which jobs leave are of jobs that arrive in the same instant.
 
     Jobs without a name leave in the order of their arrival: those that were there before go first.
     """

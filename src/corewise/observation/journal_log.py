@@ -1,12 +1,11 @@
 r"""Journals of live pools as sample paths, in the per-job form.
 
-An arrival holds no cores, `cores-held` is a resize, `job-finished` a departure. What a journal says and a
-path cannot is put so that departures, arrivals and job-time at every width above zero are what they were;
-time at width zero says nothing about a curve:
+An arrival holds no cores, `cores-held` is a resize, `job-finished` a departure, `job-ended` a cancellation.
+What a journal says and a path cannot is put so that departures, arrivals and job-time at every width above
+zero are what they were; time at width zero says nothing about a curve:
 
-- a job that ended without finishing holds no cores from then on, and is there to the end;
 - a job that leaves as its cores are withdrawn takes the last width it had in the same instant; one that never
-  had any is not seen to leave;
+  had any is said to be cancelled, since no job can be done without cores;
 - a job that stood still for a move holds none for as long;
 - a job that was there before holds none from the start until the journal speaks of it.
 
@@ -154,13 +153,11 @@ class _Rows:
         self._add(job, Event.RESIZE, cores)
 
     def _leave(self, job: _Job, *, finished: bool) -> None:
-        if not (finished and job.width):
-            self._resize(job, 0)
-            return
-        if not job.cores:
+        departs = finished and job.width > 0
+        if departs and not job.cores:
             self._add(job, Event.RESIZE, job.width)
         self._held -= job.cores
-        self._add(job, Event.DEPARTURE, math.nan)
+        self._add(job, Event.DEPARTURE if departs else Event.CANCEL, math.nan)
 
     def _add(self, job: _Job, event: Event, cores: float) -> None:
         job.since = self._now

@@ -26,9 +26,10 @@ class Event(IntEnum):
     DEPARTURE = 3
     RESIZE = 4
     END = 5
+    CANCEL = 6
 
 
-STEPS = np.array([0, 1, 1, -1, 0, 0])
+STEPS = np.array([0, 1, 1, -1, 0, 0, -1])
 """By how much each `Event` changes the number of jobs."""
 
 

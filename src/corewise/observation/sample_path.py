@@ -59,7 +59,7 @@ class SamplePath(Shown):
         The number of the job, or `NOBODY` if it has no name. A number is used for one job only.
     cores : ndarray
         The cores of every class from this row to the next, shape (rows, K); or, in the per-job form, those of
-        the row's own job, shape (rows,), NaN where a row has none (start, end, departure).
+        the row's own job, shape (rows,), NaN where a row has none (start, end, departure, cancel).
 
     Raises
     ------
@@ -121,9 +121,11 @@ class SamplePath(Shown):
     def __str__(self) -> str:
         """Return what was seen in one line."""
         form = "per job" if self.per_job else "per class"
+        unfinished = f", {self.cancellations} unfinished," if self.cancellations else ""
         return (
             f"{self.time.size} rows from {self.start:g} to {self.end:g}: {self.arrivals} arrivals, "
-            f"{self.departures} departures of classes {', '.join(self.names)}; {self.pool:g} cores, {form}"
+            f"{self.departures} departures{unfinished} of classes {', '.join(self.names)}; "
+            f"{self.pool:g} cores, {form}"
         )
 
     @property
@@ -155,6 +157,11 @@ class SamplePath(Shown):
     def departures(self) -> int:
         """The number of departures."""
         return int(np.count_nonzero(self.event == Event.DEPARTURE))
+
+    @property
+    def cancellations(self) -> int:
+        """The number of jobs that left unfinished: failed, cancelled or lost."""
+        return int(np.count_nonzero(self.event == Event.CANCEL))
 
     @cached_property
     def counts(self) -> Ints:

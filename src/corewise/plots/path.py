@@ -11,7 +11,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
-from corewise.observation.rows import dense
+from corewise.observation.rows import STEPS, dense
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.plots.style import class_colour, escaped, new_figure, require_few_classes, shortened
 
@@ -104,7 +104,7 @@ def _cores_by_class(path: SamplePath) -> Floats:
     rows = np.argsort(job, kind="stable")[np.count_nonzero(job < 0) :]  # job after job, each in order of time
     opens = np.diff(job[rows], prepend=-1) != 0
     owner = path.job_class[rows[opens]][np.cumsum(opens) - 1]  # later rows need not name the class
-    held = np.where(path.event[rows] == Event.DEPARTURE, 0.0, path.cores[rows])
+    held = np.where(STEPS[path.event[rows]] < 0, 0.0, path.cores[rows])
     cores = np.zeros((path.time.size, len(path.names)))
     cores[rows, owner] = held - np.where(opens, 0.0, np.roll(held, 1))
     return np.cumsum(cores, axis=0)

@@ -143,12 +143,13 @@ class _ClassTally:
         present = self._live | {j: self._arrived(j) for j in range(self._seen, come)}
         self._seen, self._live = come, {}
         for j, (state, at, whole) in present.items():
-            departed = bool(jobs.leaves[j] < end)
+            gone = bool(jobs.leaves[j] < end)
+            departed = gone and not jobs.cancelled[j]
             segment = _kernels.follow_job(
                 *(jobs.place, jobs.start, jobs.span, at, int(jobs.last[j]), began, until, departed, whole),
                 *(*self._speeds, nothing.edges, state, bins, sums),
             )
-            if not departed:
+            if not gone:
                 self._live[j] = _Live(state, int(segment), whole)
         return Strata(nothing.family, nothing.nodes, nothing.edges, bins, sums)
 
