@@ -7,19 +7,20 @@ import math
 from collections.abc import Mapping
 from numbers import Integral, Real
 
-__all__ = ["to_json"]
+__all__ = ["plain", "to_json"]
 
 
 def to_json(result: Mapping[str, object]) -> str:
     """Return one JSON object; what is not a finite number becomes null."""
-    return json.dumps(_jsonable(result), indent=2, allow_nan=False, ensure_ascii=False)
+    return json.dumps(plain(result), indent=2, allow_nan=False, ensure_ascii=False)
 
 
-def _jsonable(value: object) -> object:
+def plain(value: object) -> object:
+    """Return a value as JSON can hold it; what is not a finite number is None."""
     if isinstance(value, Mapping):
-        return {str(key): _jsonable(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, Integral):

@@ -4,3 +4,5 @@ from .controller import Options as Options
 from .explain import Explanation as Explanation
 from .job import LiveJob as LiveJob
 from .journal import Journal as Journal
+from .report import ClassReport as ClassReport
+from .report import Report as Report

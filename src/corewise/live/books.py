@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = ["Book"]
+
+_COUNTS = ("arrived", "present", "finished", "ended", "responses")
 
 
 @dataclass(slots=True)
@@ -20,6 +23,8 @@ class Book:
         How many response times were seen: those of jobs that arrived and finished.
     mean, squares : float
         Their mean, and the sum of their squared distances from it.
+    marks : float
+        Progress that jobs have told of.
     """
 
     arrived: int = 0
@@ -29,6 +34,16 @@ class Book:
     responses: int = 0
     mean: float = 0.0
     squares: float = 0.0
+    marks: float = 0.0
+
+    @classmethod
+    def total(cls, books: Sequence[Book]) -> Book:
+        """Return the book of several classes together; their progress, each in its own unit, does not add."""
+        counts = {name: sum(getattr(book, name) for book in books) for name in _COUNTS}
+        number = counts["responses"]
+        mean = sum(book.responses * book.mean for book in books) / number if number else 0.0
+        squares = sum(book.squares + book.responses * (book.mean - mean) ** 2 for book in books)
+        return cls(**counts, mean=mean, squares=squares, marks=math.nan)
 
     def open(self, *, counted: bool) -> None:
         """Write down a job that arrived, or that was there before."""

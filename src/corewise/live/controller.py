@@ -30,7 +30,9 @@ from corewise.learning.learner import Learner, SolveRequest
 from corewise.live import events as happened
 from corewise.live.admission import require
 from corewise.live.books import Book
+from corewise.live.explain import Explanation, explain
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
+from corewise.live.report import Report, report_of
 from corewise.live.roster import Roster
 from corewise.live.tally import LiveTally
 from corewise.model.system import System
@@ -41,6 +43,7 @@ from corewise.policies.whole import require_whole, round_cores
 __all__ = ["Controller", "Options"]
 
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
+_ALERTS = 100  # kept
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,12 @@ class Controller:
         self.learner = Learner(algorithm)
         self.request: tuple[str, SolveRequest] | None = None
         self.adopted: happened.Solved | None = None
+        self.answer: happened.Solved | None = None
+        self.since = time
         self.estimates: Estimates | None = None
         self.alarms: tuple[Alarm, ...] = ()
         self.books = [Book() for _ in algorithm.system.classes]
+        self.alerts: deque[Alert] = deque(maxlen=_ALERTS)
         self.would_have_moved = 0
         self._policies = policies
         self._policy: BoundPolicy = bind(Equi(), algorithm.system)
@@ -119,6 +125,14 @@ class Controller:
         """The policy in force."""
         return self._policy.name if self.adopted is None else f"policy {self.adopted.request}"
 
+    def explain(self, job: str) -> Explanation:
+        """Return why a job holds the cores that it holds, which prints as a sentence."""
+        return explain(self, job)
+
+    def report(self) -> Report:
+        """Return what is done, what was learned and what that is worth, which prints as a table."""
+        return report_of(self)
+
     # --- events -------------------------------------------------------------------------------------
 
     def require(self, event: happened.Event) -> None:
@@ -136,6 +150,7 @@ class Controller:
         instructions = self._take(event)
         instructions += self._learn()
         instructions += self._act()
+        self.alerts.extend(one for one in instructions if isinstance(one, Alert))
         if self.options.checked:
             self._check_invariants()
         return instructions
@@ -159,6 +174,7 @@ class Controller:
                 self._hold(event)
             case happened.Progress():
                 self.tally.progress(event.job, event.amount)
+                self.books[self.roster.jobs[event.job].job_class].marks += event.amount
             case happened.PoolChanged():
                 self.pool = event.cores
                 self._cores.clear()
@@ -204,13 +220,17 @@ class Controller:
         """Return who is to hold other cores from now on."""
         counts = self.roster.counts
         given = self._given(counts)
+        if self.mode == "watch":
+            before = {job.name: job.target for job in self.roster}
+            self.roster.aim(given, self.pool)
+            self.would_have_moved += sum(
+                job.target not in {job.held, before[job.name]} for job in self.roster
+            )
+            return []
         if self.mode == "hold":
             self.roster.keep(self.pool)
         else:
             self.roster.aim(given, self.pool)
-        if self.mode == "watch":
-            self.would_have_moved += sum(job.target != job.held for job in self.roster)
-            return []
         told = self.roster.moves(self.pool, self.time)
         reason = Reason(counts, given, self.policy_name, self.mode)
         return [SetCores(job.name, job.told, reason) for job in told]
@@ -250,13 +270,13 @@ class Controller:
         if self.request is None or self.request[0] != answer.request:
             return []
         _, asked = self.request
-        self.request = None
+        self.request, self.answer = None, answer
         seen = min(row.departures for row in asked.estimates.values())
         if seen < self.options.least_seen or answer.gain[0] <= 0.0:
             return []
         policy = self._policies(answer.policy)
         self.learner.adopt(policy)
-        self._policy, self.adopted = bind(policy, self.system), answer
+        self._policy, self.adopted, self.since = bind(policy, self.system), answer, self.time
         self._cores.clear()
         return []
 

@@ -186,15 +186,27 @@ class Solved(Event):
     """What is gained by it over the policy in force."""
     gain_over_equi: tuple[float, float, float]
     """What is gained by it over EQUI."""
+    response_times: tuple[tuple[float, float], ...] | None = None
+    """The mean response time of each class at the estimates, under EQUI and by it, where both are finite."""
 
     def __post_init__(self) -> None:
         super(Solved, self).__post_init__()
+        if self.response_times is not None:
+            object.__setattr__(self, "response_times", self._pairs(self.response_times))
         for name in ("gain", "gain_over_equi"):
             values = getattr(self, name)
             if not isinstance(values, tuple | list) or len(values) != 3:  # least, middle, most
                 raise InvalidInput(f"{self.kind}: {name} must be three numbers, got {checks.shown(values)}")
             numbers = tuple(checks.finite(value, f"{self.kind}: {name}") for value in values)
             object.__setattr__(self, name, numbers)
+
+    def _pairs(self, values: object) -> tuple[tuple[float, float], ...]:
+        what = f"{self.kind}: response_times"
+        if not isinstance(values, tuple | list) or not all(
+            isinstance(pair, tuple | list) and len(pair) == 2 for pair in values
+        ):
+            raise InvalidInput(f"{what} must be two numbers a class, got {checks.shown(values)}")
+        return tuple((checks.positive(a, what), checks.positive(b, what)) for a, b in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from corewise.errors import InvalidInput, nearest
-from corewise.live.controller import Controller
 from corewise.live.roster import RosterJob
+
+if TYPE_CHECKING:
+    from corewise.live.controller import Controller
 
 __all__ = ["Explanation", "explain"]
 

@@ -20,12 +20,13 @@ from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import Bag, Engine, Gang, Holding, JobSpec, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.workers import OwnProcesses, Workers
-from corewise.live.explain import Explanation, explain
+from corewise.live.explain import Explanation
 from corewise.live.instructions import Alert
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
 from corewise.live.replay import replayed
+from corewise.live.report import Report
 from corewise.live.runner import Runner
 from corewise.live.solving import rehearse_answer, rehearse_request
 from corewise.model.files import system_to_mapping
@@ -229,7 +230,11 @@ class LivePool:
 
     def explain(self, job: str) -> Explanation:
         """Return why a job holds the cores that it holds, which prints as a sentence."""
-        return self._runner.ask(lambda controller: explain(controller, job))
+        return self._runner.ask(lambda controller: controller.explain(job))
+
+    def report(self) -> Report:
+        """Return what the pool does, what it has learned and what that is worth, which prints as a table."""
+        return self._runner.ask(Controller.report)
 
     def set_mode(self, mode: happened.Mode) -> None:
         """Steer, watch or hold from now on."""

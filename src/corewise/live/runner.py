@@ -319,11 +319,12 @@ class Runner:
 
     def _solved(self, name: str, future: Future[Any]) -> None:
         try:
-            content, gain, gain_over_equi = self._solver.answer(future)
+            content, gain, gain_over_equi, times = self._solver.answer(future)
         except BaseException as error:
             self._not_solved(name, error)
         else:
-            self.tell(happened.Solved, name, self._ledger.put_policy(content), gain, gain_over_equi)
+            digest = self._ledger.put_policy(content)
+            self.tell(happened.Solved, name, digest, gain, gain_over_equi, times)
 
     def _not_solved(self, name: str, error: BaseException) -> None:
         if isinstance(error, self._solver.lost):

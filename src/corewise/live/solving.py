@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from corewise.analysis.performance import evaluate
+from corewise.analysis.reach import Reach
 from corewise.control.solution import solve
-from corewise.errors import BoxTooLarge
+from corewise.errors import BoxTooLarge, NotConverged, UnstablePolicy
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.learner import Learner, SolveRequest
 from corewise.live.gate import Gain, gains
-from corewise.model.system import JobClass
+from corewise.model.system import JobClass, System
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import Equi
@@ -19,8 +21,11 @@ from corewise.policies.whittle import Whittle
 
 __all__ = ["Answer", "answer", "rehearse_answer", "rehearse_request"]
 
-Answer = tuple[bytes, Gain, Gain]
-"""A policy, what is gained by it over the one in force, and what over EQUI."""
+ResponseTimes = tuple[tuple[float, float], ...] | None
+"""The mean response time of each class, under EQUI and by a policy, where both are finite."""
+
+Answer = tuple[bytes, Gain, Gain, ResponseTimes]
+"""A policy, what is gained by it over the one in force and over EQUI, and the response times to expect."""
 
 
 def answer(asked: SolveRequest, seen: Statistics, in_force: bytes | None) -> Answer:
@@ -30,7 +35,7 @@ def answer(asked: SolveRequest, seen: Statistics, in_force: bytes | None) -> Ans
     """
     policy = _best(asked)
     rival = Equi() if in_force is None else policy_from_bytes(in_force, "the policy in force")
-    return policy_to_bytes(policy), *gains(asked, seen, policy, rival)
+    return policy_to_bytes(policy), *gains(asked, seen, policy, rival), _response_times(asked.system, policy)
 
 
 def _best(asked: SolveRequest) -> Tabular | BoundPolicy:
@@ -40,6 +45,17 @@ def _best(asked: SolveRequest) -> Tabular | BoundPolicy:
         return bind(rule, asked.system) if rule is not None else solve(asked.system, whole_cores=True).policy
     except BoxTooLarge:
         return bind(Whittle(), asked.system)
+
+
+def _response_times(system: System, policy: Tabular | BoundPolicy) -> ResponseTimes:
+    if not Reach.of(system).quick:
+        return None
+    try:
+        equi, found = evaluate(system, Equi()), evaluate(system, policy)
+    except (UnstablePolicy, BoxTooLarge, NotConverged):
+        return None
+    both = zip(equi.classes.values(), found.classes.values(), strict=True)
+    return tuple((one.mean_response_time, other.mean_response_time) for one, other in both)
 
 
 def rehearse_answer(algorithm: Algorithm) -> None:
