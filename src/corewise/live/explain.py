@@ -45,7 +45,9 @@ def explain(controller: Controller, name: str) -> Explanation:
     """Return why a job holds the cores that it holds."""
     job = controller.roster.jobs.get(name)
     if job is None:
-        raise InvalidInput(f"no job {name!r} is there{nearest(name, list(controller.roster.jobs))}")
+        jobs = list(controller.roster.jobs)
+        hint = nearest(name, jobs) if jobs else ", nor is any other"
+        raise InvalidInput(f"no job {name!r} is there{hint}")
     job_class = controller.system.names[job.job_class]
     parts = [_sharing(controller, job), _limits(controller, job), _under_way(job), _one_more(controller, job)]
     text = "; ".join(part for part in parts if part)

@@ -58,6 +58,11 @@ class JournalReader(JournalFile):
         return found
 
     @property
+    def last(self) -> int:
+        """The number of the last event; 0 if there is none."""
+        return int(self._rows("SELECT coalesce(max(seq), 0) FROM event")[0][0])
+
+    @property
     def instructed(self) -> int:
         """The number of the last event whose instructions are there; 0 if none has any."""
         return int(self._rows("SELECT coalesce(max(event_seq), 0) FROM instruction")[0][0])

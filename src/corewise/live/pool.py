@@ -25,11 +25,11 @@ from corewise.live.instructions import Alert
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
+from corewise.live.origin import about_pool
 from corewise.live.replay import replayed
 from corewise.live.report import Report
 from corewise.live.runner import Runner
 from corewise.live.solving import rehearse_answer, rehearse_request
-from corewise.model.files import system_to_mapping
 from corewise.model.system import JobClass, System
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
@@ -106,7 +106,7 @@ class LivePool:
         self._jobs: dict[str, Future[Any]] = {}
         self._lock, self._closed = threading.Lock(), False
         with ExitStack() as stack:
-            self._ledger = InMemory() if journal is None else Journal.open(journal, _about(made))
+            self._ledger = InMemory() if journal is None else Journal.open(journal, about_pool(made, options))
             stack.callback(self._ledger.close)
             controller = self._controller(made, options)
             self._numbers = count(1 + sum(book.arrived for book in controller.books))
@@ -317,10 +317,6 @@ def _known(system: System | Sequence[JobClass], pool: int) -> System:
     if require_whole(system) != pool:
         raise InvalidInput(f"the system has {system.cores:g} cores, and the engine {pool}")
     return system
-
-
-def _about(algorithm: Algorithm) -> dict[str, Any]:
-    return {"system": system_to_mapping(algorithm.system), "algorithm": str(algorithm)}
 
 
 def _give_up(future: Future[Any], error: CorewiseError) -> None:

@@ -41,9 +41,13 @@ class Replayed:
     refused: str | None = None
 
 
-def replay(journal: JournalReader, controller: Controller, after: int = 0) -> Iterator[Replayed]:
-    """Handle the events of a journal behind a number again, one by one."""
+def replay(
+    journal: JournalReader, controller: Controller, after: int = 0, upto: int | None = None
+) -> Iterator[Replayed]:
+    """Handle the events of a journal behind a number, and up to another, again, one by one."""
     for seq, event in journal.events(after):
+        if upto is not None and seq > upto:
+            return
         try:
             step = Replayed(seq, event, tuple(controller.handle(event)))
         except InvalidInput as error:
