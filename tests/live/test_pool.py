@@ -9,9 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -21,15 +20,14 @@ import pytest
 
 import corewise as cw
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
-from corewise.live import pool as pool_module
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.events import JobEnded
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from tests.helpers.engines import listening
+from tests.helpers.live_pools import solve_in_a_thread
 
 PATIENCE = 60.0  # seconds until a test that waits for something gives up
 CLASSES = [
@@ -40,13 +38,7 @@ CLASSES = [
 
 @pytest.fixture(autouse=True)
 def _solving_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def solving(_algorithm: cw.Algorithm) -> Iterator[ExecutorWorkers]:
-        workers = ExecutorWorkers(ThreadPoolExecutor(1))
-        yield workers
-        workers.close()
-
-    monkeypatch.setattr(pool_module, "solving", solving)
+    solve_in_a_thread(monkeypatch)
 
 
 def threads(cores: int = 4) -> ExecutorEngine:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from corewise.learning.algorithms import Algorithm
 from corewise.learning.schedules import Constant
 from corewise.live import events as happened
 from corewise.live.controller import Controller
 from corewise.live.instructions import SetCores
 from corewise.policies.base import Policy
 
-__all__ = ["Unsteered"]
+__all__ = ["Unsteered", "never_learning"]
 
 _NEVER = 10**15  # departures
 _CONCERNS = (
@@ -39,8 +40,9 @@ class Unsteered:
     """
 
     def __init__(self, watching: Controller) -> None:
-        algorithm = replace(watching.learner.algorithm, schedule=Constant(_NEVER))
-        self._sharing = Controller(algorithm, _no_policy, mode="steer", time=watching.time)
+        self._sharing = Controller(
+            never_learning(watching.learner.algorithm), _no_policy, mode="steer", time=watching.time
+        )
         self._sharing.roster.limits[:] = watching.roster.limits
         present = [
             happened.JobPresent(
@@ -63,6 +65,11 @@ class Unsteered:
         if not isinstance(event, _CONCERNS):
             return []
         return [told for told in self._sharing.handle(event) if isinstance(told, SetCores)]
+
+
+def never_learning(algorithm: Algorithm) -> Algorithm:
+    """Return an algorithm whose first window never ends: EQUI stays in force."""
+    return replace(algorithm, schedule=Constant(_NEVER))
 
 
 def _no_policy(_digest: str) -> Policy:

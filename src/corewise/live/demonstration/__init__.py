@@ -1,0 +1,1 @@
+"""A demonstration: the same jobs on two real pools at once, one shared equally and one steered."""
