@@ -21,6 +21,7 @@ from corewise.cli.evaluate import evaluate
 from corewise.cli.fit import fit
 from corewise.cli.init import init
 from corewise.cli.learn.command import learn
+from corewise.cli.live.group import live
 from corewise.cli.plan import plan
 from corewise.cli.reporting import BAD_INPUT, READER_GONE
 from corewise.cli.reproduce import reproduce
@@ -44,6 +45,7 @@ app = typer.Typer(
 VERBS = (init, solve, evaluate, allocate, compare, simulate, estimate, fit, learn, reproduce, sweep, plan)
 for verb in VERBS:
     app.command()(verb)
+app.add_typer(live)
 
 
 def _print_version(asked: bool) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from corewise.model.system import System
 
-__all__ = ["progress_bar", "say_how_long", "say_if_long", "waiting"]
+__all__ = ["on_a_terminal", "progress_bar", "say_how_long", "say_if_long", "waiting"]
 
 _WORTH_SAYING = 10.0  # seconds
 _PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
@@ -57,7 +57,7 @@ def _span(seconds: float) -> str:
 @contextmanager
 def waiting(message: str) -> Iterator[None]:
     """Show a spinner on stderr while the body runs; without a terminal, a line now and then."""
-    if not _on_a_terminal():
+    if not on_a_terminal():
         with _spoken(message.removesuffix(" ..."), lambda: 0.0):
             yield
         return
@@ -86,7 +86,7 @@ def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[fl
     callable
         To be called with the share that is done, from 0 to 1.
     """
-    if not _on_a_terminal():
+    if not on_a_terminal():
         done = 0.0
 
         def note(share: float) -> None:
@@ -122,7 +122,8 @@ def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[fl
         yield report
 
 
-def _on_a_terminal() -> bool:
+def on_a_terminal() -> bool:
+    """Return whether somebody sees stderr."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
