@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from corewise.cli.fit_several import fit_several
 from corewise.cli.options import AsJson
 from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
@@ -21,14 +19,9 @@ from corewise.errors import InvalidFile, InvalidInput, nearest
 
 if TYPE_CHECKING:
     from corewise.estimation.throughput.measured import CurveFit
+    from corewise.estimation.throughput.tables import MeasuredTable
 
 __all__ = ["fit"]
-
-# Names of columns that need no option, in lower case and with underscores.
-_CORES = re.compile(r"(num_)?(cores|processors|cpus|gpus|workers|threads|replicas)|nodes|n|load|scale_factor")
-_THROUGHPUT = re.compile(r"throughput|x|rate|speed_?up|tps|qps|\w+_per_second")
-_TIME = re.compile(r"(\w+_)?(times?|seconds|runtime|elapsed|duration|latency|makespan)")
-
 
 _ALIKE = 1e-3
 """Below this p-value rows are of several kinds."""
@@ -74,6 +67,16 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
             help="amdahl, power, gustafson, usl, or free: any concave curve. Default: all families.",
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of the type of job: a curve for each. Default: by its name."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="TOML", help="Write a system file with a class for each type of job."),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw the measurements and the curves.")
     ] = None,
@@ -83,10 +86,21 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
 
     Least squares on the logarithm over all families, the best chosen by the Bayesian information criterion,
     and the least concave majorant of the points beside it. The throughput at one core is fitted as well.
+
+    A table of several types of jobs gives a curve for each: class,cores,throughput, or cores and a column for
+    each type, or class and a column for each number of cores. Measurements may be repeated.
     """
     if throughput is not None and time is not None:
         raise InvalidInput("give --throughput or --time, not both")
-    table, chosen = _selected(_read_table(curve), where or [])
+    from corewise.estimation.throughput.tables import read_table, types_in_table
+
+    table, chosen = _selected(read_table(curve), where or [])
+    one = throughput is not None or time is not None or weak or chosen
+    if by is not None or (not one and types_in_table(table) is not None):
+        fit_several(curve, by, family, save, cores, as_json=as_json)
+        return
+    if save is not None:
+        raise InvalidInput(f"--save needs a table of several types of jobs, and {curve} has one")
     columns = _columns(table, cores, throughput, time)
     pairs = _pairs(table, *columns, timed=time is not None, weak=weak)
     _require_alike(table, {*columns, *chosen}, pairs)
@@ -111,63 +125,7 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
 # --- what comes in ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A CSV file: its header, and its rows with their line numbers."""
-
-    path: str
-    header: list[str]
-    rows: list[tuple[int, list[str]]]
-
-    def index(self, column: str, option: str) -> int:
-        """Return the position of the column that an option names."""
-        if column not in self.header:
-            raise InvalidFile(f"{self.path}: {option}: no column {column!r}{nearest(column, self.header)}")
-        return self.header.index(column)
-
-    def known(self, names: re.Pattern[str]) -> list[int]:
-        """Return the positions of the columns that go by known names."""
-        plain = [name.lower().replace(" ", "_").replace("-", "_") for name in self.header]
-        return [i for i, name in enumerate(plain) if names.fullmatch(name)]
-
-
-def _read_table(path: str) -> _Table:
-    from corewise.kit.files import read_bytes
-
-    content = read_bytes(path)
-    if b"\0" in content:
-        raise InvalidFile(f"{path}: a binary file, not CSV")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidFile(f"{path}: line {line}: not UTF-8 text, byte 0x{content[error.start]:02x}") from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        lines = [(reader.line_num, [field.strip() for field in row]) for row in reader]
-    except csv.Error as error:
-        raise InvalidFile(f"{path}: line {reader.line_num}: {error}") from None
-    lines = [(line, row) for line, row in lines if row not in ([], [""])]
-    if not lines:
-        raise InvalidFile(f"{path}: empty")
-    (line, header), *rows = lines
-    if all(isinstance(_number(name), float) for name in header):
-        raise InvalidFile(
-            f"{path}: line {line}: no header: the first line must name the columns, as in cores,throughput; "
-            f"got {','.join(header)}"
-        )
-    for name in header:
-        if header.count(name) > 1:
-            raise InvalidFile(f"{path}: line {line}: more than one column is called {name!r}")
-    if not rows:
-        raise InvalidFile(f"{path}: nothing below the header {','.join(header)}")
-    for line, row in rows:
-        if len(row) != len(header):
-            raise InvalidFile(f"{path}: line {line}: {len(row)} fields, but the header has {len(header)}")
-    return _Table(path, header, rows)
-
-
-def _selected(table: _Table, where: list[str]) -> tuple[_Table, list[int]]:
+def _selected(table: MeasuredTable, where: list[str]) -> tuple[MeasuredTable, list[int]]:
     """Return the table with only those rows that have the values asked for, and the columns they are in."""
     chosen = []
     for condition in where:
@@ -186,16 +144,20 @@ def _selected(table: _Table, where: list[str]) -> tuple[_Table, list[int]]:
     return table, chosen
 
 
-def _columns(table: _Table, cores: str | None, throughput: str | None, time: str | None) -> tuple[int, int]:
+def _columns(
+    table: MeasuredTable, cores: str | None, throughput: str | None, time: str | None
+) -> tuple[int, int]:
     """Return the positions of the cores and of the throughput or time: as named, known, or the only two."""
-    zs = table.known(_CORES) if cores is None else [table.index(cores, "--cores")]
+    from corewise.estimation.throughput.tables import CORES, THROUGHPUT, TIME
+
+    zs = table.known(CORES) if cores is None else [table.index(cores, "--cores")]
     if time is not None:
         ys = [table.index(time, "--time")]
     elif throughput is not None:
         ys = [table.index(throughput, "--throughput")]
     else:
-        ys = table.known(_THROUGHPUT)
-        times = [table.header[i] for i in table.known(_TIME)]
+        ys = table.known(THROUGHPUT)
+        times = [table.header[i] for i in table.known(TIME)]
         if times and not ys:
             raise InvalidFile(
                 f"{table.path}: column {times[0]!r} looks like a time: say --time {times[0]} if throughput "
@@ -215,16 +177,18 @@ def _columns(table: _Table, cores: str | None, throughput: str | None, time: str
     return zs[0], ys[0]
 
 
-def _pairs(table: _Table, z: int, y: int, *, timed: bool, weak: bool) -> list[tuple[float, float]]:
+def _pairs(table: MeasuredTable, z: int, y: int, *, timed: bool, weak: bool) -> list[tuple[float, float]]:
     """Return cores and throughput of every row."""
     from corewise.estimation.throughput.least_squares import check_measurement
+    from corewise.estimation.throughput.tables import number_or_text
     from corewise.kit import checks
 
     pairs = []
     for line, row in table.rows:
         try:
             cores, value = (
-                checks.positive(_number(row[i]), f"column {table.header[i]!r}", InvalidFile) for i in (z, y)
+                checks.positive(number_or_text(row[i]), f"column {table.header[i]!r}", InvalidFile)
+                for i in (z, y)
             )
             value = 1.0 / value if timed else value
             pairs.append(check_measurement(cores, value * cores if weak else value))
@@ -233,7 +197,7 @@ def _pairs(table: _Table, z: int, y: int, *, timed: bool, weak: bool) -> list[tu
     return pairs
 
 
-def _require_alike(table: _Table, used: set[int], pairs: list[tuple[float, float]]) -> None:
+def _require_alike(table: MeasuredTable, used: set[int], pairs: list[tuple[float, float]]) -> None:
     """Raise `InvalidFile` if the values of another column say that the rows are of several kinds."""
     from corewise.estimation.throughput.measured import groups_alike
 
@@ -250,14 +214,6 @@ def _require_alike(table: _Table, used: set[int], pairs: list[tuple[float, float
             f"curves: say --where {shlex.quote(f'{column}={kinds[0]}')} to fit one of them, or --where "
             f"{shlex.quote(f'{column}=*')} to fit all as one"
         )
-
-
-def _number(text: str) -> float | str:
-    """Return a field as a number, or as it is."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 # --- what goes out ----------------------------------------------------------------------------

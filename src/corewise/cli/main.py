@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from corewise.cli.advise import advise
 from corewise.cli.allocate import allocate
 from corewise.cli.compare import compare
 from corewise.cli.estimate import estimate
@@ -42,7 +43,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
 )
-VERBS = (init, solve, evaluate, allocate, compare, simulate, estimate, fit, learn, reproduce, sweep, plan)
+VERBS = (
+    init,
+    solve,
+    evaluate,
+    allocate,
+    compare,
+    simulate,
+    estimate,
+    fit,
+    learn,
+    reproduce,
+    sweep,
+    plan,
+    advise,
+)
 for verb in VERBS:
     app.command()(verb)
 app.add_typer(live)

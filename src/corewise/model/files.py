@@ -61,6 +61,7 @@ __all__ = [
     "save_system",
     "system_from_mapping",
     "system_to_mapping",
+    "system_to_text",
 ]
 
 PACKAGED = ("paper:1", "paper:2", "paper:3", "paper:4", "paper:drift")
@@ -136,12 +137,17 @@ def packaged(name: str) -> System:
 
 def save_system(system: System, path: str | os.PathLike[str]) -> None:
     """Write a system as a TOML file that `load_system` reads back as an equal system."""
+    write_bytes(path, system_to_text(system).encode())
+
+
+def system_to_text(system: System) -> str:
+    """Return a system as the text of its file."""
     mapping = system_to_mapping(system)
     lines = [f"cores = {_toml(mapping['cores'])}"]
     for table in ("class", "change"):
         for entry in mapping.get(table, ()):
             lines += ["", f"[[{table}]]", *(f"{key} = {_toml(value)}" for key, value in entry.items())]
-    write_bytes(path, ("\n".join(lines) + "\n").encode())
+    return "\n".join(lines) + "\n"
 
 
 # --- mapping <-> system -----------------------------------------------------------------------

@@ -156,10 +156,15 @@ class PiecewiseExponential(SizeLaw):
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
         """Return independent draws: where the integrated hazard reaches an exponential variable."""
+        return self.draw_residual(rng, np.zeros(count))
+
+    def draw_residual(self, rng: np.random.Generator, attained: Floats) -> Floats:
+        """Return draws of X − a given X > a, one for each attained work a."""
         edges, hazards, passed, _ = self._bins
-        reached = rng.standard_exponential(count)
+        b = self._bin_of(attained)
+        reached = passed[b] + hazards[b] * (attained - edges[b]) + rng.standard_exponential(attained.size)
         last = np.searchsorted(passed, reached, side="right") - 1
-        return np.asarray(edges[last] + (reached - passed[last]) / hazards[last])
+        return np.asarray(edges[last] + (reached - passed[last]) / hazards[last] - attained)
 
     def survival(self, x: ArrayLike) -> Floats:
         """Return e to minus the integrated hazard."""

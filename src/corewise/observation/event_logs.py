@@ -49,7 +49,7 @@ from corewise.observation.log_reader import Reader
 from corewise.observation.sample_path import NOBODY, SamplePath
 from corewise.observation.statistics import Statistics
 
-__all__ = ["EventLog", "load_events", "save_events"]
+__all__ = ["EventLog", "load_events", "opened", "save_events"]
 
 _BLOCK_ROWS = 50_000  # written at a time
 
@@ -123,7 +123,7 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
         # A journal in use must not be opened as any file is: closing that would undo the locks of its owner.
         if Path(f"{name}-wal").exists():
             return EventLog(*read_journal(name, system), 0, ())
-        with _opened(name) as file:
+        with opened(name) as file:
             if file.peek(len(SQLITE_HEAD)).startswith(SQLITE_HEAD):
                 return EventLog(*read_journal(name, system), 0, ())
             reader.read(file)
@@ -132,7 +132,8 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     return EventLog(*reader.finish())
 
 
-def _opened(name: str) -> io.BufferedReader | gzip.GzipFile:
+def opened(name: str) -> io.BufferedReader | gzip.GzipFile:
+    """Return a log to be read, unpacked on the way if its name says that it is packed."""
     try:
         return gzip.open(name) if name.endswith(".gz") else Path(name).open("rb")
     except ValueError as error:  # a NUL in the name

@@ -21,7 +21,17 @@ from corewise.errors import InvalidInput, nearest
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.rows import NOBODY, Event
 
-__all__ = ["EVENTS", "Block", "Header", "Labels", "is_simple", "parse_block", "parse_line"]
+__all__ = [
+    "EVENTS",
+    "Block",
+    "Header",
+    "Labels",
+    "columns_of",
+    "fields_of",
+    "is_simple",
+    "parse_block",
+    "parse_line",
+]
 
 EVENTS = {event.name.lower(): int(event) for event in Event}
 """What the events are called in a log."""
@@ -80,7 +90,7 @@ class Header:
     @classmethod
     def of(cls, line: str, names: Sequence[str], lenient: bool) -> Header:
         """Return the header that a line is; other columns are ignored if `lenient`, and else refused."""
-        columns = tuple(column.strip() for column in _fields(line))
+        columns = columns_of(line)
         totals = [column.removeprefix("cores:") for column in columns if column.startswith("cores:")]
         for name in totals:
             if name not in names:
@@ -255,7 +265,7 @@ def _numbers_or_nothing(texts: list[str]) -> Floats | None:
 
 def parse_line(line: str, header: Header, labels: Labels) -> LogRow:
     """Return one row; `InvalidInput` says what is wrong with it."""
-    texts = [text.strip() for text in _fields(line)]
+    texts = [text.strip() for text in fields_of(line)]
     if len(texts) != len(header.columns):
         fields_seen = "1 field" if len(texts) == 1 else f"{len(texts)} fields"
         raise InvalidInput(f"{fields_seen}, and the header has {len(header.columns)}")
@@ -285,7 +295,13 @@ def _hint(line: str, columns: Sequence[str], missing: Sequence[str]) -> str:
     return ""
 
 
-def _fields(line: str) -> list[str]:
+def columns_of(line: str) -> tuple[str, ...]:
+    """Return the columns that a header names."""
+    return tuple(column.strip() for column in fields_of(line))
+
+
+def fields_of(line: str) -> list[str]:
+    """Return the fields of a line of CSV."""
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error as error:

@@ -1,0 +1,1 @@
+"""Advice as a page: HTML that stands by itself, with figures drawn into it."""

@@ -1,0 +1,205 @@
+"""The page of advice: one file of HTML, for any width of screen, light and dark, without scripts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from corewise.errors import printable
+from corewise.plots.advice.figures import COLOURS, cores_figure, curve_figure, load_figure, policy_figure
+from corewise.plots.advice.style import STYLE
+from corewise.plots.advice.svg import rounded
+from corewise.studies.advice.advice import Advice, ClassAdvice
+from corewise.studies.advice.words import (
+    cores_in_words,
+    curve_in_words,
+    fit_in_words,
+    gain_in_words,
+    one_more_in_words,
+    percent,
+    sizes_in_words,
+)
+
+__all__ = ["advice_page"]
+
+
+def advice_page(advice: Advice, title: str, files: Iterable[tuple[str, str]] = ()) -> str:
+    """Return the page; `files` are the names of what was written beside it, and what each is."""
+    parts = [
+        f"<h1>{_text(title)}</h1>",
+        f'<p class="verdict">{_text(advice.verdict)}</p>',
+        _cards(advice),
+        _warned(advice),
+        _policies(advice),
+        _observed(advice),
+        _classes(advice),
+        _cores(advice),
+        _listed("What is taken to be so", advice.assumptions),
+        _files(files),
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{_text(title)}</title><style>{STYLE}</style></head>\n<body><main>\n"
+        + "\n".join(filter(None, parts))
+        + "\n</main></body></html>\n"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+def _cards(advice: Advice) -> str:
+    cards = [
+        ("Worth of sharing otherwise", gain_in_words(advice)),
+        ("Cores for the response time of the log", cores_in_words(advice)),
+        ("One more core", one_more_in_words(advice)),
+    ]
+    rows = (f'<div class="card"><h3>{_text(name)}</h3><p>{_text(said)}</p></div>' for name, said in cards)
+    return f'<div class="cards">{"".join(rows)}</div>'
+
+
+def _warned(advice: Advice) -> str:
+    if not advice.warnings:
+        return ""
+    rows = "".join(f"<li>{_text(line)}</li>" for line in advice.warnings)
+    return f'<section class="warned"><h2>Before you rely on it</h2><ul>{rows}</ul></section>'
+
+
+def _policies(advice: Advice) -> str:
+    header = [
+        "policy",
+        f"mean response time ({advice.unit})",
+        "95 % interval",
+        "less time than the log",
+        "95 % interval",
+    ]
+    header += [row.name for row in advice.classes]
+    rows = []
+    for row in advice.outcomes:
+        log = row.name == "log"
+        rows.append(
+            [
+                row.label,
+                rounded(row.mean),
+                _interval(row.interval),
+                "" if log else percent(row.gain),
+                "" if log else " to ".join(map(percent, row.gain_interval)),
+                *map(rounded, row.by_class),
+            ]
+        )
+    told = (
+        "Every policy was run on the same jobs, at the same times and with the same sizes as in the log. "
+        "Intervals hold the chance of which jobs came, and what is not known of the curves. The last columns "
+        "are mean response times by class."
+    )
+    return (
+        f"<section><h2>What policies would have made of these jobs</h2><p>{told}</p>"
+        f"<figure>{policy_figure(advice)}</figure>{_table(header, rows)}</section>"
+    )
+
+
+def _observed(advice: Advice) -> str:
+    usage, unit = advice.usage, advice.unit
+    header = ["class", "jobs", "done", "failed", "there at the end", f"mean response time ({unit})"]
+    header += [
+        f"95 % stay below ({unit})",
+        f"without cores ({unit})",
+        "cores of a job (10 %, middle, 90 % of its time)",
+    ]
+    rows = [
+        [
+            row.name,
+            f"{row.jobs:,}",
+            f"{row.done:,}",
+            f"{row.failed:,}",
+            f"{row.unfinished:,}",
+            rounded(row.mean_response_time),
+            rounded(row.percentile_95),
+            rounded(row.mean_waiting_time),
+            ", ".join(map(rounded, row.widths)),
+        ]
+        for row in usage.classes
+    ]
+    told = (
+        f"{usage.jobs:,} jobs of {len(usage.classes)} classes in {rounded(usage.end - usage.start)} {unit}; "
+        f"{usage.utilisation:.0%} of {usage.cores:g} cores were held on average (the line)."
+    )
+    legend = " ".join(
+        f'<span class="key c{i % COLOURS}"></span>{_text(row.name)}' for i, row in enumerate(usage.classes)
+    )
+    return (
+        f"<section><h2>What was observed</h2><p>{_text(told)}</p>"
+        f'<figure class="wide">{load_figure(advice)}<figcaption>{legend}</figcaption></figure>'
+        f"{_table(header, rows)}</section>"
+    )
+
+
+def _classes(advice: Advice) -> str:
+    header = [
+        "class",
+        f"mean size ({advice.unit} on one core)",
+        "spread of sizes (CV²)",
+        "curve",
+        "does the model hold?",
+    ]
+    rows = [
+        [row.name, rounded(row.usage.mean_size), sizes_in_words(row), curve_in_words(row), fit_in_words(row)]
+        for row in advice.classes
+    ]
+    figures = "".join(
+        f"<figure>{curve_figure(advice, row, i)}<figcaption>{_caption(row)}</figcaption></figure>"
+        for i, row in enumerate(advice.classes)
+    )
+    return (
+        f'<section><h2>Sizes and curves</h2><div class="grid-of-figures">{figures}</div>'
+        f"{_table(header, rows)}</section>"
+    )
+
+
+def _caption(row: ClassAdvice) -> str:
+    if not row.curve.informative:
+        return _text(f"{row.name}: not from the log. {row.curve.reason}")
+    return _text(
+        f"{row.name}: line, estimate; band, 95 %; grey, the cores that its jobs held most of the time"
+    )
+
+
+def _cores(advice: Advice) -> str:
+    return (
+        f"<section><h2>How many cores</h2><p>{_text(cores_in_words(advice))} "
+        f"{_text(one_more_in_words(advice))}</p>"
+        f"<figure>{cores_figure(advice)}</figure></section>"
+    )
+
+
+def _listed(title: str, lines: Iterable[str]) -> str:
+    rows = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    return f"<section><h2>{_text(title)}</h2><ul>{rows}</ul></section>" if rows else ""
+
+
+def _files(files: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(f"<li><code>{_text(name)}</code>: {_text(what)}</li>" for name, what in files)
+    return f"<section><h2>To go on with</h2><ul>{rows}</ul></section>" if rows else ""
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in header)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-label="{_text(name)}">{_text(cell) or "&nbsp;"}</td>'
+            for name, cell in zip(header, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    low, high = ends
+    return f"{rounded(low)} to {rounded(high) if math.isfinite(high) else 'any'}"

@@ -1,0 +1,243 @@
+"""What policies and numbers of cores would have made of the jobs of a log, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from corewise.kit.arrays import Floats
+from corewise.kit.display import Shown
+from corewise.model.speedup import SpeedUp
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy, bind
+from corewise.studies.advice.curves import ASSUMED, CurveFinding
+from corewise.studies.advice.replay import Ratio, Replay, mean_of, ratio_of
+
+__all__ = ["CoresNeeded", "Outcome", "Outcomes"]
+
+_DRAWS = 100  # sets of likely curves
+_MOST_DRAWN_JOBS = 10_000
+_MOST_TIMES = 4  # the cores there are, when looking for enough of them
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome(Shown):
+    """Outcome of a policy on the jobs of a log.
+
+    Attributes
+    ----------
+    name : str
+        The policy; ``"log"`` for what was in force.
+    mean : float
+        The mean response time of the jobs that count.
+    interval : tuple of float
+        Its 95 % interval as a long-run mean; of the log without the uncertainty of curves, which it has not.
+    gain : float
+        By what share it is below that of the log.
+    gain_interval : tuple of float
+        Its 95 % interval, for the same jobs under both, curves included.
+    gain_interval_of_jobs : tuple of float
+        The interval if the curves were known.
+    range : tuple of float
+        The gain over the range of assumptions on curves; the gain itself twice if nothing was assumed.
+    by_class : tuple of float
+        The mean response time of each class.
+    """
+
+    _shown = ("name", "mean", "gain")
+
+    name: str
+    mean: float
+    interval: tuple[float, float]
+    gain: float
+    gain_interval: tuple[float, float]
+    gain_interval_of_jobs: tuple[float, float]
+    range: tuple[float, float]
+    by_class: tuple[float, ...]
+
+    @property
+    def label(self) -> str:
+        """What to call it to people."""
+        return {"log": "as it was", "equi": "EQUI", "whittle": "Whittle", "optimal": "the optimum"}.get(
+            self.name, self.name
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class CoresNeeded(Shown):
+    """Cores that meet the mean response time of the log, under a policy, on its jobs.
+
+    Attributes
+    ----------
+    policy : str
+        The policy, made anew for each number of cores.
+    target : float
+        The mean response time to meet.
+    cores : int or None
+        The fewest that meet it; None if not even several times those there are do.
+    interval : tuple of int or None
+        The fewest that may, and the fewest that do for sure (95 %).
+    one_more : float
+        What one more core than there are takes off the mean response time.
+    one_more_interval : tuple of float
+        Its 95 % interval.
+    curve : tuple of tuple
+        Cores looked at, the mean with them, and the ends of the interval of its ratio to the target.
+    """
+
+    _shown = ("cores", "interval", "one_more")
+
+    policy: str
+    target: float
+    cores: int | None
+    interval: tuple[int | None, int | None]
+    one_more: float
+    one_more_interval: tuple[float, float]
+    curve: tuple[tuple[int, float, float, float], ...]
+
+
+@dataclass
+class Outcomes:
+    """Simulations of the jobs of a log, made when they are asked for."""
+
+    system: System
+    replay: Replay
+    findings: Sequence[CurveFinding]
+    _on_cores: dict[int, Floats] = field(default_factory=dict)
+
+    @property
+    def curves(self) -> list[SpeedUp]:
+        """The curves to go on with."""
+        return [finding.curve for finding in self.findings]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether jobs ever outnumbered cores in the log."""
+        return self.replay.most_present > self.system.cores
+
+    @property
+    def sets(self) -> list[list[SpeedUp]]:
+        """Sets of likely curves, the curve itself where nothing is drawn."""
+        drawn = [
+            finding.likely if finding.informative and finding.likely else (finding.curve,)
+            for finding in self.findings
+        ]
+        if all(len(curves) == 1 for curves in drawn):
+            return []
+        return [[curves[k % len(curves)] for curves in drawn] for k in range(_DRAWS)]
+
+    @property
+    def extremes(self) -> list[list[SpeedUp]]:
+        """The ends of the range of assumptions, for all classes of which the curve is assumed together."""
+        if all(finding.source != ASSUMED for finding in self.findings):
+            return []
+        return [
+            [finding.likely[k] if finding.source == ASSUMED else finding.curve for finding in self.findings]
+            for k in (0, 1)
+        ]
+
+    def of_log(self) -> Outcome:
+        """Return what was achieved in the log."""
+        times = self.replay.logged
+        mean = mean_of(times)
+        return Outcome(
+            "log", mean.value, mean.interval, 0.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), self._by_class(times)
+        )
+
+    def of(self, name: str, policy: BoundPolicy) -> Outcome:
+        """Return what a policy would have achieved."""
+        times = self.replay.run(self.system, policy, self.curves)
+        moves = _moves(self._sums(policy))
+        ratio = ratio_of(times, self.replay.logged, moves)
+        mean = mean_of(times, moves)
+        extremes = [self.replay.run(self.system, policy, curves).sum() for curves in self.extremes]
+        gains = [ratio.value, *(ratio.value * float(end / times.sum()) for end in extremes)]
+        within, low, high = ratio.interval, min(gains) / ratio.value, max(gains) / ratio.value
+        return Outcome(
+            name,
+            mean.value,
+            (mean.interval[0] * low, mean.interval[1] * high),
+            1.0 - ratio.value,
+            (1.0 - within[1] * high, 1.0 - within[0] * low),
+            _gains(ratio.interval_of_jobs),
+            (1.0 - max(gains), 1.0 - min(gains)),
+            self._by_class(times),
+        )
+
+    def cores_needed(self, policy: str, target: float) -> CoresNeeded:
+        """Return how many cores meet a mean response time, and what one more than there are is worth."""
+        here = math.floor(self.system.cores)
+        sums = self._sums(self._policy(policy, here))
+
+        def ratio(cores: int) -> Ratio:
+            return ratio_of(self._times(policy, cores), self.replay.logged, _moves(sums))
+
+        fewest = _fewest(here, lambda cores: ratio(cores).value <= 1.0)
+        may = _fewest(here, lambda cores: ratio(cores).interval[0] <= 1.0)
+        surely = _fewest(here, lambda cores: ratio(cores).interval[1] <= 1.0)
+        moves = _moves(self._sums(self._policy(policy, here + 1)) / sums)
+        more = ratio_of(self._times(policy, here + 1), self._times(policy, here), moves)
+        mean = float(self._times(policy, here).mean())
+        low, high = more.interval
+        looked = [(cores, ratio(cores)) for cores in sorted(self._on_cores)]
+        return CoresNeeded(
+            policy,
+            target,
+            fewest,
+            (may, surely),
+            mean * (1.0 - more.value),
+            (mean * (1.0 - high), mean * (1.0 - low)),
+            tuple(_point(cores, found, target) for cores, found in looked),
+        )
+
+    def _policy(self, name: str, cores: int) -> BoundPolicy:
+        system = System(cores, self.system.classes)
+        return bind(name, system if name == "residual" else system.as_memoryless())
+
+    def _times(self, policy: str, cores: int) -> Floats:
+        if cores not in self._on_cores:
+            system = System(cores, self.system.classes)
+            self._on_cores[cores] = self.replay.run(system, self._policy(policy, cores), self.curves)
+        return self._on_cores[cores]
+
+    def _by_class(self, times: Floats) -> tuple[float, ...]:
+        which = self.replay.jobs.which[self.replay.counted]
+        counts = np.bincount(which, minlength=len(self.findings))
+        sums = np.bincount(which, weights=times, minlength=len(self.findings))
+        return tuple(np.divide(sums, counts, out=np.full(sums.size, np.nan), where=counts > 0).tolist())
+
+    def _sums(self, policy: BoundPolicy) -> Floats:
+        """Return the sum of response times on the curves as estimated, and on each set of likely ones."""
+        fewer = self.replay.with_fewer(_MOST_DRAWN_JOBS)
+        system = System(policy.system.cores, self.system.classes)
+        return np.array([fewer.run(system, policy, curves).sum() for curves in (self.curves, *self.sets)])
+
+
+def _moves(sums: Floats) -> Floats:
+    """Return by how much likely curves move the logarithm of what stands first."""
+    return np.log(sums[1:] / sums[0]) if sums.size > 1 else np.zeros(1)
+
+
+def _point(cores: int, found: Ratio, target: float) -> tuple[int, float, float, float]:
+    low, high = found.interval
+    return cores, found.value * target, low * target, high * target
+
+
+def _gains(ratios: tuple[float, float]) -> tuple[float, float]:
+    return 1.0 - ratios[1], 1.0 - ratios[0]
+
+
+def _fewest(here: int, enough: Callable[[int], bool]) -> int | None:
+    """Return the fewest cores that are enough, by bisection; None if several times as many are not."""
+    low, high = 0, here
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > _MOST_TIMES * here:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,236 @@
+"""Advice from a log: jobs and sizes against what was simulated, replays against the log, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import corewise as cw
+from corewise.errors import InvalidInput
+from corewise.kit.arrays import Floats
+from corewise.model.tabulated_sizes import PiecewiseExponential
+from corewise.observation.log_classes import cores_held
+from corewise.observation.sample_path import NOBODY, Event, SamplePath
+from corewise.observation.statistics import ClassStatistics
+from corewise.policies.base import bind
+from corewise.sizes import Exponential
+from corewise.studies.advice.advice import Advice, advise
+from corewise.studies.advice.curves import _falls, resized_share
+from corewise.studies.advice.logged_jobs import LoggedJobs
+from corewise.studies.advice.replay import Replay, ratio_of
+
+SYSTEM = cw.System(
+    8,
+    [cw.JobClass("wide", 0.8, 0.5, cw.Amdahl(0.95)), cw.JobClass("narrow", 1.5, 0.8, cw.Amdahl(0.5))],
+)
+CURVES = [known.speedup for known in SYSTEM.classes]
+
+
+def trace(jobs: int, seed: int = 1) -> cw.Trace:
+    """Jobs with lognormal sizes."""
+    rng = np.random.default_rng(seed)
+    rates = SYSTEM.arrival_rates
+    which = rng.choice(2, jobs, p=rates / rates.sum())
+    time = np.cumsum(rng.exponential(1.0 / rates.sum(), jobs))
+    sizes = rng.lognormal(-0.5, 1.0, jobs) / SYSTEM.size_rates[which]
+    return cw.Trace(time, [SYSTEM.names[i] for i in which], sizes)
+
+
+def logged(jobs: cw.Trace, policy: str = "equi") -> SamplePath:
+    path = cw.simulate(SYSTEM, policy, jobs=jobs, record=True).path
+    assert path is not None
+    return path
+
+
+JOBS = trace(1500)
+LOG = logged(JOBS)
+
+
+@pytest.fixture(scope="module")
+def advice() -> Advice:
+    return advise(LOG, rng=3)
+
+
+@pytest.mark.parametrize("per_job", [False, True])
+def test_work_on_the_true_curve_is_the_size(per_job: bool) -> None:
+    jobs = LoggedJobs.of(LOG.split() if per_job else LOG)
+    assert np.allclose(jobs.work(CURVES), JOBS.size, rtol=1e-9)
+    assert np.array_equal(jobs.time, JOBS.time)
+    assert jobs.counted.all()
+
+
+def test_the_log_run_again_under_its_own_policy_is_the_log() -> None:
+    """Whatever the curves are: on others the same jobs have other sizes, and take the same time."""
+    jobs = LoggedJobs.of(LOG)
+    replay = Replay.of(jobs, [Exponential()] * 2, most=10_000, seed=1)
+    for curves in (CURVES, [cw.Amdahl(0.3), cw.PowerLaw(0.9)]):
+        plant = SYSTEM.with_curves(dict(zip(SYSTEM.names, curves, strict=True)))
+        again = replay.run(SYSTEM, bind("equi", plant), curves)
+        assert np.allclose(again, jobs.response, rtol=1e-7)
+    other = replay.run(SYSTEM, bind("priority:wide,narrow", SYSTEM), CURVES)
+    assert not np.allclose(other, jobs.response, rtol=0.05)  # negative control
+
+
+def test_jobs_that_failed_or_go_on_run_and_do_not_count() -> None:
+    event = LOG.event.copy()
+    leaves = np.flatnonzero(event == Event.DEPARTURE)
+    event[leaves[::10]] = Event.CANCEL
+    keep = LOG.time <= np.quantile(LOG.time, 0.9)
+    cut = SamplePath(
+        LOG.names, LOG.pool, LOG.time[keep], event[keep], LOG.job_class[keep], LOG.job[keep], LOG.cores[keep]
+    )
+    jobs = LoggedJobs.of(cut)
+    done = jobs.work(CURVES)
+    sizes = jobs.completed(done, [Exponential()] * 2, np.random.default_rng(1))
+    true = JOBS.size[: jobs.time.size]
+    ended = ~jobs.unfinished
+    assert jobs.failed.sum() == np.count_nonzero(event[keep] == Event.CANCEL)
+    assert jobs.unfinished.any()
+    assert not np.any(jobs.counted & (jobs.failed | jobs.unfinished))
+    assert np.allclose(sizes[ended], true[ended], rtol=1e-9)
+    assert np.all(sizes[jobs.unfinished] > done[jobs.unfinished])
+    times = Replay.of(jobs, [Exponential()] * 2, most=10_000, seed=1).run(
+        SYSTEM, bind("equi", SYSTEM), CURVES
+    )
+    assert times.size == jobs.counted.sum()
+    assert np.all(np.isfinite(times))
+
+
+def test_what_is_left_of_a_job_has_the_conditional_law() -> None:
+    """P(X − a > y | X > a) = S(a + y)/S(a); by chance off by 0.02 with probability below 1e-6."""
+    law = PiecewiseExponential([0.0, 0.2, 1.0, 3.0], [4.0, 1.0, 0.5, 0.2])
+    attained = 0.7
+    left = law.draw_residual(np.random.default_rng(5), np.full(40_000, attained))
+    for y in (0.1, 0.5, 2.0):
+        expected = float(law.survival(attained + y)) / float(law.survival(attained))
+        assert np.mean(left > y) == pytest.approx(expected, abs=0.015)
+        assert abs(np.mean(left > y) - float(law.survival(y))) > 0.02  # negative control: not a new job
+
+
+def test_ratios_of_independent_jobs_cover() -> None:
+    """95 % intervals from blocks; 400 of them cover 370 to 393 with probability above 0.99 (binomial)."""
+    rng, covered = np.random.default_rng(7), 0
+    for _ in range(400):
+        old = rng.exponential(1.0, 400)
+        low, high = ratio_of(0.8 * old * rng.uniform(0.5, 1.5, 400), old).interval
+        covered += low <= 0.8 <= high
+    assert 366 <= covered <= 394
+
+
+@pytest.mark.parametrize("name", ["equi", "whittle", "optimal"])
+def test_policies_are_compared_on_the_same_jobs(advice: Advice, name: str) -> None:
+    row = advice[name]
+    assert row.interval[0] <= row.mean <= row.interval[1]
+    assert row.gain_interval[0] <= row.gain <= row.gain_interval[1]
+    width = row.gain_interval[1] - row.gain_interval[0]
+    of_jobs = row.gain_interval_of_jobs[1] - row.gain_interval_of_jobs[0]
+    assert width >= of_jobs - 1e-12
+    if name == "equi":
+        assert abs(row.gain) < 1e-6  # it is the policy of the log
+
+
+def test_cores_needed_meet_the_target(advice: Advice) -> None:
+    found = advice.cores
+    assert found.cores is not None
+    mean = {cores: value for cores, value, *_ in found.curve}
+    assert mean[found.cores] <= found.target
+    if found.cores - 1 in mean:
+        assert mean[found.cores - 1] > found.target
+    may, surely = found.interval
+    assert may is not None
+    assert may <= found.cores <= (surely or 10**6)
+    assert found.one_more_interval[0] <= found.one_more <= found.one_more_interval[1]
+
+
+def test_the_system_is_that_of_the_log(advice: Advice) -> None:
+    for found, true in zip(advice.system.classes, SYSTEM.classes, strict=True):
+        assert found.arrival_rate == pytest.approx(true.arrival_rate, rel=0.15)  # 4 standard errors
+    busy = float(LOG.cores[:-1].sum(axis=1) @ np.diff(LOG.time)) / LOG.duration / 8.0
+    assert advice.usage.utilisation == pytest.approx(busy, rel=1e-6)
+    assert str(advice).startswith(advice.verdict)
+
+
+# --- what a log cannot tell -------------------------------------------------------------------
+
+
+def rigid(jobs: int = 400) -> SamplePath:
+    """Jobs that keep the cores they ask for, and ask for more the larger they are."""
+    rng = np.random.default_rng(2)
+    came = np.cumsum(rng.exponential(2.0, jobs))
+    width = rng.choice([1.0, 2.0, 4.0], jobs)
+    lasts = rng.exponential(1.0, jobs) * width
+    time = np.concatenate([came, came + lasts])
+    event = np.repeat([Event.ARRIVAL, Event.DEPARTURE], jobs).astype(np.int8)
+    which, job = np.tile(np.arange(jobs) % 2, 2), np.tile(np.arange(jobs), 2)
+    order = np.argsort(time, kind="stable")
+    cores = np.concatenate([width, np.full(jobs, np.nan)])
+    return SamplePath(("a", "b"), 64.0, time[order], event[order], which[order], job[order], cores[order])
+
+
+def test_a_rigid_log_does_not_tell_curves() -> None:
+    found = advise(rigid())
+    assert all(resized_share(jobs) == 0.0 for jobs in LoggedJobs.of(rigid()).histories)
+    for row in found.classes:
+        assert not row.curve.informative
+        assert "kept the cores" in row.curve.reason
+    whittle = found["whittle"]
+    assert whittle.range[0] < whittle.range[1]
+    assert whittle.gain_interval[0] <= whittle.range[0]
+    assert whittle.range[1] <= whittle.gain_interval[1]
+    assert sum("assumed" in line for line in found.warnings) == 2
+
+
+def test_measured_curves_take_the_place_of_assumptions() -> None:
+    found = advise(rigid(), throughput={"a": cw.Amdahl(0.8), "b": cw.Amdahl(0.6)})
+    assert [row.curve.source for row in found.classes] == ["throughput"] * 2
+    assert found.system.classes[0].speedup == cw.Amdahl(0.8)
+    assert found["whittle"].range[0] == found["whittle"].range[1]
+    with pytest.raises(InvalidInput, match="unknown class 'c'"):
+        advise(rigid(), throughput={"c": cw.Amdahl(0.8)})
+
+
+def table(departures: Floats, job_time: Floats) -> ClassStatistics:
+    seen = cw.Statistics.of(LOG).classes[0]
+    widths = np.arange(1.0, departures.size + 1.0)
+    return replace(seen, widths=widths, departures=departures, job_time=job_time)
+
+
+def test_widths_that_go_by_size_are_noticed() -> None:
+    rng = np.random.default_rng(3)
+    rates = np.array([1.0, 0.7, 0.5, 0.35])
+    time = np.full(4, 400.0)
+    assert _falls(table(rng.poisson(rates * time).astype(float), time), 1.0)
+    for _ in range(20):  # at a level of 1e-3: all twenty pass with probability 0.98 at least
+        level = rng.poisson(np.array([1.0, 1.0, 1.2, 1.5]) * time).astype(float)
+        assert not _falls(table(level, time), 1.0)
+
+
+# --- what is refused --------------------------------------------------------------------------
+
+
+def one_job(names: tuple[str, ...]) -> SamplePath:
+    event = np.array([Event.ARRIVAL, Event.DEPARTURE], dtype=np.int8)
+    zero = np.zeros(2, dtype=np.int64)
+    return SamplePath(names, 8.0, np.array([0.0, 1.0]), event, zero, zero, np.array([1.0, np.nan]))
+
+
+def test_logs_that_say_nothing_are_refused() -> None:
+    for names, said in ((("wide",), "one class, 'wide'"), (("a", "b"), "1 of 1 jobs")):
+        with pytest.raises(InvalidInput, match=said):
+            advise(one_job(names))
+    failed = np.where(LOG.event == Event.DEPARTURE, Event.CANCEL, LOG.event).astype(np.int8)
+    with pytest.raises(InvalidInput, match=r"0 of 1500 jobs.*1500 failed"):
+        advise(SamplePath(LOG.names, 8.0, LOG.time, failed, LOG.job_class, LOG.job, LOG.cores))
+    nameless = SamplePath(
+        LOG.names, 8.0, LOG.time, LOG.event, LOG.job_class, np.full(LOG.job.size, NOBODY), LOG.cores
+    )
+    with pytest.raises(InvalidInput, match="have no names"):
+        advise(nameless)
+
+
+def test_cores_held_are_the_same_in_both_forms() -> None:
+    (t, held), (u, again) = cores_held(LOG), cores_held(LOG.split())
+    assert np.array_equal(t, u)
+    assert np.allclose(held, again, atol=1e-9)
