@@ -175,3 +175,12 @@ class LiveMachine(RuleBasedStateMachine):
 
 TestLiveMachine = LiveMachine.TestCase
 TestLiveMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_window_in_which_all_happened_at_once_is_not_learned_from() -> None:
+    controller = Controller(cw.algorithm_1b(SYSTEM, departures=3), lambda _: cw.Equi())
+    for number in range(8):
+        name = str(number)
+        controller.handle(happened.JobPresent(0.0, f"p{name}", name, SYSTEM.names[0], 1))
+        controller.handle(happened.JobFinished(0.0 if number < 6 else 1.0, f"f{name}", name))
+        assert controller.learner.standing.k == (0 if number < 6 else 1)

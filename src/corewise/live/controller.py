@@ -165,11 +165,11 @@ class Controller:
         """Change what an event changes."""
         match event:
             case happened.JobArrived():
-                self._add(event, self.time, 0)
+                self._add(event, event.time, 0)
             case happened.JobPresent():
                 self._add(event, math.nan, event.held)
             case happened.JobFinished() | happened.JobEnded():
-                self._let_go(event.job, finished=isinstance(event, happened.JobFinished))
+                self._let_go(event)
             case happened.CoresHeld():
                 self._hold(event)
             case happened.Progress():
@@ -196,15 +196,18 @@ class Controller:
         self.tally.arrive(event.job, i, held, counted=not math.isnan(arrived))
         self.books[i].open(counted=not math.isnan(arrived))
 
-    def _let_go(self, name: str, *, finished: bool) -> None:
-        job = self.roster.jobs.pop(name)
-        self.tally.leave(name, finished=finished)
-        self.books[job.job_class].close(self.time - job.arrived, finished=finished)
-        self._alerted.discard(name)
+    def _let_go(self, event: happened.JobFinished | happened.JobEnded) -> None:
+        finished = isinstance(event, happened.JobFinished)
+        job = self.roster.jobs.pop(event.job)
+        self.tally.leave(event.job, finished=finished)
+        self.books[job.job_class].close(max(event.time - job.arrived, 0.0), finished=finished)
+        self._alerted.discard(event.job)
 
     def _hold(self, event: happened.CoresHeld) -> None:
         job = self.roster.jobs[event.job]
-        job.held = event.cores
+        if event.time < job.held_at:  # a later one has overtaken it
+            return
+        job.held, job.held_at = event.cores, event.time
         if self.mode == "watch":
             job.told = event.cores
         self.tally.hold(event.job, event.cores, event.paused)
@@ -219,7 +222,7 @@ class Controller:
     def _act(self) -> list[Instruction]:
         """Return who is to hold other cores from now on."""
         counts = self.roster.counts
-        given = self._given(counts)
+        given = self.given(counts)
         if self.mode == "watch":
             before = {job.name: job.target for job in self.roster}
             self.roster.aim(given, self.pool)
@@ -235,7 +238,7 @@ class Controller:
         reason = Reason(counts, given, self.policy_name, self.mode)
         return [SetCores(job.name, job.told, reason) for job in told]
 
-    def _given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+    def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Return the whole cores that the policy gives to each class; of another pool in proportion."""
         known = self._cores.get(counts)
         if known is None:
@@ -250,7 +253,7 @@ class Controller:
 
     def _learn(self) -> list[Instruction]:
         """Return a request to solve, if a window is full."""
-        if self.tally.departures < self.learner.wanted:
+        if self.tally.departures < self.learner.wanted or not self.tally.learnable:
             return []
         window, _ = self.tally.close()
         asked = self.learner.observe(window)

@@ -127,7 +127,7 @@ class JobEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class CoresHeld(Event):
-    """What a job really holds from now on, whatever it was told."""
+    """What a job really holds from now on, whatever it was told; overtaken by a later one it says nothing."""
 
     kind: ClassVar[str] = "cores-held"
     job: str

@@ -175,6 +175,11 @@ class Journal(JournalReader):
         if rows:
             self._put(_Write(partial(_record, rows), None))
 
+    def last_instruction(self) -> int:
+        """Return the number of the last instruction, once all are kept; 0 if there is none."""
+        count = "SELECT coalesce(max(seq), 0) FROM instruction"
+        return int(self._written(lambda to: to.execute(count).fetchone()[0]))
+
     def put_policy(self, content: bytes) -> str:
         """Keep the bytes of a policy, and return the digest to find them by."""
         digest = sha256(content).hexdigest()

@@ -17,7 +17,7 @@ from typing import Any
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.observation.journal_file import JOURNAL_FORMAT, JournalFile, connect_to_read, journal_errors
 
-__all__ = ["open_for_writing", "require_same", "sole_right", "transaction"]
+__all__ = ["is_made", "open_for_writing", "require_same", "sole_right", "transaction"]
 
 _OLDEST_SQLITE = (3, 37)  # the first with STRICT tables
 
@@ -35,7 +35,7 @@ CREATE TABLE snapshot (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 
 def sole_right(path: Path) -> sqlite3.Connection:
     """Return the right to write to a journal, which nobody else has until it is closed."""
-    _is_made(path)  # what is no journal is refused before a lock is put beside it
+    is_made(path)  # what is no journal is refused before a lock is put beside it
     beside = path.with_name(f"{path.name}-lock")
     with journal_errors(path, "written"):
         right = sqlite3.connect(beside, timeout=0.0, isolation_level=None, check_same_thread=False)
@@ -53,7 +53,7 @@ def open_for_writing(path: Path, about: Mapping[str, Any]) -> sqlite3.Connection
     """Return a connection to the journal, which is made if the file is new or empty."""
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise InvalidFile(f"{path}: a journal needs SQLite 3.37, and this is {sqlite3.sqlite_version}")
-    made = _is_made(path)
+    made = is_made(path)
     with journal_errors(path, "written"):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
@@ -68,7 +68,7 @@ def open_for_writing(path: Path, about: Mapping[str, Any]) -> sqlite3.Connection
     return connection
 
 
-def _is_made(path: Path) -> bool:
+def is_made(path: Path) -> bool:
     """Return whether a file is a journal, False if it is new or empty; refuse anything else."""
     with journal_errors(path, "read"):
         if not path.exists() or not path.stat().st_size:

@@ -35,7 +35,7 @@ from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
 from corewise.policies.whole import require_whole
 
-__all__ = ["LivePool"]
+__all__ = ["LivePool", "solving"]
 
 
 class LivePool:

@@ -55,7 +55,11 @@ def replay(
         yield step
 
 
-def replayed(journal: JournalReader, make_controller: Callable[[bytes | None], Controller]) -> Controller:
+def replayed(
+    journal: JournalReader,
+    make_controller: Callable[[bytes | None], Controller],
+    observe: Callable[[Controller], None] = lambda _controller: None,
+) -> Controller:
     """Return the controller in the state in which a journal leaves it.
 
     Instructions that a crash kept from the journal are written to it now, if it is open for writing.
@@ -66,6 +70,8 @@ def replayed(journal: JournalReader, make_controller: Callable[[bytes | None], C
         The journal.
     make_controller : callable
         Returns the controller of a snapshot, or a new one if it is given None.
+    observe : callable, optional
+        Looks at the controller after every event.
     """
     last = journal.snapshot()
     after, content = last or (0, None)
@@ -74,4 +80,5 @@ def replayed(journal: JournalReader, make_controller: Callable[[bytes | None], C
     for step in replay(journal, controller, after):
         if step.seq > instructed and isinstance(journal, Journal):
             journal.record(step.seq, step.instructions)
+        observe(controller)
     return controller

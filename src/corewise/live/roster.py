@@ -11,6 +11,7 @@ and what does not fit waits for the next time a job says what it holds. Shrinks 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -40,6 +41,8 @@ class RosterJob:
         The cores it holds, those it was last told to hold, and those it should hold.
     told_at : float
         When it was told.
+    held_at : float
+        When it was last heard of what it holds, by the clock of whoever told.
     """
 
     name: str
@@ -52,6 +55,7 @@ class RosterJob:
     told: int = 0
     target: int = 0
     told_at: float = 0.0
+    held_at: float = -math.inf
 
     @property
     def taken(self) -> int:

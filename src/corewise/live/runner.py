@@ -105,13 +105,19 @@ class Runner:
     # --- from any thread ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; whatever the controller believes to be there is gone."""
-        for name in self._controller.roster.jobs:
-            self.tell(happened.JobEnded, name, "lost")
+        """Begin; what was being solved for when it ended is solved for again."""
+        self._find_jobs()
         if self._controller.pool != self.engine.pool:
             self.tell(happened.PoolChanged, self.engine.pool)
+        if self._controller.request is not None:
+            self._inbox.put(partial(self._solve, self._controller.request[0]))
         self._thread.start()
         self.engine.start(self.tell)
+
+    def _find_jobs(self) -> None:
+        """Tell what has become of the jobs that the controller believes to be there: they are gone."""
+        for name in self._controller.roster.jobs:
+            self.tell(happened.JobEnded, name, "lost")
 
     def tell(self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None) -> None:
         """Take in what has happened just now."""

@@ -54,6 +54,18 @@ class LiveTally:
         """The departures of the stretch so far."""
         return round(sum(row[0] for table in self._tables for row in table.values()))
 
+    @property
+    def learnable(self) -> bool:
+        """Whether jobs of every class that has left were seen to hold cores for some time.
+
+        Where clocks are coarse, or events come late, all may have happened at once: no rate is likely then.
+        """
+        return all(
+            sum(row[1] for width, row in table.items() if width) > 0.0
+            for table in self._tables
+            if any(row[0] for row in table.values())
+        )
+
     def arrive(self, job: str, job_class: int, cores: int, *, counted: bool) -> None:
         """Take in a job, which holds so many cores; one that was there before is no arrival."""
         self._jobs[job] = _Held(job_class, cores, self._now, cores)

@@ -10,7 +10,8 @@ zero are what they were; time at width zero says nothing about a curve:
 - a job that was there before holds none from the start until the journal speaks of it.
 
 As the controller does, a late event is taken in at the latest time seen, and events that cannot have happened
-are passed over. The pool of the path is the largest there was.
+are passed over, as is what a job held if something later was told before. The pool of the path is the largest
+there was.
 """
 
 from __future__ import annotations
@@ -64,13 +65,14 @@ def _require_classes(name: str, about: Mapping[str, Any], system: System) -> Non
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is there: what it holds, the last width that it had, and when its last row was."""
+    """A job that is there: what it holds, its last width, and when its last row was and it last told."""
 
     number: int
     job_class: int
     cores: int
     width: int
     since: float
+    told: float = -math.inf
 
 
 class _Rows:
@@ -120,7 +122,8 @@ class _Rows:
         elif kind == "pool-changed":
             self._pool = event["cores"]
             self._most = max(self._most, self._pool)
-        elif kind == "cores-held" and job is not None:
+        elif kind == "cores-held" and job is not None and event["time"] >= job.told:
+            job.told = event["time"]
             self._pause(job, event.get("paused", 0.0))
             self._resize(job, event["cores"])
         elif kind in ("job-finished", "job-ended") and job is not None:
