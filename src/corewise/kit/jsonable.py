@@ -10,9 +10,9 @@ from numbers import Integral, Real
 __all__ = ["plain", "to_json"]
 
 
-def to_json(result: Mapping[str, object]) -> str:
-    """Return one JSON object; what is not a finite number becomes null."""
-    return json.dumps(plain(result), indent=2, allow_nan=False, ensure_ascii=False)
+def to_json(result: Mapping[str, object], *, indent: int | None = 2) -> str:
+    """Return one JSON object, in lines or in one; what is not a finite number becomes null."""
+    return json.dumps(plain(result), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
 def plain(value: object) -> object:

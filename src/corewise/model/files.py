@@ -56,12 +56,15 @@ from corewise.model.tabulated_sizes import Empirical, PiecewiseExponential
 __all__ = [
     "PACKAGED",
     "RATES",
+    "SYSTEM_KEYS",
     "load_system",
     "packaged",
     "save_system",
     "system_from_mapping",
+    "system_of_tables",
     "system_to_mapping",
     "system_to_text",
+    "tables_of",
 ]
 
 PACKAGED = ("paper:1", "paper:2", "paper:3", "paper:4", "paper:drift")
@@ -84,7 +87,9 @@ _LAWS: Mapping[str, type[SizeLaw]] = {
 RATES = ("arrival_rate", "size_rate")
 """What a class may lack where it can be learned."""
 
-_SYSTEM_KEYS = ("cores", "class", "change")
+SYSTEM_KEYS = ("cores", "class", "change")
+"""The tables and keys of a system file."""
+
 _MOVE_KEYS: Mapping[str, object] = {"least_cores": 1, "most_cores": None, "resize_pause": 0.0}
 _CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals", *_MOVE_KEYS)
 _CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
@@ -194,7 +199,7 @@ def system_from_mapping(mapping: Mapping[str, Any], *, optional: Collection[str]
     """Return the system that a mapping of the file's shape describes; some rates may be `optional`."""
     if not isinstance(mapping, Mapping):
         raise InvalidSystem(f"a system is described by a mapping, got {mapping!r}")
-    _require_known(mapping, _SYSTEM_KEYS, "system")
+    _require_known(mapping, SYSTEM_KEYS, "system")
     _require_all(mapping, ("cores",), "system")
     tables = _tables(mapping, "class")
     tables = [{**dict.fromkeys(_rates(optional)), **entry} for entry in tables]
@@ -310,10 +315,15 @@ def _require_all(entry: Mapping[str, Any], needed: tuple[str, ...], what: str) -
 
 
 def _parse(content: bytes, name: str, optional: Collection[str] = ()) -> System:
+    return system_of_tables(tables_of(content, name), name, optional)
+
+
+def tables_of(content: bytes, name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file, of which `name` is what to call it in errors."""
     if b"\0" in content:
         raise InvalidFile(f"{name}: a binary file, not TOML")
     try:
-        mapping = tomllib.loads(content.decode("utf-8-sig"))
+        return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InvalidFile(
@@ -323,9 +333,13 @@ def _parse(content: bytes, name: str, optional: Collection[str] = ()) -> System:
         raise InvalidFile(f"{name}: not a system file, it is nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, and Python's own limit on digits
         raise InvalidFile(f"{name}: not valid TOML: {error}") from None
+
+
+def system_of_tables(tables: dict[str, Any], name: str, optional: Collection[str] = ()) -> System:
+    """Return the system of the tables of a file, beside which files that they name are looked for."""
     try:
-        _read_sizes(mapping, Path(name).parent)
-        return system_from_mapping(mapping, optional=optional)
+        _read_sizes(tables, Path(name).parent)
+        return system_from_mapping(tables, optional=optional)
     except InvalidInput as error:
         raise InvalidFile(f"{name}: {error}") from None
 
