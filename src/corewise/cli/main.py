@@ -26,6 +26,7 @@ from corewise.cli.live.group import live
 from corewise.cli.plan import plan
 from corewise.cli.reporting import BAD_INPUT, READER_GONE
 from corewise.cli.reproduce import reproduce
+from corewise.cli.serve import serve
 from corewise.cli.simulate import simulate
 from corewise.cli.solve import solve
 from corewise.cli.sweep import sweep
@@ -57,6 +58,7 @@ VERBS = (
     sweep,
     plan,
     advise,
+    serve,
 )
 for verb in VERBS:
     app.command()(verb)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import sys
 from contextlib import ExitStack
@@ -38,15 +37,12 @@ class View:
 
     def __init__(self, engine: str, seconds: float) -> None:
         self._engine, self._seconds = engine, seconds
-        self._stack, self._quiet = ExitStack(), ExitStack()
+        self._stack = ExitStack()
         self._live: Live | None = None
         self._spoken = 0.0
 
     def __enter__(self) -> View:
-        """Return the view; alerts of the pools, which are in their reports, do not write across it."""
-        log, nowhere = logging.getLogger("corewise.live"), logging.NullHandler()
-        log.addHandler(nowhere)
-        self._quiet.callback(log.removeHandler, nowhere)
+        """Return the view."""
         return self
 
     def __exit__(
@@ -54,7 +50,6 @@ class View:
     ) -> None:
         """Wipe it away."""
         self._stack.__exit__(kind, error, trace)
-        self._quiet.close()
 
     def say(self, text: str) -> None:
         """Say what is going on before jobs arrive."""

@@ -1,0 +1,68 @@
+"""``corewise serve``: the live controller as a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corewise.cli.options import whole_number
+from corewise.cli.reporting import reporting
+from corewise.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from corewise.live.service.desk import Desk
+
+__all__ = ["serve"]
+
+_PORT = "8410"
+_LAST_PORT = 65_535
+
+
+@reporting
+def serve(
+    pool: Annotated[
+        Path, typer.Argument(metavar="POOL", help="A pool file: the cores and the classes of jobs.")
+    ],
+    journal: Annotated[
+        Path, typer.Option(metavar="FILE", help="Where events are kept; one that is there is continued.")
+    ],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Watch only: no core is moved, and what would be is counted.")
+    ] = False,
+    port: Annotated[str, typer.Option(metavar="N", help="Where to listen; 0 takes a free port.")] = _PORT,
+    host: Annotated[
+        str,
+        typer.Option(metavar="H", help="Where to listen; beyond this machine reading needs the token, too."),
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The token that writing needs; made if there is none. Default: beside the journal.",
+        ),
+    ] = None,
+) -> None:
+    """Serve a pool to any scheduler over HTTP, with a page to look at.
+
+    A scheduler tells what happens to its jobs, and is told how many cores each should hold. A pool that is
+    there goes on as it was; a new one is steered, unless it is only to be watched.
+    """
+    number = whole_number(port, "--port")
+    if number > _LAST_PORT:
+        raise InvalidInput(f"--port must be at most {_LAST_PORT}, got {port!r}")
+    try:
+        from corewise.live.service.pool_file import load_pool
+        from corewise.live.service.server import serve as serve_pool
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"serving needs the module {error.name!r}; pip install 'corewise[serve]' brings all that it needs"
+        ) from None
+    token = journal.with_name(f"{journal.name}.token") if token_file is None else token_file
+
+    def say(address: str, desk: Desk) -> None:
+        classes = ", ".join(desk.names)
+        print(f"{address} serves {desk.engine.pool} cores for {classes}; the token is in {token}", flush=True)
+
+    serve_pool(load_pool(pool), journal, token, host=host, port=number, watch=watch, ready=say)

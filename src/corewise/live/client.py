@@ -1,0 +1,236 @@
+"""Client of a service: what a scheduler needs to be steered, with nothing but the standard library.
+
+What has happened is told until it is acknowledged: events have ids, so that telling twice does no harm.
+
+::
+
+    client = Client("http://127.0.0.1:8410", token=Path("pool.db.token").read_text().strip())
+    client.arrived("train-7", "training")
+    for told in client.follow():
+        resize(told["job"], told["cores"])
+        client.held(told["job"], told["cores"])
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import local
+from typing import Any, Literal
+from urllib.parse import quote, urlencode, urlsplit
+
+from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit import checks
+from corewise.live import events as happened
+
+__all__ = ["Client"]
+
+_AGAIN = frozenset({408, 429, 500, 502, 503, 504})  # what may pass
+_SOON, _LATER = 0.05, 2.0  # seconds between two tries
+_WAIT = 25.0  # seconds of a long poll
+_OK = 200
+
+
+class _Plain(HTTPConnection):
+    """Connection that ends with the thread or the client that it belongs to."""
+
+    def __del__(self) -> None:
+        """Close it."""
+        self.close()
+
+
+class _Secret(_Plain, HTTPSConnection):
+    """The same over TLS."""
+
+
+class Client:
+    """Client of a service; each thread has a connection of its own.
+
+    Parameters
+    ----------
+    url : str
+        Where the service is, such as ``"http://127.0.0.1:8410"``.
+    token : str, optional
+        The token; writing needs it, and reading from elsewhere.
+    patience : float, optional
+        For how many seconds to try again where nobody answers.
+    timeout : float, optional
+        How many seconds to wait for one answer.
+    """
+
+    def __init__(
+        self, url: str, token: str | None = None, *, patience: float = 60.0, timeout: float = 10.0
+    ) -> None:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise InvalidInput(f"url must be like 'http://127.0.0.1:8410', got {checks.shown(url)}")
+        self._parts = parts
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._patience = checks.within(patience, 0.0, float("inf"), "patience")
+        self._timeout = checks.positive(timeout, "timeout")
+        self._mine = local()
+
+    # --- telling ------------------------------------------------------------------------------------
+
+    def tell(self, events: Iterable[happened.Event]) -> dict[str, Any]:
+        """Tell events, all or none, and return what was answered once they are safe."""
+        rows = [happened.event_to_mapping(event) for event in events]
+        return self._ask("POST", "/v1/events", rows)
+
+    def arrived(
+        self, job: str, job_class: str, *, least: int | None = None, most: int | None = None
+    ) -> dict[str, Any]:
+        """Tell that a job has arrived."""
+        return self._tell(happened.JobArrived, job, job_class, least, most)
+
+    def present(self, job: str, job_class: str, held: int) -> dict[str, Any]:
+        """Tell of a job that was there before anybody looked."""
+        return self._tell(happened.JobPresent, job, job_class, held)
+
+    def held(self, job: str, cores: int, *, paused: float = 0.0) -> dict[str, Any]:
+        """Tell what a job holds from now on, and for how many seconds it stood still for the move."""
+        return self._tell(happened.CoresHeld, job, cores, paused)
+
+    def progress(self, job: str, amount: float) -> dict[str, Any]:
+        """Tell how much work a job has done since it last told."""
+        return self._tell(happened.Progress, job, amount)
+
+    def finished(self, job: str) -> dict[str, Any]:
+        """Tell that a job has done its work."""
+        return self._tell(happened.JobFinished, job)
+
+    def ended(self, job: str, why: Literal["failed", "cancelled", "lost"]) -> dict[str, Any]:
+        """Tell that a job has left without having done its work."""
+        return self._tell(happened.JobEnded, job, why)
+
+    def pool_changed(self, cores: int) -> dict[str, Any]:
+        """Tell that there are so many cores now."""
+        return self._tell(happened.PoolChanged, cores)
+
+    def _tell(self, kind: type[happened.Event], *values: Any) -> dict[str, Any]:
+        return self.tell([kind(time.time(), uuid.uuid4().hex, *values)])
+
+    def set_mode(self, mode: happened.Mode) -> None:
+        """Watch, steer or hold from now on."""
+        self._ask("PUT", "/v1/mode", {"mode": mode})
+
+    def set_limits(self, job_class: str, least: int = 1, most: int | None = None) -> None:
+        """Set the fewest and the most cores of the jobs of a class that have no limits of their own."""
+        self._ask("PUT", "/v1/limits", {"job_class": job_class, "least": least, "most": most})
+
+    # --- asking -------------------------------------------------------------------------------------
+
+    def instructions(self, after: int = 0, wait: float = 0.0) -> dict[str, Any]:
+        """Return the instructions behind a number, and the number of the last there is."""
+        query = urlencode({"after": after, "wait": wait})
+        return self._ask("GET", f"/v1/instructions?{query}", longer=wait)
+
+    def follow(self, after: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield instructions to set cores as they come, by default from now on."""
+        last = self.instructions(after=2**62)["last"] if after is None else after
+        while True:
+            page = self.instructions(last, _WAIT)
+            for told in page["instructions"]:
+                last = told["number"]
+                if told["kind"] == "set-cores":
+                    yield told
+
+    def allocation(self) -> dict[str, Any]:
+        """Return what every job holds, was told to hold and should hold."""
+        return self._ask("GET", "/v1/allocation")
+
+    def explanation(self, job: str) -> dict[str, Any]:
+        """Return why a job holds the cores that it holds."""
+        return self._ask("GET", f"/v1/jobs/{quote(job, safe='')}/explanation")
+
+    def estimates(self) -> dict[str, Any]:
+        """Return what has been learned of each class."""
+        return self._ask("GET", "/v1/estimates")
+
+    def report(self) -> dict[str, Any]:
+        """Return what the pool does, has learned, and expects to gain."""
+        return self._ask("GET", "/v1/report")
+
+    def states(self) -> Iterator[dict[str, Any]]:
+        """Yield the state of the pool, now and whenever it has changed, until the service stops."""
+        connection = self._connection()
+        connection.request("GET", "/v1/stream", headers={**self._headers, "Accept": "text/event-stream"})
+        with connection.getresponse() as response:
+            _require_fine(response.status, response)
+            for line in response:
+                if line.startswith(b"data:"):
+                    yield json.loads(line[5:])
+
+    # --- the wire -----------------------------------------------------------------------------------
+
+    def _ask(self, method: str, path: str, body: object = None, *, longer: float = 0.0) -> dict[str, Any]:
+        """Ask until there is an answer; `InvalidInput` if it is that this cannot be."""
+        until = time.monotonic() + self._patience
+        content = None if body is None else json.dumps(body).encode()
+        pause = _SOON
+        while True:
+            try:
+                status, answer = self._once(method, path, content, longer)
+            except (OSError, HTTPException) as error:
+                self._drop()
+                why = f"{type(error).__name__}: {error}"
+            else:
+                if status not in _AGAIN:
+                    return _answered(status, answer)
+                why = _detail(answer)
+            if time.monotonic() + pause > until:
+                raise CorewiseError(f"no answer from {self._parts.geturl()}: {why}")
+            time.sleep(pause)
+            pause = min(2.0 * pause, _LATER)
+
+    def _once(self, method: str, path: str, content: bytes | None, longer: float) -> tuple[int, bytes]:
+        connection = getattr(self._mine, "connection", None)
+        if connection is None:
+            connection = self._mine.connection = self._connection()
+        connection.timeout = self._timeout + longer
+        if connection.sock is not None:
+            connection.sock.settimeout(self._timeout + longer)
+        headers = {**self._headers, "Content-Type": "application/json"}
+        connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+    def _connection(self) -> HTTPConnection:
+        kind = _Secret if self._parts.scheme == "https" else _Plain
+        return kind(str(self._parts.hostname), self._parts.port, timeout=self._timeout)
+
+    def _drop(self) -> None:
+        connection = getattr(self._mine, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._mine.connection = None
+
+    def close(self) -> None:
+        """Let the connection of this thread go."""
+        self._drop()
+
+
+def _answered(status: int, answer: bytes) -> dict[str, Any]:
+    if status != _OK:
+        raise InvalidInput(f"refused with status {status}: {_detail(answer)}")
+    values = json.loads(answer)
+    if not isinstance(values, dict):
+        raise CorewiseError(f"no answer of a service: {checks.shown(values)}")
+    return values
+
+
+def _require_fine(status: int, response: HTTPResponse) -> None:
+    if status != _OK:
+        _answered(status, response.read())
+
+
+def _detail(answer: bytes) -> str:
+    """Return what a problem says."""
+    try:
+        problem = json.loads(answer)
+    except ValueError:
+        return checks.shown(answer)
+    return str(problem.get("detail")) if isinstance(problem, Mapping) else checks.shown(problem)

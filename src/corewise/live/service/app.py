@@ -1,0 +1,307 @@
+"""The routes of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any, TypeVar
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import StreamingResponse
+from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit.jsonable import to_json
+from corewise.kit.version import __version__
+from corewise.live import events as happened
+from corewise.live.controller import Controller
+from corewise.live.service import views, wire
+from corewise.live.service.desk import Desk
+from corewise.live.service.guard import Access, Guard
+from corewise.live.service.metrics import exposed
+from corewise.live.service.pool_file import Limits
+from corewise.live.service.problems import Problem, said_of
+from corewise.live.service.site import add_site
+from corewise.live.service.stream import Stream
+
+__all__ = ["make_app"]
+
+_REFERENCE = "#/components/schemas/{model}"
+_LONGEST_WAIT = 30.0  # seconds of a long poll
+_PROBLEMS = {
+    400: "What was sent is no JSON.",
+    401: "The token is missing or wrong.",
+    408: "The body took too long.",
+    413: "The body is too large.",
+    421: "Nobody calls this service by that name.",
+    422: "What was sent is not what it should be; the detail names the value.",
+    429: "Too many requests from one address.",
+    503: "The service cannot go on: events cannot be written.",
+}
+
+_T = TypeVar("_T")
+_MODE: TypeAdapter[wire.ModeWanted] = TypeAdapter(wire.ModeWanted)
+_LIMITS: TypeAdapter[wire.LimitsWanted] = TypeAdapter(wire.LimitsWanted)
+
+
+def make_app(desk: Desk, access: Access, limits: Limits) -> Guard:
+    """Return the application: all routes, behind the guard."""
+    app = FastAPI(
+        title="corewise",
+        version=__version__,
+        summary="Shares the cores of a pool between jobs so that they finish sooner.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    for kind in (Problem, RequestValidationError, HTTPException, ClientDisconnect, Exception):
+        app.add_exception_handler(kind, _told)
+    guard = Guard(app, access, limits)
+    routes = _Routes(desk, guard)
+    routes.add_to(app)
+    add_site(app)
+    app.openapi = partial(_description, app)  # type: ignore[method-assign]
+    return guard
+
+
+class _Routes:
+    """What can be asked."""
+
+    def __init__(self, desk: Desk, guard: Guard) -> None:
+        self._desk, self._guard = desk, guard
+        self._stream = Stream(desk)
+
+    def add_to(self, app: FastAPI) -> None:
+        """Add all routes."""
+        add = partial(_add, app)
+        add("POST", "/v1/events", self.post_events, wire.Acknowledged, also={409: "It cannot have happened."})
+        add("GET", "/v1/instructions", self.instructions, wire.InstructionPage)
+        add("GET", "/v1/allocation", self.allocation, wire.Allocation)
+        missing = {404: "No such job is there."}
+        add("GET", "/v1/jobs/{job:path}/explanation", self.explanation, wire.Explained, also=missing)
+        add("GET", "/v1/estimates", self.estimates, wire.EstimatesView)
+        add("GET", "/v1/report", self.report, wire.ReportView)
+        add("GET", "/v1/policy", self.policy, wire.PolicyView)
+        add("GET", "/v1/history", self.history, wire.HistoryView)
+        add("PUT", "/v1/mode", self.put_mode, wire.ModeWanted)
+        add("PUT", "/v1/limits", self.put_limits, wire.LimitsWanted, also={409: "No such class is there."})
+        add("GET", "/v1/stream", self.stream, None, media="text/event-stream")
+        add("GET", "/metrics", self.metrics, None, media="text/plain")
+        add("GET", "/healthz", self.healthz, wire.Health)
+        add("GET", "/readyz", self.readyz, wire.Health)
+
+    # --- writing ------------------------------------------------------------------------------------
+
+    async def post_events(self, request: Request) -> Response:
+        """Tell what has happened: one event, or up to 1000 of which all are taken in or none.
+
+        Acknowledged means that they are on the disk. Told again under the same id, an event changes nothing:
+        whoever gets no answer tells again. The instructions are those that came of the events that are new;
+        all are at `/v1/instructions`.
+        """
+        events = wire.events_in(await request.body())
+        numbers = await self._taken(self._desk.submit(events))
+        return _json(
+            {
+                "accepted": len(numbers),
+                "duplicates": len(events) - len(numbers),
+                "instructions": self._desk.feed.of_events(numbers),
+                "last": self._desk.feed.last,
+            }
+        )
+
+    async def put_mode(self, request: Request) -> Response:
+        """Watch, steer or hold from now on."""
+        wanted = wire.parsed(_MODE, await request.body())
+        await self._taken(self._desk.order(happened.ModeChanged, wanted.mode))
+        return _json(wanted.model_dump())
+
+    async def put_limits(self, request: Request) -> Response:
+        """Set the fewest and the most cores of the jobs of a class that have no limits of their own."""
+        wanted = wire.parsed(_LIMITS, await request.body())
+        try:
+            order = self._desk.order(happened.LimitsChanged, wanted.job_class, wanted.least, wanted.most)
+        except InvalidInput as error:
+            raise Problem(422, str(error)) from None
+        await self._taken(order)
+        return _json(wanted.model_dump())
+
+    async def _taken(self, future: Future[_T]) -> _T:
+        try:
+            return await asyncio.wrap_future(future)
+        except InvalidInput as error:
+            raise Problem(409, str(error)) from None
+        except CorewiseError as error:
+            raise Problem(503, str(error)) from None
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    async def instructions(
+        self,
+        after: Annotated[int, Query(ge=0, le=2**62, description="The last number that you know.")] = 0,
+        wait: Annotated[
+            float, Query(ge=0.0, le=_LONGEST_WAIT, description="Seconds to wait for one, if there is none.")
+        ] = 0.0,
+        most: Annotated[int, Query(ge=1, le=wire.BATCH, description="How many at most.")] = wire.BATCH,
+    ) -> Response:
+        """Return the instructions behind a number; wait for the next if there is none yet.
+
+        Instructions set cores. After a restart the same have the same numbers.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait
+        bell, feed = self._desk.bell, self._desk.feed
+        while True:
+            heard = bell.rung
+            found = await loop.run_in_executor(None, feed.after, after, most) if feed.last > after else []
+            left = until - loop.time()
+            if found or left <= 0.0 or bell.ended:
+                return _json({"instructions": found, "last": feed.last})
+            await bell.wait(heard, left)
+
+    async def allocation(self) -> Response:
+        """Return what every job holds, was told to hold and should hold."""
+        return await self._answer(views.allocation)
+
+    async def explanation(self, job: Annotated[str, Path(description="The name of a job.")]) -> Response:
+        """Return why a job holds the cores that it holds, in words."""
+        try:
+            return await self._answer(lambda controller: views.explanation(controller, job))
+        except InvalidInput as error:
+            raise Problem(404, str(error)) from None
+
+    async def estimates(self) -> Response:
+        """Return what has been learned of each class, now and after each window."""
+
+        def look(controller: Controller) -> dict[str, Any]:
+            rows = controller.report().as_mapping()["classes"]
+            return {
+                "classes": {row["name"]: row["learned"] for row in rows},
+                "history": self._desk.history.estimates(),
+            }
+
+        return await self._answer(look)
+
+    async def report(self) -> Response:
+        """Return what the pool does, has learned, and expects to gain."""
+        return await self._answer(lambda controller: controller.report().as_mapping())
+
+    async def policy(self) -> Response:
+        """Return the policy in force as a table, if there are two classes."""
+        return await self._answer(views.policy)
+
+    async def history(self) -> Response:
+        """Return jobs and cores by class since the start, thinned out."""
+        return await self._answer(lambda _: self._desk.history.samples(self._desk.names))
+
+    async def stream(self) -> Response:
+        """Follow the pool: an event `state` whenever something has changed, twice a second at most."""
+        return StreamingResponse(self._stream.states(), media_type="text/event-stream")
+
+    async def metrics(self) -> Response:
+        """Return the pool for Prometheus."""
+        report = await self._asked(lambda controller: controller.report().as_mapping())
+        return Response(
+            exposed(report, self._desk, self._guard.answers), media_type="text/plain; version=0.0.4"
+        )
+
+    async def healthz(self) -> Response:
+        """Return whether the service runs."""
+        return _json({"status": "ok"})
+
+    async def readyz(self) -> Response:
+        """Return whether events are taken in."""
+        if self._desk.broken is not None:
+            raise Problem(503, self._desk.broken)
+        return _json({"status": "ready"})
+
+    async def _asked(self, question: Callable[[Controller], _T]) -> _T:
+        return await asyncio.wrap_future(self._desk.asked(question))
+
+    async def _answer(self, question: Callable[[Controller], dict[str, Any]]) -> Response:
+        return _json(await self._asked(question))
+
+
+def _json(values: dict[str, Any]) -> Response:
+    return Response(to_json(values, indent=None), media_type="application/json")
+
+
+async def _told(_request: Request, error: Exception) -> Response:
+    """Return an error as problem details."""
+    if isinstance(error, HTTPException):
+        detail = str(error.detail)
+        error = Problem(error.status_code, detail, headers=dict(error.headers or {}))
+    elif isinstance(error, RequestValidationError):
+        error = said_of(list(error.errors()))
+    elif isinstance(error, ClientDisconnect):
+        error = Problem(400, "the request ended before its body did")
+    elif not isinstance(error, Problem):
+        error = Problem(500, "a mistake in here, which the log tells of")
+    return Response(error.content(), error.status, error.headers, "application/problem+json")
+
+
+# --- description ------------------------------------------------------------------------------------
+
+
+def _add(
+    app: FastAPI,
+    method: str,
+    path: str,
+    route: Callable[..., Any],
+    model: type | None,
+    *,
+    also: dict[int, str] | None = None,
+    media: str = "application/json",
+) -> None:
+    """Add a route with all that it may answer."""
+    problems = _PROBLEMS | (also or {})
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {
+            "description": text,
+            "content": {
+                "application/problem+json": {"schema": {"$ref": _REFERENCE.format(model="ProblemView")}}
+            },
+        }
+        for status, text in sorted(problems.items())
+    }
+    content = {media: {"schema": {"type": "string"}}} if model is None else {}
+    responses[200] = {
+        "description": HTTPStatus.OK.phrase,
+        **({"model": model} if model else {"content": content}),
+    }
+    extra: dict[str, Any] = {} if path in {"/healthz", "/readyz"} else {"security": [{"token": []}]}
+    app.add_api_route(
+        path, route, methods=[method], response_model=None, responses=responses, openapi_extra=extra
+    )
+
+
+def _description(app: FastAPI) -> dict[str, Any]:
+    """Return the description of the service, complete with the bodies that are read by hand."""
+    if app.openapi_schema is None:
+        made = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary=app.summary,
+            routes=app.routes,
+            openapi_version="3.1.0",
+        )
+        schema, named = wire.batch_schema(_REFERENCE)
+        bodies = {("/v1/events", "post"): schema}
+        for path, model in (("/v1/mode", wire.ModeWanted), ("/v1/limits", wire.LimitsWanted)):
+            named[model.__name__] = model.model_json_schema(ref_template=_REFERENCE)
+            bodies[path, "put"] = {"$ref": _REFERENCE.format(model=model.__name__)}
+        for (path, method), body in bodies.items():
+            content = {"application/json": {"schema": body}}
+            made["paths"][path][method]["requestBody"] = {"required": True, "content": content}
+        components = made["components"]
+        named["ProblemView"] = wire.ProblemView.model_json_schema(ref_template=_REFERENCE)
+        components["schemas"] = {**components["schemas"], **named}
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        app.openapi_schema = made
+    return app.openapi_schema

@@ -1,0 +1,173 @@
+"""The desk: everything of the service but HTTP. It takes in events, and says what came of them.
+
+Jobs are run by a scheduler elsewhere: they outlive the service, and in ``watch`` nobody here gives them
+cores. Instructions are not sent but fetched, by number, and answered by `CoresHeld`.
+
+Times are seconds since 1970, by the clock of whoever tells: what happens while the service is down has
+happened all the same. What happens here is dated a little behind that, so that an event which was under way
+in the meantime does not come late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from corewise.errors import InvalidFile
+from corewise.learning.algorithms import Algorithm, adaptive
+from corewise.live import events as happened
+from corewise.live.controller import Controller
+from corewise.live.engines.base import JobSpec, Tell
+from corewise.live.engines.workers import Workers
+from corewise.live.instructions import Alert, Instruction
+from corewise.live.journal import Journal, JournalReader
+from corewise.live.journal_store import is_made
+from corewise.live.origin import about_pool, controller_of
+from corewise.live.pool import solving
+from corewise.live.replay import replayed
+from corewise.live.runner import Runner
+from corewise.live.service.feed import Bell, Feed
+from corewise.live.service.history import History
+from corewise.live.service.pool_file import PoolFile
+from corewise.observation.journal_file import located
+
+__all__ = ["Desk", "open_desk"]
+
+_UNDER_WAY = 2.0  # seconds that an event may take from where it happens to here
+
+
+class _Elsewhere:
+    """Engine of a pool that somebody else runs: whoever does fetches his instructions himself."""
+
+    pause = None
+
+    def __init__(self, pool: int) -> None:
+        self.pool = pool
+
+    def start(self, tell: Tell) -> None:
+        """Begin: what happens is told over the wire."""
+
+    def submit(self, job: JobSpec) -> None:
+        """Leave the job to whoever runs it."""
+
+    def set_cores(self, job: str, cores: int) -> None:
+        """Leave the instruction to be fetched."""
+
+    def end(self, job: str) -> None:
+        """Leave the job to whoever runs it."""
+
+    def close(self) -> None:
+        """Leave everything as it is."""
+
+
+class Desk(Runner):
+    """Desk of a service: a runner for jobs that are run elsewhere.
+
+    Parameters
+    ----------
+    controller : Controller
+        What decides.
+    solver : Workers
+        Where to solve.
+    journal : Journal
+        Where events are kept.
+    history : History
+        What was, up to now.
+    """
+
+    def __init__(self, controller: Controller, solver: Workers, journal: Journal, history: History) -> None:
+        super().__init__(controller, _Elsewhere(controller.pool), solver, journal)
+        self.names = tuple(controller.system.names)
+        self.history = history
+        self.bell = Bell()
+        self.feed = Feed(journal)
+        self._heard, self._heard_at = controller.time, time.monotonic()
+        self.handled = 0
+        """How many events were taken in since the start."""
+        self.alerted = 0
+        """How many alerts came of them."""
+
+    @property
+    def broken(self) -> str | None:
+        """Why the desk cannot go on, if it cannot."""
+        return None if self._error is None else str(self._error)
+
+    def order(self, kind: type[happened.Event], *values: Any) -> Future[Sequence[int]]:
+        """Take in what somebody wants just now."""
+        return self.submit([self._event(kind, values)])
+
+    def _find_jobs(self) -> None:
+        """Go on with the jobs that were there: nobody has ended them."""
+
+    def _now(self) -> float:
+        return max(self._controller.time, self._heard + time.monotonic() - self._heard_at - _UNDER_WAY)
+
+    def _share_unsteered(self, _event: happened.Event) -> Sequence[Instruction]:
+        return []
+
+    def _take(self, number: int, event: happened.Event) -> Sequence[Instruction]:
+        instructions = super()._take(number, event)
+        if event.time > self._heard:
+            self._heard, self._heard_at = event.time, time.monotonic()
+        self.handled += 1
+        self.alerted += sum(isinstance(told, Alert) for told in instructions)
+        self.feed.add(number, instructions)
+        self.history.observe(self._controller)
+        self.bell.ring()
+        return instructions
+
+
+@contextmanager
+def open_desk(
+    pool: PoolFile,
+    journal: Path,
+    *,
+    watch: bool = False,
+    solver: Callable[[Algorithm], Any] = solving,
+) -> Iterator[Desk]:
+    """Give the desk of a pool, which goes on where its journal ends.
+
+    Parameters
+    ----------
+    pool : PoolFile
+        What is known of the pool.
+    journal : path
+        Its journal, which is made if there is none.
+    watch : bool, optional
+        Whether to watch only from now on; a new pool is steered otherwise, one that is there stays as it was.
+    solver : callable, optional
+        Gives the process to solve in, given the algorithm.
+    """
+    algorithm = adaptive(pool.system, departures=pool.window)
+    opened = _opened(located(journal))
+    about = {**about_pool(algorithm, pool.options), "opened": opened or time.time()}
+    with Journal.open(journal, about) as book:
+        history = History()
+        controller = replayed(book, lambda _snapshot: controller_of(book), history.observe)
+        with solver(algorithm) as workers:
+            desk = Desk(controller, workers, book, history)
+            desk.start()
+            try:
+                wanted: happened.Mode = "watch" if watch else "steer"
+                if controller.mode != wanted and (watch or opened is None):
+                    desk.order(happened.ModeChanged, wanted).result()
+                yield desk
+            finally:
+                desk.close()
+
+
+def _opened(journal: Path) -> float | None:
+    """Return when a journal was begun; None if it is yet to be."""
+    if not is_made(journal):
+        return None
+    with JournalReader(journal) as there:
+        opened = there.about.get("opened")
+    if not isinstance(opened, float):
+        raise InvalidFile(
+            f"{journal} is the journal of a pool in Python, and has another clock than a service"
+        )
+    return opened

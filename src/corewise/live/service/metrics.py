@@ -1,0 +1,103 @@
+"""The pool for Prometheus; by class, never by job: there are too many of those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from corewise.live.service.desk import Desk
+
+__all__ = ["exposed"]
+
+_MODES = ("watch", "steer", "hold")
+
+
+def exposed(report: Mapping[str, Any], desk: Desk, answers: Mapping[int, int]) -> bytes:
+    """Return a report and the state of the service as Prometheus reads them."""
+    registry = CollectorRegistry()
+    registry.register(_Facts(report, desk, answers))
+    return generate_latest(registry)
+
+
+class _Facts(Collector):
+    def __init__(self, report: Mapping[str, Any], desk: Desk, answers: Mapping[int, int]) -> None:
+        self._report, self._desk, self._answers = report, desk, answers
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._pool()
+        yield from self._classes()
+        yield from self._service()
+
+    def _pool(self) -> Iterator[Metric]:
+        report = self._report
+        yield _gauge("pool_cores", "Cores of the pool.", report["pool"])
+        mode = GaugeMetricFamily("corewise_mode", "1 for the mode of operation.", labels=["mode"])
+        for name in _MODES:
+            mode.add_metric([name], float(report["mode"] == name))
+        yield mode
+        gain = GaugeMetricFamily(
+            "corewise_expected_gain",
+            "Share of EQUI's mean cost that is expected to be saved.",
+            labels=["bound"],
+        )
+        for bound, value in (report["gain"] or {}).items():
+            if value is not None:
+                gain.add_metric([bound], value)
+        yield gain
+        yield _gauge("policy_in_force", "1 if the policy last solved for is in force.", report["in_force"])
+        yield _counter("learning_windows", "Windows learned from.", report["windows"])
+        yield _counter("changes_found", "Changes of rates or curves that were found.", len(report["alarms"]))
+        yield _counter("alerts", "What somebody should know of.", self._desk.alerted)
+
+    def _classes(self) -> Iterator[Metric]:
+        gauges = {
+            "jobs": "Jobs that are there.",
+            "waiting": "Jobs that hold no core.",
+            "held": "Cores that jobs hold.",
+            "told": "Cores that jobs were told to hold.",
+            "target": "Cores that jobs should hold.",
+        }
+        named = {"jobs": "jobs", "waiting": "jobs_waiting"}
+        for key, text in gauges.items():
+            yield self._by_class(
+                GaugeMetricFamily(f"corewise_{named.get(key, f'cores_{key}')}", text, labels=["class"]), key
+            )
+        counters = {
+            "arrived": "Jobs that arrived.",
+            "finished": "Jobs that finished.",
+            "ended": "Jobs given up.",
+        }
+        for key, text in counters.items():
+            yield self._by_class(CounterMetricFamily(f"corewise_jobs_{key}", text, labels=["class"]), key)
+        times = SummaryMetricFamily("corewise_response_seconds", "Response times.", labels=["class"])
+        for row in self._report["classes"]:
+            count, mean = row["responses"]["count"], row["responses"]["mean"] or 0.0
+            times.add_metric([row["name"]], count, count * mean)
+        yield times
+
+    def _by_class(self, family: Any, key: str) -> Metric:
+        for row in self._report["classes"]:
+            family.add_metric([row["name"]], row[key])
+        found: Metric = family
+        return found
+
+    def _service(self) -> Iterator[Metric]:
+        yield _counter("events", "Events taken in since the start.", self._desk.handled)
+        yield _gauge("instruction", "Number of the last instruction.", self._desk.feed.last)
+        yield _gauge("ready", "1 if events are taken in.", self._desk.broken is None)
+        answers = CounterMetricFamily("corewise_http_requests", "Requests by status.", labels=["status"])
+        for status, count in sorted(self._answers.items()):
+            answers.add_metric([str(status)], count)
+        yield answers
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"corewise_{name}", text, float(value))
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"corewise_{name}", text, float(value))

@@ -1,0 +1,94 @@
+"""A service in this process, as a test needs it: quick to start, and its solver is a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+from corewise.learning.algorithms import Algorithm
+from corewise.live.client import Client
+from corewise.live.engines.workers import ExecutorWorkers, Workers
+from corewise.live.service.desk import Desk, open_desk
+from corewise.live.service.pool_file import load_pool
+from corewise.live.service.server import address_of, listening, make_server
+from corewise.live.service.token import Token
+
+POOL = """\
+cores = 8
+
+[[class]]
+name = "one"
+speedup = { family = "amdahl", p = 0.5 }
+
+[[class]]
+name = "two"
+speedup = { family = "amdahl", p = 0.5 }
+"""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that runs: where it is, its token, and its desk."""
+
+    address: str
+    token: str
+    desk: Desk
+
+    def client(self, **options: Any) -> Client:
+        return Client(self.address, self.token, **{"patience": 5.0, **options})
+
+    def ask(
+        self, method: str, path: str, body: object = None, *, token: str | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], Any]:
+        """Return the status, the headers and the JSON of one answer."""
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        connection = HTTPConnection(self.address.removeprefix("http://"), timeout=30.0)
+        connection.request(method, path, content, headers)
+        response = connection.getresponse()
+        text = response.read()
+        named = {name.lower(): value for name, value in response.getheaders()}
+        connection.close()
+        kind = named.get("content-type", "")
+        return response.status, named, json.loads(text) if "json" in kind else text
+
+
+@contextmanager
+def threads(_algorithm: Algorithm) -> Iterator[Workers]:
+    """Give a thread to solve in: nothing is rehearsed."""
+    workers = ExecutorWorkers(ThreadPoolExecutor(1))
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+@contextmanager
+def service(
+    folder: Path, text: str = POOL, *, host: str = "127.0.0.1", port: int = 0, watch: bool = False
+) -> Iterator[Service]:
+    """Give a service whose files are in a folder."""
+    (folder / "pool.toml").write_text(text)
+    pool, token_file = load_pool(folder / "pool.toml"), folder / "pool.db.token"
+    token = Token.of_file(token_file)
+    with (
+        listening(host, port) as socket,
+        open_desk(pool, folder / "pool.db", watch=watch, solver=threads) as desk,
+    ):
+        server = make_server(desk, token, socket, host, pool.limits)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[socket])))
+        thread.start()
+        try:
+            yield Service(address_of(socket), token_file.read_text().strip(), desk)
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,229 @@
+"""The service: what is acknowledged is safe, what is told twice counts once, and a restart goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from corewise.errors import CorewiseError, InvalidInput
+from corewise.live import events as happened
+from corewise.live.client import Client
+from corewise.live.journal import Journal
+from tests.helpers.serving import POOL, Service, service
+
+
+def arrival(number: int, job_class: str = "one") -> dict[str, object]:
+    return {"kind": "job-arrived", "id": f"a{number}", "job": f"job-{number}", "job_class": job_class}
+
+
+def journaled(folder: Path) -> list[happened.Event]:
+    with Journal.read(folder / "pool.db") as journal:
+        return [event for _, event in journal.events()]
+
+
+def told(service: Service) -> dict[str, int]:
+    return {row["job"]: row["told"] for row in service.client().allocation()["jobs"]}
+
+
+def test_what_is_acknowledged_is_in_the_journal(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        for number in range(3):
+            status, _, answer = running.ask("POST", "/v1/events", arrival(number), token=running.token)
+            assert (status, answer["accepted"], answer["duplicates"]) == (200, 1, 0)
+            assert [event.id for event in journaled(tmp_path) if event.id.startswith("a")][-1] == f"a{number}"
+
+
+def test_what_is_told_twice_counts_once(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        batch = [arrival(1), arrival(2), arrival(1)]
+        first = running.ask("POST", "/v1/events", batch, token=running.token)[2]
+        again = running.ask("POST", "/v1/events", batch, token=running.token)[2]
+    assert (first["accepted"], first["duplicates"]) == (2, 1)
+    assert (again["accepted"], again["duplicates"], again["instructions"]) == (0, 3, [])
+
+
+def test_a_batch_is_taken_in_whole_or_not_at_all(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        before = len(journaled(tmp_path))
+        batch = [arrival(1), {"kind": "job-finished", "id": "f", "job": "job-9"}]
+        status, headers, problem = running.ask("POST", "/v1/events", batch, token=running.token)
+        assert (status, headers["content-type"]) == (409, "application/problem+json")
+        assert (
+            problem["detail"]
+            == "event 2 of 2, 'f': job-finished: no job 'job-9' is there; did you mean 'job-1'?"
+        )
+        assert len(journaled(tmp_path)) == before
+        assert running.ask("POST", "/v1/events", batch[:1], token=running.token)[0] == 200
+
+
+def test_instructions_are_fetched_by_number_and_awaited(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        client, found = running.client(), []
+        waiting = threading.Thread(target=lambda: found.append(client.instructions(0, wait=10.0)))
+        waiting.start()
+        time.sleep(0.05)
+        client.arrived("a", "one")
+        waiting.join()
+        assert [(row["number"], row["job"], row["cores"]) for row in found[0]["instructions"]] == [
+            (1, "a", 8)
+        ]
+        client.held("a", 8)
+        client.arrived("b", "two")
+        assert [(row["job"], row["cores"]) for row in client.instructions(1)["instructions"]] == [("a", 4)]
+        client.held("a", 4)  # only what a job has given back can be told to another
+        assert [(row["job"], row["cores"]) for row in client.instructions(2)["instructions"]] == [("b", 4)]
+        assert client.instructions(3, wait=0.01) == {"instructions": [], "last": 3}
+
+
+def test_instructions_beyond_memory_come_from_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corewise.live.service.feed._KEPT", 2)
+    with service(tmp_path) as running:
+        client = running.client()
+        for number in range(4):
+            client.arrived(f"job-{number}", "one")
+            client.held(f"job-{number}", 0)
+        everything = client.instructions(0)["instructions"]
+        last = client.instructions(0)["last"]
+        assert [row["number"] for row in everything] == list(range(1, last + 1))
+        assert last > 4
+        assert client.instructions(2)["instructions"] == everything[2:]
+    with service(tmp_path) as running:
+        assert running.client().instructions(0)["instructions"] == everything
+
+
+def test_nothing_is_moved_where_it_is_only_watched(tmp_path: Path) -> None:
+    with service(tmp_path, watch=True) as running:
+        client = running.client()
+        client.present("a", "one", 6)
+        client.arrived("b", "two")
+        assert client.instructions(0)["instructions"] == []
+        assert client.report()["would_have_moved"] > 0
+        client.set_mode("steer")
+        assert {row["job"] for row in client.instructions(0)["instructions"]} == {"a", "b"}
+
+
+def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        client = running.client()
+        client.arrived("a", "one")
+        client.held("a", 8)
+        client.set_limits("two", least=2, most=3)
+        client.arrived("b", "two")
+        client.set_mode("hold")
+        before, last = client.allocation(), client.instructions(0)
+    with service(tmp_path) as running:
+        after = running.client().allocation()
+        assert {**after, "time": 0.0} == {**before, "time": 0.0}
+        assert after["mode"] == "hold"
+        assert running.client().instructions(0) == last
+
+
+def test_an_explanation_is_in_words(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        client = running.client()
+        client.arrived("a/b c", "one")
+        assert client.explanation("a/b c")["text"].startswith("class one: one job to hold 8 of 8 cores")
+        with pytest.raises(InvalidInput, match="404: no job 'a' is there"):
+            client.explanation("a")
+
+
+def test_a_resize_that_is_not_confirmed_is_told_of_and_not_counted_on(tmp_path: Path) -> None:
+    with service(tmp_path, f"{POOL}\n[control]\npatience = 0.05\n") as running:
+        client = running.client()
+        client.present("a", "one", 8)
+        client.arrived("b", "one")
+        for _ in range(400):
+            alerts = client.report()["alerts"]
+            if alerts:
+                break
+            time.sleep(0.01)
+        assert alerts[0]["text"] == "job 'a' was told 4 cores and still holds 8"
+        assert told(running) == {"a": 4, "b": 0}  # its cores are still taken
+        client.held("a", 4)
+        assert told(running) == {"a": 4, "b": 4}
+
+
+def test_the_stream_tells_of_changes(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        client = running.client()
+        states = client.states()
+        assert next(states)["allocation"]["jobs"] == []
+        client.arrived("a", "one")
+        rows = next(states)["allocation"]["jobs"]
+        assert [(row["job"], row["told"]) for row in rows] == [("a", 8)]
+        assert "class one" in rows[0]["why"]
+
+
+def test_estimates_and_history_are_there_after_a_window_and_after_a_restart(tmp_path: Path) -> None:
+    with service(tmp_path, f"{POOL}\n[control]\nwindow = 90\n") as running:
+        client, now = running.client(), time.time()
+        for batch in range(10):
+            events: list[happened.Event] = []
+            for k in range(20):
+                name, at = f"{batch}-{k}", now + batch * 5.0 + 0.2 * k
+                events += [
+                    happened.JobArrived(at, f"{name}a", name, "one" if k % 2 else "two"),
+                    happened.CoresHeld(at, f"{name}h", name, 1 + k % 4),
+                    happened.JobFinished(at + 0.1 + 0.1 * (k % 3), f"{name}f", name),
+                ]
+            client.tell(sorted(events, key=lambda event: event.time))
+        estimates = client.estimates()
+        assert set(estimates["classes"]) == {"one", "two"}
+        assert estimates["classes"]["one"]["departures"] > 50
+        assert len(estimates["history"]) >= 1
+        history = running.ask("GET", "/v1/history")[2]
+        assert len(history["time"]) == len(history["classes"][0]["jobs"]) > 20
+        table = running.ask("GET", "/v1/policy")[2]
+        assert (table["cores"][3][0], table["cores"][0][3], table["cores"][2][2]) == (8, 0, 4)
+    with service(tmp_path, f"{POOL}\n[control]\nwindow = 90\n") as running:
+        assert running.client().estimates() == estimates
+        assert running.ask("GET", "/v1/history")[2] == history
+
+
+def test_metrics_are_those_of_the_report(tmp_path: Path) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    with service(tmp_path) as running:
+        running.client().arrived("a", "one")
+        text = running.ask("GET", "/metrics")[2].decode()
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert found["corewise_jobs", "one"] == 1.0
+    assert found["corewise_cores_told", "one"] == found["corewise_pool_cores",] == 8.0
+    assert found["corewise_mode", "steer"] == found["corewise_ready",] == 1.0
+
+
+def test_a_journal_that_cannot_be_written_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service(tmp_path) as running:
+        monkeypatch.setattr(
+            "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        )
+        status, _, problem = running.ask("POST", "/v1/events", arrival(1), token=running.token)
+        assert (status, "disk full" in problem["detail"]) == (503, True)
+        assert running.ask("GET", "/readyz")[0] == 503
+        assert running.ask("GET", "/healthz")[0] == 200
+
+
+def test_a_client_is_patient_and_says_when_nobody_answers(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        port = int(running.address.rsplit(":", 1)[1])
+    client = Client(running.address, running.token, patience=20.0)
+    late = threading.Thread(target=lambda: client.arrived("a", "one"))
+    late.start()
+    with service(tmp_path, port=port) as running:
+        late.join()
+        assert told(running) == {"a": 8}
+    with pytest.raises(CorewiseError, match="no answer from http"):
+        Client(running.address, patience=0.1).report()
+    with pytest.raises(InvalidInput, match="url must be like"):
+        Client("pool.db")

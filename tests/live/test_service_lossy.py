@@ -1,0 +1,54 @@
+"""A scheduler of somebody else's, whose clients repeat, reorder and lose requests: all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+import corewise as cw
+from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
+from corewise.learning.algorithms import adaptive
+from corewise.live import events as happened
+from corewise.live.controller import Controller, Options
+from corewise.live.service.pool_file import load_pool
+from tests.helpers.serving import POOL, service
+
+NEVER = 10**6
+CLASSES = {"one": Emulated(6.0, 4.0, cw.Amdahl(0.3)), "two": Emulated(6.0, 3.0, cw.Amdahl(0.9))}
+
+
+@pytest.mark.slow
+def test_a_lossy_scheduler_reaches_what_the_same_events_reach_in_order(tmp_path: Path) -> None:
+    with service(tmp_path, f"{POOL}\n[control]\nleast_seen = {NEVER}\nwindow = 40\n") as running:
+        scheduler = LossyScheduler(running.address, running.token, CLASSES, loss=0.2)
+        scheduler.run(8.0, drain=True)
+        last = scheduler.happened[-1].time
+        more = [
+            happened.JobArrived(last, f"last {k}", f"job-{k}", "one" if k % 2 else "two") for k in range(3)
+        ]
+        running.client().tell(more)
+        found, jobs = running.client().report(), running.client().allocation()["jobs"]
+    assert scheduler.mishaps > 30
+    ordered = Controller(
+        adaptive(load_pool(tmp_path / "pool.toml").system, departures=40),
+        lambda _: cw.Equi(),
+        mode="steer",
+        time=scheduler.happened[0].time,
+        options=Options(least_seen=NEVER),
+    )
+    for event in (*scheduler.happened, *more):
+        ordered.handle(event)
+    wanted = ordered.report().as_mapping()
+    assert [(row["job"], row["told"]) for row in jobs] == [(job.name, job.told) for job in ordered.roster]
+    for one, other in zip(found["classes"], wanted["classes"], strict=True):
+        for key in ("arrived", "finished", "ended", "jobs", "told", "target"):
+            assert one[key] == other[key]
+        assert one["responses"]["mean"] == pytest.approx(other["responses"]["mean"], rel=0.02)
+        assert one["learned"]["departures"] == other["learned"]["departures"]
+        low, high = other["learned"]["intervals"]["p"]
+        assert one["learned"]["parameters"]["p"] == pytest.approx(
+            other["learned"]["parameters"]["p"], abs=0.2 * (high - low)
+        )

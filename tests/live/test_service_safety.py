@@ -1,0 +1,287 @@
+"""The service keeps strangers out, stays up whatever they send, and writes nothing that it refuses."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.live.journal import Journal
+from corewise.live.service import guard, server
+from corewise.live.service.guard import Access
+from corewise.live.service.pool_file import load_pool
+from corewise.live.service.token import Token
+from corewise.live.service.wire import BATCH
+from tests.helpers.serving import POOL, Service, service
+
+ARRIVAL = {"kind": "job-arrived", "id": "1", "job": "a", "job_class": "one"}
+WRITES = [
+    ("POST", "/v1/events", ARRIVAL),
+    ("PUT", "/v1/mode", {"mode": "hold"}),
+    ("PUT", "/v1/limits", {"job_class": "one", "least": 2}),
+]
+
+
+def events_in(folder: Path) -> int:
+    with Journal.read(folder / "pool.db") as journal:
+        return sum(1 for _ in journal.events())
+
+
+def test_nothing_is_written_without_the_token(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        right = running.token
+        flipped = ("a" if right[0] != "a" else "b") + right[1:]
+        wrong = [None, "", flipped, right + "x", right[:-1], f" {right}x", right.swapcase(), "é" * 43]
+        before = events_in(tmp_path)
+        for method, path, body in WRITES:
+            for token in wrong:
+                status, headers, problem = running.ask(method, path, body, token=token)
+                assert (status, headers["www-authenticate"], problem["status"]) == (401, "Bearer", 401)
+                assert right not in json.dumps(problem)
+            assert running.ask(method, path, body, Authorization=f"Basic {right}")[0] == 401
+        assert events_in(tmp_path) == before
+        assert [running.ask(*write, token=right)[0] for write in WRITES] == [200, 200, 200]
+
+
+def test_reading_needs_the_token_where_others_can_reach_it(tmp_path: Path) -> None:
+    with service(tmp_path, host="0.0.0.0") as running:
+        here = Service(running.address.replace("0.0.0.0", "127.0.0.1"), running.token, running.desk)
+        for path in ("/v1/allocation", "/v1/report", "/v1/stream", "/metrics", "/v1/nothing"):
+            assert here.ask("GET", path)[0] == 401
+        assert here.ask("GET", "/v1/allocation", token=here.token)[0] == 200
+        assert [here.ask("GET", path)[0] for path in ("/", "/healthz", "/readyz")] == [200, 200, 200]
+
+
+def test_a_service_behind_a_proxy_needs_the_token_for_reading(tmp_path: Path) -> None:
+    with service(tmp_path, f'{POOL}\n[service]\nhosts = ["pool.example.org"]\n') as running:
+        assert running.ask("GET", "/v1/report", Host="pool.example.org")[0] == 401
+        assert running.ask("GET", "/v1/report", Host="Pool.example.org:443", token=running.token)[0] == 200
+        assert running.ask("GET", "/v1/report", Host="elsewhere.example.org", token=running.token)[0] == 421
+
+
+def test_a_name_that_points_here_from_elsewhere_reads_nothing(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        port = running.address.rsplit(":", 1)[1]
+        assert running.ask("GET", "/v1/report", Host=f"localhost:{port}")[0] == 200
+        assert running.ask("GET", "/v1/report", Host=f"attacker.example:{port}")[0] == 421
+        assert running.ask("GET", "/v1/report", Host="")[0] == 421
+
+
+def test_every_answer_keeps_foreign_scripts_out(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        for path in ("/", "/v1/report", "/v1/nothing", "/static/uplot.min.js"):
+            headers = running.ask("GET", path)[1]
+            assert headers["content-security-policy"].startswith("default-src 'self';")
+            assert headers["x-content-type-options"] == "nosniff"
+            assert "server" not in headers
+
+
+REFUSED = [
+    (b"", 400, "not JSON"),
+    (b"{", 400, "not JSON"),
+    (b"[" * 10_000 + b"]" * 10_000, 400, "not JSON"),
+    (b'{"kind":' * 10_000, 400, "not JSON"),
+    (b"[]", 422, "at least 1 item"),
+    (json.dumps([ARRIVAL] * (BATCH + 1)).encode(), 422, f"at most {BATCH} items"),
+    (b"null", 422, ""),
+    (b'"job-arrived"', 422, ""),
+    (b"{}", 422, "discriminator 'kind'"),
+    (json.dumps({**ARRIVAL, "kind": "job-arived"}).encode(), 422, "did you mean 'job-arrived'?"),
+    (json.dumps({**ARRIVAL, "kind": "solved"}).encode(), 422, "unknown kind of event 'solved'"),
+    (json.dumps({**ARRIVAL, "id": 7}).encode(), 422, "id: input should be a valid string, got 7"),
+    (json.dumps({**ARRIVAL, "id": "x" * 201}).encode(), 422, "id: "),
+    (json.dumps({**ARRIVAL, "id": "a\nb"}).encode(), 422, r"id must be a line of 1 to 200 characters"),
+    (
+        json.dumps({**ARRIVAL, "least": True}).encode(),
+        422,
+        "least: input should be a valid integer, got True",
+    ),
+    (json.dumps({**ARRIVAL, "least": 0}).encode(), 422, "greater than or equal to 1, got 0"),
+    (json.dumps({**ARRIVAL, "least": 3, "most": 2}).encode(), 422, "least must be at most most, got 3 and 2"),
+    (json.dumps({**ARRIVAL, "time": 1e11}).encode(), 422, "ahead of the clock"),
+    (json.dumps({**ARRIVAL, "time": float("nan")}).encode(), 422, "finite number"),
+    (json.dumps({**ARRIVAL, "colour": "red"}).encode(), 422, "colour: unknown key"),
+    (json.dumps({**ARRIVAL, "job_class": "three"}).encode(), 409, "three"),
+    (json.dumps({**ARRIVAL, "least": 9}).encode(), 409, "needs 9 cores, and the pool has 8"),
+    (b'{"kind":"cores-held","id":"1","job":"a","cores":1e400}', 422, "cores: "),
+    (b'{"kind":"progress","id":"1","job":"a","amount":1e300}', 422, "amount: "),
+]
+
+
+def test_whatever_is_wrong_is_refused_and_named(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        before = events_in(tmp_path)
+        for body, wanted, text in REFUSED:
+            status, headers, problem = running.ask("POST", "/v1/events", body, token=running.token)
+            assert (status, headers["content-type"]) == (wanted, "application/problem+json"), body[:80]
+            assert text in problem["detail"], problem
+            assert "Traceback" not in json.dumps(problem)
+        for body in (b"{", b"[" * 10_000, b'{"mode": "wtch"}', b'{"mode": 1}', b'{"mode": "hold", "x": 1}'):
+            assert running.ask("PUT", "/v1/mode", body, token=running.token)[0] in {400, 422}
+        limits = {"job_class": "three"}
+        status, _, problem = running.ask("PUT", "/v1/limits", limits, token=running.token)
+        assert (status, "'three'" in problem["detail"]) == (409, True)
+        assert running.ask("GET", "/v1/instructions?after=-1")[0] == 422
+        assert running.ask("GET", "/v1/instructions?after=x")[2]["detail"].endswith("got 'x'")
+        assert running.ask("DELETE", "/v1/events", token=running.token)[0] == 405
+        assert events_in(tmp_path) == before
+        assert running.ask("POST", "/v1/events", ARRIVAL, token=running.token)[0] == 200
+
+
+def test_a_body_has_a_largest_size(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        head = f"POST /v1/events HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {running.token}\r\n"
+        with socket.create_connection((host, int(port)), timeout=10) as announced:
+            announced.sendall(f"{head}Content-Length: {100 << 20}\r\n\r\n".encode())
+            assert announced.recv(100).startswith(b"HTTP/1.1 413")
+        sent = 0
+        with socket.create_connection((host, int(port)), timeout=10) as unannounced:
+            unannounced.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+            chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+            try:
+                while sent < 100 << 20:
+                    unannounced.sendall(chunk)
+                    sent += 0x10000
+            except OSError:
+                pass
+        assert sent < 20 << 20  # what is in the buffers of the sockets, and no more
+        assert running.ask("GET", "/readyz")[0] == 200
+
+
+def test_whoever_is_slow_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_SLOWEST", 0.3)
+    monkeypatch.setattr(server, "_SLOWEST", 0.3)
+    with service(tmp_path) as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        head = f"POST /v1/events HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {running.token}\r\n"
+        with (
+            socket.create_connection((host, int(port)), timeout=10) as slow_body,
+            socket.create_connection((host, int(port)), timeout=10) as slow_head,
+            socket.create_connection((host, int(port)), timeout=10) as silent,
+        ):
+            slow_body.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+            slow_head.sendall(head.encode())
+            assert slow_body.recv(100).startswith(b"HTTP/1.1 408")
+            assert slow_head.recv(100) == b""
+            assert silent.recv(100) == b""
+        assert running.ask("GET", "/readyz")[0] == 200
+
+
+def test_connections_and_requests_are_limited(tmp_path: Path) -> None:
+    text = f"{POOL}\n[service]\nmost_connections = 3\nmost_requests = 20\n"
+    with service(tmp_path, text) as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        kept = [socket.create_connection((host, int(port)), timeout=10) for _ in range(3)]
+        time.sleep(0.1)
+        with socket.create_connection((host, int(port)), timeout=10) as fourth:
+            assert b"503 Service Unavailable" in fourth.recv(1000)
+        for one in kept:
+            one.close()
+        time.sleep(0.1)
+        statuses = [running.ask("GET", "/healthz")[0] for _ in range(60)]
+        assert statuses[:30] == [200] * 30
+        assert 429 in statuses
+
+
+def test_bytes_at_random_do_not_bring_it_down(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    with service(tmp_path) as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        whole = (
+            f"POST /v1/events HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n".encode() + b'{"a": 1}\n'
+        )
+        for _ in range(100):
+            noise = bytearray(whole)
+            for _ in range(rng.randint(1, 6)):
+                noise[rng.randrange(len(noise))] = rng.randrange(256)
+            with socket.create_connection((host, int(port)), timeout=10) as one:
+                one.sendall(bytes(noise))
+        assert running.ask("GET", "/readyz")[0] == 200
+
+
+# --- the token's file and the pool's ----------------------------------------------------------------
+
+
+def test_a_token_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    Token.of_file(path)
+    text = path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(text.strip()) == 43  # 256 bits
+    assert Token.of_file(path).admits(b"bearer " + text.strip().encode())
+    assert text.strip() not in repr(Token.of_file(path))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "why"),
+    [
+        (0o640, "x" * 43, "others can read or change the token .mode 640.; chmod 600 it"),
+        (0o604, "x" * 43, "mode 604"),
+        (0o600, "short", "one word of 16 to 1000 characters"),
+        (0o600, "", "one word"),
+        (0o600, "two words of a token", "one word"),
+        (0o600, "é" * 43, "not ASCII"),
+    ],
+)
+def test_a_token_that_is_none_is_refused(tmp_path: Path, mode: int, content: str, why: str) -> None:
+    path = tmp_path / "token"
+    path.write_text(content)
+    path.chmod(mode)
+    with pytest.raises(InvalidFile, match=why):
+        Token.of_file(path)
+
+
+def test_where_a_token_cannot_be_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="no token can be read: no such file or directory"):
+        Token.of_file(tmp_path / "nowhere" / "token")
+    with pytest.raises(InvalidFile, match="no token can be read"):
+        Token.of_file(tmp_path)
+
+
+def test_access_tells_names_apart() -> None:
+    access = Access(Token("x" * 43), loopback=True, hosts=("localhost", "[::1]"))
+    assert [access.is_called(name) for name in ("localhost", "LOCALHOST:80", "[::1]:80", "[::1]")] == [
+        True
+    ] * 4
+    assert not any(access.is_called(name) for name in ("", "localhost.example", "localhost:80:80", "::1"))
+
+
+@pytest.mark.parametrize(
+    ("added", "why"),
+    [
+        ("[sevrice]\n", "pool: unknown key 'sevrice'; did you mean 'service'?"),
+        ("[control]\npatiense = 3.0\n", "control: unknown key 'patiense'; did you mean 'patience'?"),
+        ("[control]\npatience = -1.0\n", "control: patience must be positive, got -1.0"),
+        ("[control]\nleast_seen = 1.5\n", "control: least_seen must be a whole number, got 1.5"),
+        ("[service]\nlargest_body = 0\n", "largest_body must be at least 1, got 0"),
+        ("[service]\nmost_requests = inf\n", "most_requests must be finite, got inf"),
+        ("[service]\nhosts = [1]\n", "hosts must be names such as"),
+        ("[[service]]\n", "service is a table: write .service."),
+        ("[[class]]\nnmae = 1\n", "unknown key 'nmae'; did you mean 'name'?"),
+    ],
+)
+def test_a_pool_file_names_what_is_wrong(tmp_path: Path, added: str, why: str) -> None:
+    path = tmp_path / "pool.toml"
+    path.write_text(f"{POOL}\n{added}")
+    with pytest.raises(InvalidFile, match="pool") as refused:
+        load_pool(path)
+    assert why.replace(".service.", "[service]") in str(refused.value)
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with (
+        server.listening("127.0.0.1", 0) as taken,
+        pytest.raises(InvalidInput, match=r"cannot listen at 127\.0\.0\.1 port \d+: Address already in use"),
+        server.listening("127.0.0.1", taken.getsockname()[1]),
+    ):
+        pass
