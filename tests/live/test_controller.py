@@ -184,3 +184,17 @@ def test_a_window_in_which_all_happened_at_once_is_not_learned_from() -> None:
         controller.handle(happened.JobPresent(0.0, f"p{name}", name, SYSTEM.names[0], 1))
         controller.handle(happened.JobFinished(0.0 if number < 6 else 1.0, f"f{name}", name))
         assert controller.learner.standing.k == (0 if number < 6 else 1)
+
+
+def test_a_job_that_never_follows_is_told_of_though_it_is_told_anew() -> None:
+    controller = Controller(
+        cw.algorithm_1b(SYSTEM), lambda _: cw.Equi(), mode="steer", options=Options(patience=3.0)
+    )
+    name, alerts = SYSTEM.names[0], []
+    controller.handle(happened.JobPresent(0.0, "p", "stuck", name, 1))
+    for second in range(1, 6):  # others come and go, and what it should hold changes every time
+        kind = happened.JobArrived if second % 2 else happened.JobFinished
+        values = ("other", name) if second % 2 else ("other",)
+        controller.handle(kind(float(second), f"e{second}", *values))
+        alerts.append(len(controller.handle(happened.Tick(float(second), f"t{second}"))))
+    assert alerts == [0, 0, 0, 1, 0]

@@ -47,7 +47,8 @@ def test_a_lossy_scheduler_reaches_what_the_same_events_reach_in_order(tmp_path:
         for key in ("arrived", "finished", "ended", "jobs", "told", "target"):
             assert one[key] == other[key]
         assert one["responses"]["mean"] == pytest.approx(other["responses"]["mean"], rel=0.02)
-        assert one["learned"]["departures"] == other["learned"]["departures"]
+        # Which of two jobs that leave at once is the last of a window may differ.
+        assert abs(one["learned"]["departures"] - other["learned"]["departures"]) <= 4
         low, high = other["learned"]["intervals"]["p"]
         assert one["learned"]["parameters"]["p"] == pytest.approx(
             other["learned"]["parameters"]["p"], abs=0.2 * (high - low)

@@ -207,7 +207,7 @@ class Controller:
         job = self.roster.jobs[event.job]
         if event.time < job.held_at:  # a later one has overtaken it
             return
-        job.held, job.held_at = event.cores, event.time
+        job.held, job.held_at, job.told_at = event.cores, event.time, self.time
         if self.mode == "watch":
             job.told = event.cores
         self.tally.hold(event.job, event.cores, event.paused)

@@ -40,7 +40,7 @@ class RosterJob:
     held, told, target : int
         The cores it holds, those it was last told to hold, and those it should hold.
     told_at : float
-        When it was told.
+        Since when it has not followed: when it was told, or last said what it holds.
     held_at : float
         When it was last heard of what it holds, by the clock of whoever told.
     """
@@ -61,6 +61,12 @@ class RosterJob:
     def taken(self) -> int:
         """The cores that nobody else can count on."""
         return max(self.held, self.told)
+
+    def tell(self, cores: int, time: float) -> None:
+        """Tell it what to hold; told anew before it has followed, it is late all the same."""
+        if self.held == self.told:
+            self.told_at = time
+        self.told = cores
 
 
 class Roster:
@@ -133,7 +139,7 @@ class Roster:
         """Tell every job as much of its target as can be told now; return those told, shrinks first."""
         shrinks = [job for job in self if job.target < job.told]
         for job in shrinks:
-            job.told, job.told_at = job.target, time
+            job.tell(job.target, time)
         free = pool - sum(job.taken for job in self)
         growths = []
         for job in self:
@@ -141,7 +147,7 @@ class Roster:
             if new <= job.told or new < self.bounds(job, pool)[0]:
                 continue
             before = job.taken
-            job.told, job.told_at = new, time
+            job.tell(new, time)
             free -= job.taken - before
             growths.append(job)
         return [*shrinks, *growths]

@@ -2,6 +2,7 @@
 
 const find = (id) => document.getElementById(id);
 const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [4, 4]];
+const strokes = ["solid", "dashed", "dotted", "dash-dotted", "short dashes"]; // not by colour alone
 const longest = 1200; // samples of a chart
 let state = null; // the last one that was told
 let history = null; // jobs and cores by class over time
@@ -210,7 +211,7 @@ function drawCharts() {
   if (!history || history.time.length < 2) return;
   for (const [id, key] of [["queues", "jobs"], ["cores", "held"]]) {
     const step = uPlot.paths.stepped({ align: 1 });
-    chart(find(id), history.classes.map((one, i) => line(one.name, i, { paths: step })), [history.time, ...history.classes.map((one) => one[key])]);
+    chart(find(id), history.classes.map((one, i) => line(`${one.name} (${strokes[i % 5]})`, i, { paths: step })), [history.time, ...history.classes.map((one) => one[key])]);
   }
 }
 
