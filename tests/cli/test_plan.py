@@ -152,3 +152,40 @@ def test_what_is_left_undecided_is_said(capsys: pytest.CaptureFixture[str]) -> N
     assert re.search(r"^ +7 .* no$", text, flags=re.MULTILINE)
     assert re.search(r"^ +8 .* undecided$", text, flags=re.MULTILINE)
     assert re.search(r"^ +9 .* yes$", text, flags=re.MULTILINE)
+
+
+def test_targets_by_class_and_percentile(straight: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    path = cw.simulate(cw.load_system(straight), "equi", departures=2000, rng=1, record=True).path
+    assert path is not None
+    cw.save_events(path, log)
+    asked = ("--target", "p95:a=1.5", "--target", "mean=0.4", "--policy", "equi", "--seed", "3")
+    code, out, _ = run(straight, *asked, "--cores", "5,6,8", "--price", "2", "--log", log, "--json")
+    found = json.loads(out, parse_constant=refuse_constant)
+    assert code == 0
+    assert found["cores"] == 6
+    assert [row["price"] for row in found["curve"]] == [10.0, 12.0, 16.0]
+    assert [row["statistic"] for row in found["log"]] == ["p95:a", "mean"]
+    low, high = found["log"][1]["interval"]
+    assert low <= 0.5 <= high  # M/M/1 on five cores; seeded
+    code, out, _ = run(straight, *asked, "--cores", "5,6,8")
+    assert code == 0
+    assert "p95:a" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--target", "p95:c=1"], "unknown class 'c'"),
+        (["--target", "p95"], "--target must be a finite number"),
+        (["--target", "p95:a=x"], "a target is a number, mean:NAME=T or p95:NAME=T"),
+        (["--target", "mean=1", "--cores", "4.5"], "--cores must be whole numbers"),
+        (["--target", "1", "--price", "-1"], "price must be positive"),
+        (["--target", "p95=1", "--plot", "x.png"], "one mean response time only"),
+    ],
+)
+def test_bad_targets_are_one_line(straight: Path, arguments: list[str], said: str) -> None:
+    code, out, err = run(straight, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1

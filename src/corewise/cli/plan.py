@@ -12,9 +12,11 @@ import typer
 
 from corewise.cli.options import SEED_HELP, AsJson, SystemName, number, whole_number
 from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.plan_levels import LevelOptions, plan_by_levels
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import print_written, require_figure
 from corewise.cli.waiting import progress_bar
+from corewise.errors import InvalidInput
 from corewise.kit.numbers import value_with_interval
 
 if TYPE_CHECKING:
@@ -26,11 +28,15 @@ _LOOKS = 30  # at numbers of cores, by and large
 
 
 @reporting
-def plan(
+def plan(  # noqa: PLR0913, PLR0917  # one argument for each option
     system: SystemName,
     target: Annotated[
-        str,
-        typer.Option(metavar="T", help="The mean response time to meet, in the unit of time of the rates."),
+        list[str],
+        typer.Option(
+            metavar="T",
+            help="The mean response time to meet, in the unit of time of the rates; or mean:NAME=T, p95=T, "
+            "p95:NAME=T, by class or percentile. May be given more than once.",
+        ),
     ],
     policy: Annotated[
         str | None,
@@ -39,6 +45,17 @@ def plan(
             help="optimal, improved, whittle, equi, greedy, fixed:… or priority:…, made anew for each "
             "number of cores. Default: the best there is.",
         ),
+    ] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="N,N", help="Look at these numbers of cores instead of searching.")
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="What a core costs per unit of time: printed for each number."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="LOG", help="An event log: what it attained stands beside the answer."),
     ] = None,
     most_cores: Annotated[
         str | None, typer.Option(metavar="N", help="Most cores to consider. Default: a million.")
@@ -51,19 +68,27 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the fewest cores that meet a mean response time.
+    """Find the fewest cores that meet a mean response time, or others by class and percentile.
 
     Computed for up to three classes, where that does not take too long; otherwise simulated, and met by the
-    upper end of the interval. The cores that SYSTEM has do not matter.
+    upper end of the interval. The cores that SYSTEM has do not matter. Targets by class or percentile are
+    simulated, on the same jobs for every number of cores.
     """
     from corewise.model.files import load_system
     from corewise.studies.plan import plan as plan_cores
 
     problem = load_system(system)
-    wanted = number(target, "--target")
+    only = _number_or_none(target[0]) if len(target) == 1 and not (cores or price or log) else None
     limits = {} if most_cores is None else {"most_cores": whole_number(most_cores, "--most-cores", least=1)}
     chosen = secrets.randbits(32) if seed is None else whole_number(seed, "--seed")
     require_figure(plot, [], system)
+    if only is None:
+        if plot is not None:
+            raise InvalidInput("--plot draws a plan for one mean response time only")
+        given = LevelOptions(cores, price, log, policy, limits.get("most_cores"), chosen)
+        plan_by_levels(problem, target, given, as_json=as_json)
+        return
+    wanted = number(only, "--target")
     began = perf_counter()
     with progress_bar(f"Planning for {wanted:g}", _LOOKS, "looks") as progress:
         found = plan_cores(problem, target=wanted, policy=policy, rng=chosen, progress=progress, **limits)
@@ -78,6 +103,11 @@ def plan(
         return
     _print_plan(found, None if found.exact else chosen, seconds)
     print_written((plot, "plot"))
+
+
+def _number_or_none(text: str) -> str | None:
+    """Return a text that is meant as a number, not as a target by class or percentile."""
+    return None if "=" in text else text
 
 
 def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[str, object]:
