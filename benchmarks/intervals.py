@@ -1,20 +1,24 @@
 """Intervals: how often the intervals of simulated means hold the exact mean.
 
-    python benchmarks/intervals.py [--seeds 400] [--events 1000000] [--only KxC@LOAD …] [--json FILE]
+    python benchmarks/intervals.py [--seeds 400] [--events 1000000] [--only KxC@LOAD …] [--runs FILE]
 
 Classes alike that share equally are one birth-death chain on the number of all jobs, however many there are:
 the mean is known. EQUI itself is not simulated there, but Whittle gives classes alike the same. For two
 classes that differ it is computed; for more the mean of all runs is taken, which is known far better than
 that of one. A run is right, wrong or refused.
+
+With ``--runs`` every run is added to a file as a line of JSON when it is done, and what is there already, for
+the same system, seed and events, is not run again: rows that take hours can be interrupted, and added to.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 from rich.console import Console
 
@@ -67,32 +71,58 @@ def unlike(classes: int, cores: int, load: float) -> tuple[cw.System, float | No
     return system, cw.evaluate(system, "whittle").mean_jobs if classes <= 2 else None
 
 
+@dataclass
+class Runs:
+    """Runs by system, seed and events asked for: mean, both ends, events and seconds; none if refused."""
+
+    file: Path | None
+    done: dict[tuple[str, int, int], list[float] | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, file: Path | None) -> Runs:
+        lines = file.read_text().splitlines() if file is not None and file.exists() else []
+        rows = [json.loads(line) for line in lines]
+        return cls(file, {(row["system"], row["seed"], row["asked"]): row["run"] for row in rows})
+
+    def run(self, name: str, system: cw.System, policy: str, seed: int, events: int) -> list[float] | None:
+        """Return a run, which is made if it is not there."""
+        key = (name, seed, events)
+        if key not in self.done:
+            began = process_time()
+            try:
+                mean = simulated_mean(system, policy, events=events, rng=seed)
+                run = [mean.mean_jobs, *mean.interval, float(mean.events), process_time() - began]
+            except cw.errors.NotSettled:
+                run = None
+            self.done[key] = run
+            if self.file is not None:
+                with self.file.open("a") as lines:
+                    lines.write(
+                        json.dumps({"system": name, "seed": seed, "asked": events, "run": run}) + "\n"
+                    )
+        return self.done[key]
+
+
 def covered(
     name: str, system: cw.System, policy: str, exact: float | None, chosen: argparse.Namespace
 ) -> dict[str, object]:
     """Count the runs that hold the mean."""
-    means, intervals, began, simulated = [], [], perf_counter(), 0
-    for seed in range(chosen.seeds):
-        try:
-            run = simulated_mean(system, policy, events=chosen.events, rng=seed)
-        except cw.errors.NotSettled:
-            continue
-        means.append(run.mean_jobs)
-        intervals.append(run.interval)
-        simulated += run.events
-    settled = len(means)
-    mean = float(np.mean(means)) if exact is None and means else exact
-    held = sum(low <= mean <= high for low, high in intervals) if mean is not None else 0
-    widths = [0.5 * (high - low) for low, high in intervals]
+    runs = Runs.of(chosen.runs)
+    found = [runs.run(name, system, policy, seed, chosen.events) for seed in range(chosen.seeds)]
+    settled = np.array([run for run in found if run is not None]).reshape(-1, 5)
+    means, lows, highs, events, seconds = settled.T
+    known = bool(means.size)
+    mean = float(means.mean()) if exact is None and known else exact
+    held = int(np.count_nonzero((lows <= mean) & (mean <= highs))) if mean is not None else 0
     return {
         "system": name,
         "mean": mean,
-        "settled": settled,
-        "coverage": held / settled if settled else None,
-        "half_width": float(np.median(widths)) / mean if mean is not None and settled else None,
-        "spread": float(np.std(means)) / mean if mean is not None and settled else None,
-        "events": simulated / settled if settled else None,
-        "seconds": (perf_counter() - began) / chosen.seeds,
+        "settled": means.size,
+        "coverage": held / means.size if known else None,
+        "half_width": float(np.median(0.5 * (highs - lows))) / mean if mean is not None and known else None,
+        "spread": float(np.std(means)) / mean if mean is not None and known else None,
+        "events": float(events.mean()) if known else None,
+        "seconds": float(seconds.mean()) if known else None,
     }
 
 
@@ -101,6 +131,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=400)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--only", nargs="+", default=None, metavar="KxC@LOAD")
+    parser.add_argument("--kind", choices=("alike", "unlike"), default=None)
+    parser.add_argument("--runs", type=Path, metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     report = Report()
@@ -108,6 +140,8 @@ def main() -> int:
         for case in cases:
             name = f"{case[0]}x{case[1]}@{case[2]:g} {kind.__name__} {policy}"
             if chosen.only is not None and not any(name.startswith(f"{one} ") for one in chosen.only):
+                continue
+            if chosen.kind not in (None, kind.__name__):
                 continue
             system, exact = kind(*case)
             row = covered(name, system, policy, exact, chosen)
@@ -119,7 +153,7 @@ def main() -> int:
                     report.targets.append(Target(name, coverage, bound, at_least, "covered"))
     table = table_of(
         f"95 % intervals over {chosen.seeds} seeds, {chosen.events:,} events asked for",
-        ("", "mean", "settled", "covered", "± median", "spread", "events", "s a run"),
+        ("", "mean", "settled", "covered", "± median", "spread", "events", "CPU s a run"),
     )
     for row in report.rows:
         cells = [

@@ -50,6 +50,7 @@ class Forgetful(LevelWalk):
 
 class Remembering(LevelWalk):
     few = 10**9
+    likely = 10**18
 
 
 KINDS = {False: Forgetful, True: Remembering}
@@ -717,6 +718,34 @@ def test_tables_are_used_where_they_are_small() -> None:
     ):
         start = cw.results.State((0,) * len(system.classes))
         assert type(first_walk(system, policy.on(system), start, rng)) is kind
+
+
+def test_states_are_remembered_where_they_come_back() -> None:
+    """Four classes on 8 cores have some 1e5 likely states, on 256 some 1e8: a memory would only be missed."""
+    for cores, kind, other in ((8.0, Remembering, Forgetful), (256.0, Forgetful, Remembering)):
+        system = cw.System(cores, [cw.JobClass(name, 0.2 * cores, 1.0, cw.Amdahl(0.5)) for name in "abcd"])
+        chosen, same, another = (
+            engine(system, cw.Whittle().on(system), cw.results.State((0,) * 4), np.random.default_rng(1))
+            for engine in (LevelWalk, kind, other)
+        )
+        for walk in (chosen, same, another):
+            walk.run_departures([500], None)
+        assert np.array_equal(chosen.areas[0], same.areas[0])
+        assert not np.array_equal(chosen.areas[0], another.areas[0])
+
+
+@pytest.mark.parametrize("engine", [Forgetful, Remembering])
+def test_samples_are_the_states_at_their_times(engine: type[LevelWalk]) -> None:
+    """As read off the recorded path, one time after the other."""
+    system, times = six(0.5), 40
+    start = cw.results.State((0,) * len(system.classes))
+    walk = engine(system, cw.Whittle().on(system), start, np.random.default_rng(4), record=True)
+    sampled = np.concatenate([walk.sampled(3.0, times), walk.sampled(3.0, times)], axis=1)
+    path = walk.finish()[1]
+    assert path is not None
+    for k, counts in enumerate(sampled.T, start=1):
+        upto = np.flatnonzero(path.time <= 3.0 * k / times)[-1]
+        assert np.array_equal(path.counts[upto], counts)
 
 
 # --- fitted values --------------------------------------------------------------------------------

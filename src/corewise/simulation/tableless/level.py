@@ -25,9 +25,12 @@ class LevelWalk(TablelessWalk):
     ----------
     few : int
         Classes up to which a path comes back to states so often that decisions are worth a cache.
+    likely : int
+        Likely states up to which it does.
     """
 
     few: ClassVar[int] = 4
+    likely: ClassVar[int] = 2**20
 
     def _prepare(self, policy: BoundPolicy) -> None:
         assert policy.levels is not None
@@ -36,7 +39,8 @@ class LevelWalk(TablelessWalk):
     def _set_system(self, system: System) -> None:
         super()._set_system(system)
         classes = len(system.classes)
-        self._memory = StateCache.of(classes, _NUMBERS) if classes <= self.few else None
+        returns = classes <= self.few and system.likely_states <= self.likely
+        self._memory = StateCache.of(classes, _NUMBERS) if returns else None
 
     def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         steps, cores, plant = self._steps, self._system.cores, self._plant
