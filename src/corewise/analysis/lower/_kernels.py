@@ -1,7 +1,7 @@
-"""Compiled loops of the lower bounds: what is bought at a price, one class that pays, and core-time.
+"""Compiled loops of the lower bounds: one class that pays for its cores.
 
-For the mathematics see `corewise.analysis.lower.class_by_class` and `corewise.analysis.lower.core_time`.
-Curves come as the slopes, widths and speeds of `corewise.analysis.lower.majorants`, a row each.
+For the mathematics see `corewise.analysis.lower.class_by_class`. Curves come as the slopes, widths and speeds
+of `corewise.analysis.lower.majorants`, a row each.
 """
 
 from __future__ import annotations
@@ -9,20 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from corewise.kit.arrays import Floats, Ints
+from corewise.analysis.lower.prices import ROUNDING, TIE
+from corewise.kit.arrays import Floats
 
-__all__ = ["certified_cells", "priced_class", "worst_mixes"]
+__all__ = ["priced_class"]
 
-
-_ROUNDING = 4e-15
-"""What rounding may do to a sum of a few products, and to the choice of what is bought in it, relative to
-the sum of their sizes: eighteen units in the last place, where six roundings and a near tie take twelve."""
-
-_TIE = 1.0 - 1e-15
-"""A piece that is worth its price but for rounding is bought: what this gives away is known."""
 
 _IMPROVEMENTS = 60
-_BISECTIONS = 40
 
 
 @njit(cache=True)
@@ -63,7 +56,7 @@ def _improve_priced(
         width, speed, worth = 0.0, 0.0, 0.0
         if n > 0 and steps[n] > 0.0:
             worth = size * steps[n]
-            k = bought(slopes, _TIE * price / worth)
+            k = bought(slopes, TIE * price / worth)
             width, speed = widths[k], speeds[k]
             if width > cores / n:
                 width, speed = cores / n, capped[n]
@@ -72,7 +65,7 @@ def _improve_priced(
         up = arrival * steps[n + 1] if n < most else 0.0
         gain = n * worth * speed
         value = weight * n + price * held[n] + up - gain
-        low = min(low, value - _ROUNDING * (weight * n + price * held[n] + abs(up) + gain))
+        low = min(low, value - ROUNDING * (weight * n + price * held[n] + abs(up) + gain))
     return low
 
 
@@ -142,197 +135,3 @@ def priced_class(
         if mean - best <= 1e-11 * mean:
             break
     return best, used, edge
-
-
-@njit(cache=True)
-def _dearest(
-    backlog: float,
-    worths: Floats,
-    price: float,
-    sizes: Floats,
-    weights: Floats,
-    needs: Floats,
-    slopes: Floats,
-    widths: Floats,
-    speeds: Floats,
-) -> tuple[float, int, int]:
-    """Return the least (h − ψ)/b of the classes with b ≤ B, which class it is, and the pieces it buys."""
-    least, kind, pieces = np.inf, 0, 0
-    for i in range(worths.size):
-        if needs[i] > backlog:
-            continue
-        k, surplus = 0, weights[i]
-        worth = sizes[i] * worths[i]
-        if worth > price:
-            k = bought(slopes[i], _TIE * price / worth)
-            surplus -= worth * speeds[i, k] - price * widths[i, k]
-        if surplus < least * needs[i]:
-            least, kind, pieces = surplus / needs[i], i, k
-    return least, kind, pieces
-
-
-@njit(cache=True)
-def worst_mixes(
-    points: Floats,
-    worths: Floats,
-    tail: bool,
-    sizes: Floats,
-    weights: Floats,
-    needs: Floats,
-    cores: float,
-    slopes: Floats,
-    widths: Floats,
-    speeds: Floats,
-    prices: Floats,
-    kinds: Ints,
-    jobs: Floats,
-    rates: Floats,
-) -> None:
-    """Write the price of a core at every B, and the worst mix: two kinds, their jobs and speeds.
-
-    The price is where demand crosses c, by bisection; the mix of what is worst on either side uses c cores.
-    With `tail` the last point stands for all beyond it as well: the price is so high that more B is no
-    cheaper, and there may be more jobs.
-    """
-    for g in range(points.size):
-        beyond = tail and g == points.size - 1
-        low, high = 0.0, 0.0
-        for i in range(sizes.size):
-            high = max(high, sizes[i] * worths[g, i])
-        for _ in range(_BISECTIONS):
-            price = 0.5 * (low + high)
-            least, i, k = _dearest(points[g], worths[g], price, sizes, weights, needs, slopes, widths, speeds)
-            if points[g] * widths[i, k] > cores * needs[i] or (beyond and least < 0.0):
-                low = price
-            else:
-                high = price
-        prices[g] = high
-        excess = np.zeros(2)
-        for side in range(2):
-            price = low if side == 0 else high
-            least, i, k = _dearest(points[g], worths[g], price, sizes, weights, needs, slopes, widths, speeds)
-            kinds[g, side] = i
-            rates[g, side] = speeds[i, k]
-            jobs[g, side] = points[g] / needs[i]
-            if beyond and least < 0.0 and widths[i, k] > 0.0:
-                jobs[g, side] = max(jobs[g, side], cores / widths[i, k])
-            excess[side] = jobs[g, side] * widths[i, k] - cores
-        share = 1.0
-        if excess[0] > 0.0 and excess[0] > excess[1]:
-            share = min(excess[0] / (excess[0] - excess[1]), 1.0)
-        jobs[g, 0] *= 1.0 - share
-        jobs[g, 1] *= share
-
-
-@njit(cache=True)
-def _span(knots: Floats, curvature: Floats, low: float, high: float) -> tuple[float, float]:
-    """Return the least and the largest curvature of U between two points; it is zero outside the knots."""
-    j = np.searchsorted(knots, low, side="right") - 1
-    least = curvature[j] if j >= 0 else 0.0
-    largest = least
-    while j + 1 < knots.size and knots[j + 1] < high:
-        j += 1
-        least, largest = min(least, curvature[j]), max(largest, curvature[j])
-    return least, largest
-
-
-@njit(cache=True)
-def _least_in_cell(
-    ends: Floats,
-    worths: Floats,
-    arriving: Floats,
-    prices: tuple[float, float],
-    falls: Floats,
-    sizes: Floats,
-    weights: Floats,
-    needs: Floats,
-    cores: float,
-    slopes: Floats,
-    widths: Floats,
-    speeds: Floats,
-) -> float:
-    """Return the least that any class gives in a cell, if the price is linear in B there.
-
-    A cell of no length stands for all B beyond it: there no class may gain from a larger B.
-    """
-    length = ends[1] - ends[0]
-    least = np.inf
-    for i in range(sizes.size):
-        if needs[i] > ends[0] and needs[i] >= ends[1]:  # the next cell has it
-            continue
-        lower = np.inf
-        for end in range(2):
-            jobs, worth, price = ends[end] / needs[i], sizes[i] * worths[end, i], prices[end]
-            gain, speed = 0.0, 0.0
-            if worth > _TIE * price:
-                k = bought(slopes[i], _TIE * price / worth)
-                speed = speeds[i, k]
-                gain = worth * speed - price * widths[i, k]
-            if length == 0.0 and gain > weights[i]:
-                return -np.inf
-            value = arriving[end] + jobs * (weights[i] - gain) - price * cores
-            terms = abs(arriving[end]) + jobs * (weights[i] + max(worth, 0.0) * speed) + price * cores
-            lower = min(lower, value - _ROUNDING * terms)
-        worth, cheap = sizes[i] * worths[1, i], min(prices)
-        if length > 0.0 and worth > _TIE * cheap:  # with it, no less is bought than anywhere in the cell
-            k = bought(slopes[i], _TIE * cheap / worth)
-            dearer = 2.0 * widths[i, k] * max(prices[1] - prices[0], 0.0) / length
-            bend = (dearer + ends[1] * sizes[i] * speeds[i, k] * falls[i]) / needs[i] * length * length / 8.0
-            lower -= (1.0 + _ROUNDING) * bend
-        least = min(least, lower)
-    return least
-
-
-@njit(cache=True)
-def certified_cells(
-    cells: Floats,
-    worths: Floats,
-    arriving: Floats,
-    prices: Floats,
-    arrivals: Floats,
-    knots: Floats,
-    curvature: Floats,
-    sizes: Floats,
-    weights: Floats,
-    needs: Floats,
-    cores: float,
-    slopes: Floats,
-    widths: Floats,
-    speeds: Floats,
-    bounds: Floats,
-) -> None:
-    """Write for every cell a bound that holds for all B in it.
-
-    `cells` has their ends, and the others what belongs to these. The price is linear from one end to the
-    other, or that of one end if this is better: it jumps where a class comes in. Rounding is on the safe
-    side.
-    """
-    falls = np.empty(sizes.size)
-    for g in range(cells.shape[0]):
-        near, far = cells[g, 0], cells[g, 1]
-        floor = _span(knots, curvature, near, far)[0]
-        bend = 0.0
-        for i in range(sizes.size):
-            ahead = _span(knots, curvature, near + needs[i], far + needs[i])[1]
-            behind = _span(knots, curvature, near - needs[i], far - needs[i])[1]
-            bend += arrivals[i] * max(ahead - floor, 0.0)
-            falls[i] = max(behind - floor, 0.0)
-        best = -np.inf
-        first, last = prices[g, 0], prices[g, 1]
-        for pair in ((first, last), (first, first), (last, last)):
-            least = _least_in_cell(
-                cells[g],
-                worths[g],
-                arriving[g],
-                pair,
-                falls,
-                sizes,
-                weights,
-                needs,
-                cores,
-                slopes,
-                widths,
-                speeds,
-            )
-            best = max(best, least)
-        bounds[g] = best - (1.0 + _ROUNDING) * bend * (far - near) * (far - near) / 8.0

@@ -39,11 +39,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.analysis.lower._kernels import certified_cells, worst_mixes
 from corewise.analysis.lower.fixed_widths import FixedWidths
 from corewise.analysis.lower.majorants import Majorants
-from corewise.analysis.lower.prices import rounded_down
-from corewise.kit.arrays import Floats, Ints
+from corewise.analysis.lower.market import Market, Mixes
+from corewise.analysis.lower.prices import ROUNDING, rounded_down
+from corewise.kit.arrays import Floats
 from corewise.model.system import JobClass
 
 __all__ = ["core_time"]
@@ -71,16 +71,17 @@ def core_time(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Dual problem of the core-time bound: rates, a_i (`values`) and b_i (`needs`) of every kind of class."""
+    """Dual problem of the core-time bound: a_i (`values`) and rates of every kind of class, their market."""
 
     arrivals: Floats
-    sizes: Floats
-    weights: Floats
     values: Floats
-    needs: Floats
     jobs: Floats
-    cores: float
-    majorants: Majorants
+    market: Market
+
+    @property
+    def needs(self) -> Floats:
+        """The core-times b_i."""
+        return self.market.needs
 
     @classmethod
     def of(
@@ -93,21 +94,18 @@ class _Problem:
     ) -> _Problem:
         sizes = np.array([job_class.size_rate for job_class in classes])
         work = counts * np.array([job_class.work_rate for job_class in classes])
+        weights = np.array([job_class.weight for job_class in classes])
         return cls(
             arrivals=counts * np.array([one.arrival_rate or 0.0 for one in classes]),
-            sizes=sizes,
-            weights=np.array([job_class.weight for job_class in classes]),
             values=start.bills / sizes,
-            needs=start.widths / (sizes * start.speeds),
             jobs=work / start.speeds,
-            cores=cores,
-            majorants=majorants,
+            market=Market(sizes, weights, start.widths / (sizes * start.speeds), cores, majorants),
         )
 
     def knots(self) -> Floats:
         """Return where the slope of U may bend: about the mean of B at fixed widths, and far out."""
         mean, spread = float(self.needs @ self.jobs), float(np.sqrt(self.needs**2 @ self.jobs))
-        load = float((self.arrivals / self.sizes).sum()) / self.cores
+        load = float((self.arrivals / self.market.sizes).sum()) / self.market.cores
         top = mean + 6.0 * spread + 10.0 * float(self.needs.max()) / (1.0 - load)
         near = mean + spread * np.linspace(-3.0, 4.0, 17)
         far = near[-1] + (top - near[-1]) * np.linspace(0.0, 1.0, 6) ** 1.5
@@ -131,20 +129,11 @@ class _Problem:
         )
         return up, down
 
-    def mixes(self, points: Floats, worths: Floats, *, tail: bool) -> tuple[Floats, Ints, Floats, Floats]:
-        """Return the price, and classes, jobs and speeds of the worst mix, at every B."""
-        prices = np.empty(points.size)
-        kinds = np.empty((points.size, 2), dtype=np.int64)
-        jobs, speeds = np.empty((points.size, 2)), np.empty((points.size, 2))
-        worst_mixes(points, worths, tail, *self._parameters, prices, kinds, jobs, speeds)
-        return prices, kinds, jobs, speeds
-
-    def against(
-        self, kinds: Ints, jobs: Floats, speeds: Floats, up: Floats, down: Floats
-    ) -> tuple[Floats, Floats]:
+    def against(self, mixes: Mixes, up: Floats, down: Floats) -> tuple[Floats, Floats]:
         """Return cost plus drift of V in given mixes, as constants and rows to be multiplied by slopes."""
-        leaving = jobs * self.sizes[kinds] * speeds
-        constants = (jobs * self.weights[kinds] - leaving * self.values[kinds]).sum(axis=1)
+        kinds, jobs = mixes.kinds, mixes.jobs
+        leaving = jobs * self.market.sizes[kinds] * mixes.speeds
+        constants = (jobs * self.market.weights[kinds] - leaving * self.values[kinds]).sum(axis=1)
         falls = down[np.arange(len(kinds))[:, None], kinds]
         return (
             float(self.arrivals @ self.values) + constants,
@@ -179,22 +168,33 @@ class _Problem:
         up, down = self.rises(points, knots)
         lost = self._lost(points, slopes)
         worths = self.values + down @ slopes + lost[:, None]
-        prices, kinds, jobs, speeds = self.mixes(points, worths, tail=tail)
-        constants, rates = self.against(kinds, jobs, speeds, up, down)
+        mixes = self.market.mixes(points, worths, tail=tail)
+        constants, rates = self.against(mixes, up, down)
         arriving = self.arrivals.sum() * -lost + float(self.arrivals @ self.values) + up @ slopes
-        bounds = np.empty(len(cells))
-        certified_cells(
+        bends, falls = self._bends(cells, knots, np.append(np.diff(slopes) / np.diff(knots), 0.0))
+        least = self.market.certified(
             cells,
             worths.reshape(*cells.shape, -1),
             arriving.reshape(cells.shape),
-            prices.reshape(cells.shape),
-            self.arrivals,
-            knots,
-            np.append(np.diff(slopes) / np.diff(knots), 0.0),
-            *self._parameters,
-            bounds,
+            mixes.prices.reshape(cells.shape),
+            falls,
         )
-        return bounds, float((constants + rates @ slopes).min())
+        length = cells[:, 1] - cells[:, 0]
+        return least - (1.0 + ROUNDING) * bends * length * length / 8.0, float(
+            (constants + rates @ slopes).min()
+        )
+
+    def _bends(self, cells: Floats, knots: Floats, curvature: Floats) -> tuple[Floats, Floats]:
+        """Return how arrivals bend up within each cell, and how far w_i may bend down there, (cells, K)."""
+        near, far = cells.T
+        floor = _spans(knots, curvature, near, far)[0]
+        bends, falls = np.zeros(len(cells)), np.empty((len(cells), self.needs.size))
+        for i, (arrival, need) in enumerate(zip(self.arrivals, self.needs, strict=True)):
+            ahead = _spans(knots, curvature, near + need, far + need)[1]
+            behind = _spans(knots, curvature, near - need, far - need)[1]
+            bends += arrival * np.maximum(ahead - floor, 0.0)
+            falls[:, i] = np.maximum(behind - floor, 0.0)
+        return bends, falls
 
     def _lost(self, points: Floats, slopes: Floats) -> Floats:
         """Return how far off a difference of U may be at points: |U(B)| ≤ B max|U'|, a sum over the knots."""
@@ -204,18 +204,14 @@ class _Problem:
         )
         return roundings * _ROUNDING * scale
 
-    @property
-    def _parameters(self) -> tuple[Floats, Floats, Floats, float, Floats, Floats, Floats]:
-        pieces = self.majorants
-        return (
-            self.sizes,
-            self.weights,
-            self.needs,
-            self.cores,
-            pieces.slopes,
-            pieces.widths,
-            pieces.speeds,
-        )
+
+def _spans(knots: Floats, curvature: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Return the least and the largest curvature of U between two points; it is zero outside the knots."""
+    first = np.searchsorted(knots, low, side="right")
+    last = np.maximum(np.searchsorted(knots, high), first)
+    curved, place = np.append(0.0, curvature), np.arange(knots.size + 1)
+    within = (place >= first[:, None]) & (place <= last[:, None])
+    return np.where(within, curved, np.inf).min(axis=1), np.where(within, curved, -np.inf).max(axis=1)
 
 
 def _integrals(points: Floats, knots: Floats) -> Floats:
@@ -242,10 +238,10 @@ def _best_slopes(problem: _Problem, knots: Floats, scale: float) -> tuple[Floats
 
     points = problem.edges(knots, _POINTS)
     up, down = problem.rises(points, knots)
-    unit = scale / problem.cores
+    unit = scale / problem.market.cores
     empty = (
         float(problem.arrivals @ problem.values) / scale,
-        problem.arrivals @ _integrals(problem.needs, knots) / problem.cores,
+        problem.arrivals @ _integrals(problem.needs, knots) / problem.market.cores,
     )
     rows, sides = [np.append(-empty[1], 1.0)], [empty[0]]
     rising = np.zeros((knots.size - 1, knots.size + 1))
@@ -254,9 +250,9 @@ def _best_slopes(problem: _Problem, knots: Floats, scale: float) -> tuple[Floats
     best, chosen, tried = -np.inf, np.zeros(knots.size), np.zeros(knots.size)
     for _ in range(_ROUNDS):
         worths = problem.values + unit * (down @ tried)
-        _, kinds, jobs, speeds = problem.mixes(points, worths, tail=True)
-        constants, rates = problem.against(kinds, jobs, speeds, up, down)
-        constants, rates = constants / scale, rates / problem.cores
+        mixes = problem.market.mixes(points, worths, tail=True)
+        constants, rates = problem.against(mixes, up, down)
+        constants, rates = constants / scale, rates / problem.market.cores
         lowest = constants + rates @ tried
         bound = min(float(lowest.min()), empty[0] + float(empty[1] @ tried))
         if bound > best:

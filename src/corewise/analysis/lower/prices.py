@@ -9,7 +9,14 @@ import numpy as np
 
 from corewise.kit.arrays import Floats
 
-__all__ = ["best_price", "rounded_down"]
+__all__ = ["ROUNDING", "TIE", "best_price", "rounded_down"]
+
+ROUNDING = 4e-15
+"""What rounding may do to a sum of a few products, and to the choice of what is bought in it, relative to
+the sum of their sizes: eighteen units in the last place, where six roundings and a near tie take twelve."""
+
+TIE = 1.0 - 1e-15
+"""A piece that is worth its price but for rounding is bought: what this gives away is known."""
 
 _PRICES = 120
 _TERM = 4.0 * float(np.finfo(np.float64).eps)  # of a term: the few roundings by which it was made
