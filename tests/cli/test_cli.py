@@ -227,6 +227,12 @@ def test_an_optimum_that_takes_long_is_said_so(capsys: pytest.CaptureFixture[str
         r"note: the exact optimum of some [\d,]+ states takes about \d+ seconds; ask for less\n",
         capsys.readouterr().err,
     )
+    for windows, told in (
+        (None, "in every window, takes about 60"),
+        (9, "in each of 9 windows, takes about 5"),
+    ):
+        say_if_long(cw.System(16, classes[:2]).at_load(0.999), "ask for less", windows)
+        assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

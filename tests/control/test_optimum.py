@@ -305,3 +305,31 @@ def test_a_snug_box_is_snug() -> None:
     law /= law.sum()
     effect = law[::-1].cumsum()[::-1] * n / (1.0 - system.load)
     assert effect[size] <= 1e-12 < effect[size - 1]
+
+
+@pytest.mark.parametrize(("cores", "sizes", "load"), [(16.0, (1.0, 0.25), 0.9), (4.0, (1.0, 1.0), 0.9)])
+def test_the_share_that_is_done_is_about_that_of_the_work(
+    cores: float, sizes: tuple[float, float], load: float
+) -> None:
+    """Improvements take about as long each. By how many digits are certified, a tenth was done half way."""
+    first, second = sizes
+    rows = [
+        cw.JobClass("one", first, first, cw.Amdahl(0.35)),
+        cw.JobClass("two", second, second, cw.Amdahl(0.95)),
+    ]
+    shares: list[float] = []
+    cw.solve(cw.System(cores, rows).at_load(load), progress=shares.append)
+    assert len(shares) > 10
+    assert shares == sorted(shares)
+    assert np.abs(np.array(shares) - np.linspace(0.15, 1.0, len(shares))).max() < 0.3
+
+
+def test_a_box_that_is_too_small_counts_for_half_of_two() -> None:
+    """What is left after a first box is foretold to take as long as it did."""
+    rows = [cw.JobClass("one", 1.0, 1.0, cw.Amdahl(0.3)), cw.JobClass("two", 1.0, 1.0, cw.Amdahl(0.9))]
+    shares: list[float] = []
+    found = cw.solve(cw.System(4.0, rows), start=np.zeros((6, 6)), progress=shares.append)
+    assert min(found.capacity) > 5
+    turns = np.flatnonzero(np.diff(shares) < 0.0)
+    assert turns.size >= 1
+    assert min(shares[turns[0] + 1 :]) >= 0.5

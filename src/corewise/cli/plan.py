@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plan"]
 
-_LOOKS = 30  # at numbers of cores, by and large
+_LOOKS = 12  # at numbers of cores, by and large
 
 
 @reporting

@@ -23,21 +23,30 @@ if TYPE_CHECKING:
 __all__ = ["on_a_terminal", "progress_bar", "say_how_long", "say_if_long", "waiting"]
 
 _WORTH_SAYING = 10.0  # seconds
+_QUICK = 1.0  # seconds, below which an optimum hardly counts beside its window
 _PATIENCE = 0.5  # seconds, before a bar or a spinner is worth looking at
 _COMPILING = 2.0  # seconds, before it is said that the reason is compilation
 _PAUSES = (6.0, 22.0, 30.0)  # seconds, before each of the first plain lines; the last one from then on
 
 
-def say_if_long(system: System, instead: str) -> None:
-    """Say on stderr how long an exact optimum takes if that is over ten seconds, and what does without it."""
+def say_if_long(system: System, instead: str, windows: int | None = 1) -> None:
+    """Say on stderr how long an exact optimum takes if that is over ten seconds, and what does without it.
+
+    With more than one window there is one in each; with None, in as many as there will be.
+    """
     from corewise.analysis.reach import Reach
 
     reach = Reach.of(system)
     if reach.obstacle and reach.classes > 3:
         print(f"note: the exact optimum of {reach.obstacle} may take very long; {instead}", file=sys.stderr)
     else:
-        what = f"the exact optimum of some {reach.ordered:,.0f} states"
-        say_how_long(what, reach.seconds_to_solve, instead)
+        what, each = f"the exact optimum of some {reach.ordered:,.0f} states", reach.seconds_to_solve
+        if windows is None:
+            say_how_long(f"{what}, in every window,", each, instead)
+        elif windows == 1 or each <= _QUICK:
+            say_how_long(what, each, instead)
+        else:  # all but the first begin where the last one ended, which saves about half
+            say_how_long(f"{what}, in each of {windows} windows,", 0.5 * each * (windows + 1), instead)
 
 
 def say_how_long(what: str, seconds: float, instead: str) -> None:

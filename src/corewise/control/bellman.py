@@ -44,6 +44,9 @@ __all__ = ["Bellman", "Step"]
 _HARM = 10.0
 """A correction by which residuals grow so many times is taken back."""
 
+_FIRST_SHARE, _BENT = 0.15, 0.35
+"""The share of the work that is done when bounds are known at all, and how far they close in what is left."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -129,11 +132,15 @@ class Bellman:
         return Step(chain, drift, (low, high), float(gap.max(initial=0.0)), settled)
 
     def _report(self, span: float, most: float, progress: Callable[[float], object]) -> None:
-        """Tell how far the bounds have closed, on a logarithmic scale."""
+        """Tell about how much of the work is done, going by how far the bounds have closed.
+
+        They close slowly at first, the logarithm of their distance as about the third power of the time.
+        """
         self._widest = max(span, self._widest)
         near = self.tolerance * max(1.0, self.cost[0])
         if near < span < math.inf and self._widest > near:
-            progress(min(math.log(self._widest / span) / math.log(self._widest / near), most))
+            closed = math.log(self._widest / span) / math.log(self._widest / near)
+            progress(min(_FIRST_SHARE + (1.0 - _FIRST_SHARE) * closed**_BENT, most))
 
     def _settled(self, low: float, high: float, rounding: float) -> bool:
         """Return whether the bounds are within the tolerance (relative above one) but for rounding."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -168,7 +168,7 @@ def solve(
     solver : Solver, optional
         By default modified policy iteration, and for one class its closed form.
     progress : callable, optional
-        Called with how far the bounds have closed, from 0 to 1 on a logarithmic scale.
+        Called with about the share of the work that is done, from 0 to 1; less again if the box has to grow.
 
     Raises
     ------
@@ -220,8 +220,8 @@ class _Task:
 
     def from_box(self, space: StateSpace, start: Floats | None, first: Chain | None = None) -> Solution:
         """Return the solution on a box, from `space` upwards, whose edge does not matter."""
-        for _ in range(_ROUNDS):
-            solution = self.on_box(space, start, first, blocking=False)
+        for k in range(_ROUNDS):
+            solution = self._after(k).on_box(space, start, first, blocking=False)
             if edge_is_remote(self.system, space, edge_probabilities(space, solution.distribution)):
                 return solution
             policy = solution.policy.on(self.system)
@@ -229,9 +229,19 @@ class _Task:
             def chain_on(box: StateSpace, policy: BoundPolicy = policy) -> Chain:
                 return Chain.under(policy, self.system, box)
 
-            space = fitted_box(self.system, space, chain_on, "the optimal policy").space
+            larger = fitted_box(self.system, space, chain_on, "the optimal policy").space
+            # In a larger box the optimum comes to the edge more often: by small steps it might take many.
+            sizes = zip(space.capacity, larger.capacity, strict=True)
+            space = StateSpace.of([old + (new - old) * 2**k for old, new in sizes], len(larger.capacity))
             start, first = solution.values, None
         raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
+
+    def _after(self, boxes: int) -> _Task:
+        """Return the task after so many boxes that were too small, each of which took about as long."""
+        progress = self.progress
+        if not (progress and boxes):
+            return self
+        return replace(self, progress=lambda share: progress((boxes + share) / (boxes + 1.0)))
 
     def on_box(
         self, space: StateSpace, start: Floats | None, first: Chain | None = None, *, blocking: bool

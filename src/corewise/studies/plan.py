@@ -34,7 +34,7 @@ _MOST_CORES = 1_000_000
 _SHOWN = 12  # points of the curve, by and large
 _SHOWN_SIMULATED = 5
 _CROWDED = 0.95  # above this load a point takes long, and the curve is steep
-_EXPECTED = 30  # looks, by and large, for the share of the work that is done
+_EXPECTED = 12  # looks, by and large, for the share of the work that is done
 
 
 @dataclass(frozen=True, repr=False)

@@ -146,7 +146,7 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         problem.require_rates()
     method = options.method(problem)
     if method.policy is None and method.knows_rates:
-        say_if_long(problem, "--policy improved or whittle does without it")
+        say_if_long(problem, "--policy improved or whittle does without it", method.steps)
     target = resume if save is None else save
     inputs = [system] if options.events is None else [system, options.events]
     require_target(target, *inputs)
