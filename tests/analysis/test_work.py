@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.analysis import chain as chains
 from corewise.analysis.chain import Chain
 from corewise.analysis.work import WorkLevels
 from corewise.control.bellman import Bellman
@@ -124,3 +125,17 @@ def test_a_class_that_is_starved_settles() -> None:
     solution = cw.solve(system, capacity=(90, 23, 11))
     low, high = solution.bounds
     assert low - 1e-9 <= solution.mean_cost <= high + 1e-9
+
+
+def test_a_distribution_that_only_rounding_keeps_from_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a target that no rounding meets, what is left when patience is over is as good as factorised."""
+    jobs = [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(p)) for name, p in (("a", 0.2), ("b", 0.5), ("c", 0.9))]
+    system = cw.System(6.0, jobs)
+    chain = Chain.under(cw.Whittle().on(system), system, StateSpace.of((14, 14, 14), 3))
+    exact = chain._factored
+    for name, value in (("_DIRECT_STATES", 0), ("_FLOOR", 0.0), ("_PATIENCE", 60)):
+        monkeypatch.setattr(chains, name, value)
+    assert np.abs(chain._iterate(0.0, chain.relaxed(2)) - exact).max() < 1e-12
+    monkeypatch.setattr(chains, "_LAST_FLOOR", 0.0)
+    with pytest.raises(cw.errors.NotConverged, match="flow imbalance"):
+        chain._iterate(0.0, chain.relaxed(2))

@@ -56,6 +56,8 @@ _IMBALANCE = 1e-15
 _ROUGH = 1e-6
 _FLOOR = 4e-15
 """An imbalance below which one that no longer falls is rounding."""
+_LAST_FLOOR = 4e-14
+"""The same when patience is over: near saturation, where levels of work are balanced, rounding is worse."""
 _UNMEASURED = -1.0
 """The target where the imbalance is not asked for."""
 _CYCLES = 4
@@ -246,6 +248,8 @@ class Chain:
             return prob
         if self.direct:
             return self._factored
+        if imbalance <= _LAST_FLOOR:
+            return prob
         raise NotConverged(
             f"the stationary distribution over {self.space.size:,} states "
             f"still has a flow imbalance of {imbalance:.1e}"
