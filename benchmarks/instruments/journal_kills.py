@@ -33,6 +33,7 @@ from corewise.live.replay import replay, replayed
 __all__ = ["Victim", "Writers", "faults", "said_by", "told_by"]
 
 _REPEATS = 3  # events sent again with every batch
+_SNAPSHOTS = 0.1  # of batches are followed by a snapshot
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Victim:
                     with suppress(InvalidInput):
                         journal.record(seq, controller.handle(event))
                 done += len(batch)
+                if rng.random() < _SNAPSHOTS:
+                    journal.put_snapshot(done, controller.snapshot())
                 _say(out, "acknowledged", done)
             time.sleep(60.0)
 
@@ -200,9 +203,12 @@ def _wrong(
     rest = expected[len(kept) :]
     if kept != expected[: len(kept)] or (kept and rest and kept[-1][0] == rest[0][0]):
         wrong.append("the instructions kept are not those of whole events, in order")
-    steps = replay(reader, new_controller())
+    whole = new_controller()
+    steps = replay(reader, whole)
     if expected != [(step.seq, one) for step in steps for one in told_of(step.instructions)]:
         wrong.append("replay gives other instructions")
+    if replayed(reader, new_controller).snapshot() != whole.snapshot():
+        wrong.append("replay from the snapshot gives another state")
     return wrong
 
 

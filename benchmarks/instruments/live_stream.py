@@ -16,10 +16,11 @@ from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
 from corewise.live.instructions import Instruction, instruction_to_mapping
+from corewise.live.lessons import conclude
 from corewise.model.files import system_to_mapping
 from corewise.policies.base import Policy
 
-__all__ = ["ABOUT", "SYSTEM", "new_controller", "stream", "told_of"]
+__all__ = ["ABOUT", "SYSTEM", "new_controller", "policy_of", "stream", "told_of"]
 
 SYSTEM = cw.System(
     16,
@@ -36,10 +37,11 @@ def policy_of(digest: str) -> Policy:
 
 
 def new_controller(snapshot: bytes | None = None) -> Controller:
-    """Return a controller that has seen nothing."""
-    assert snapshot is None
-    algorithm = cw.algorithm_1b(SYSTEM, departures=40)
-    return Controller(algorithm, policy_of, mode="steer", options=Options(least_seen=20))
+    """Return a controller that has seen nothing, or that of a snapshot."""
+    how, options = cw.algorithm_1b(SYSTEM, departures=40), Options(least_seen=20)
+    if snapshot is not None:
+        return Controller.of(snapshot, how, policy_of, options)
+    return Controller(how, policy_of, mode="steer", options=options)
 
 
 class _Spy:
@@ -62,9 +64,13 @@ class _Spy:
 
     def answer(self, _: object, time: float) -> happened.Event:
         assert self.controller.request is not None
-        request = self.controller.request[0]
+        request = self.controller.request
         digest = "small-large" if int(request) % 2 else "large-small"
-        return happened.Solved(time, f"answer-{request}", request, digest, (0.1, 0.2, 0.3), (0.1, 0.2, 0.3))
+        lesson = conclude(self.controller.question())
+        gain = (0.1, 0.2, 0.3)
+        return happened.Solved(
+            time, f"answer-{request}", request, digest, gain, gain, learned=lesson.as_mapping()
+        )
 
 
 def stream(jobs: int, seed: int) -> list[happened.Event]:

@@ -14,6 +14,7 @@ from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.explain import explain
 from corewise.live.instructions import Instruction, SetCores
+from corewise.live.lessons import conclude
 from corewise.policies.base import Policy
 
 POOL = 7
@@ -58,15 +59,14 @@ class LiveMachine(RuleBasedStateMachine):
         now = self.time - 1.0 if back else self.time
         event = kind(now, f"e{len(self.sent)}", *values)
         self.sent.append(event)
-        taken = sum(job.taken for job in self.controller.roster)
         self.instructions.append(self.controller.handle(event))
         moves = [one for one in self.instructions[-1] if isinstance(one, SetCores)]
         if self.controller.mode == "watch":
             assert not moves
         grown = [one for one in moves if one.cores > self.told.get(one.job, 0)]
         assert moves[len(moves) - len(grown) :] == grown  # shrinks come first
-        if grown:  # a core is given only where nobody holds it and nobody was told to
-            assert sum(job.taken for job in self.controller.roster) <= max(taken, self.controller.pool)
+        held = {job.name: job.held for job in self.controller.roster}
+        if any(one.cores > held[one.job] for one in grown):  # only where nobody holds it or was told to
             assert sum(job.taken for job in self.controller.roster) <= self.controller.pool
         self.told |= {one.job: one.cores for one in moves}
 
@@ -143,16 +143,28 @@ class LiveMachine(RuleBasedStateMachine):
     @rule(policy=st.sampled_from(["priority", "whittle", None]), gain=st.sampled_from([-0.1, 0.1]))
     def answer(self, policy: str | None, gain: float) -> None:
         assert self.controller.request is not None
-        name = self.controller.request[0]
+        name = self.controller.request
         if policy is None:
             self.tell(happened.SolveFailed, name, "no reason")
         else:
-            self.tell(happened.Solved, name, policy, (gain, 0.2, 0.3), (gain, 0.2, 0.3))
+            found = (gain, 2.0 * gain, 0.3)
+            lesson = conclude(self.controller.question()).as_mapping() if gain > 0.0 else None
+            self.tell(happened.Solved, name, policy, found, found, None, found, lesson)
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def repeat(self, data: st.DataObject) -> None:
+        before = self.controller.snapshot()
         assert self.controller.handle(data.draw(st.sampled_from(self.sent))) == []
+        assert self.controller.snapshot() == before
+
+    @rule()
+    def begin_again(self) -> None:
+        """Go on from a snapshot, as after a crash."""
+        content = self.controller.snapshot()
+        how, options = self.controller.learner.algorithm, self.controller.options
+        self.controller = Controller.of(content, how, policy_of, options)
+        assert self.controller.snapshot() == content
 
     @invariant()
     def every_job_can_be_explained(self) -> None:
@@ -165,7 +177,8 @@ class LiveMachine(RuleBasedStateMachine):
             return
         again = new_controller(self.first_mode)
         assert [again.handle(event) for event in self.sent] == self.instructions
-        closed, _ = self.controller.tally.close()
+        assert again.snapshot() == self.controller.snapshot()
+        closed = self.controller.tally.close()
         if self.controller.learner.standing.k:
             closed = closed + self.controller.learner.standing.memory.recall()
         spent = sum(float(table.job_time.sum()) for table in closed.classes)

@@ -51,7 +51,7 @@ def test_a_gang_is_told_its_width_and_sent_its_answers() -> None:
     with running(ThreadPoolExecutor(4), 4) as (engine, log):
         job = gang(engine, "a", squares, 2)
         assert job.future.result(PATIENCE) == [[0, 0], [1, 1], [4, 4]]
-        progress = [("progress", "a", 1.0)] * 3
+        progress = [("progress", "a", 3.0)]
         assert log.of("a") == [("cores-held", "a", 2), *progress, ("job-finished", "a")]
 
 

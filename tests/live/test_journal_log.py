@@ -47,7 +47,7 @@ def tallied(events: list[happened.Event]) -> Statistics:
             controller.handle(event)
         except InvalidInput:
             continue
-    return controller.tally.close()[0]
+    return controller.tally.close()
 
 
 def random_history(rng: np.random.Generator, count: int) -> list[happened.Event]:

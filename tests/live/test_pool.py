@@ -26,6 +26,7 @@ from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.events import JobEnded
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
+from corewise.live.worth import Worth
 from tests.helpers.engines import listening
 from tests.helpers.live_pools import solve_in_a_thread
 
@@ -151,7 +152,7 @@ def test_watch_shares_equally_and_can_be_left_and_entered() -> None:
 @pytest.mark.parametrize("rule", [None, "whittle"])
 def test_what_is_learned_is_adopted(rule: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     sure = (0.1, 0.2, 0.3)  # of a gain that these jobs, which do nothing, cannot show
-    monkeypatch.setattr("corewise.live.solving.gains", lambda *_: (sure, sure))
+    monkeypatch.setattr("corewise.live.solving.worth", lambda *_: Worth(sure, sure, sure))
     known = cw.System(4, CLASSES)
     learning = cw.algorithm_1b(known, departures=40, policy=rule)
     with cw.LivePool(known, threads(), algorithm=learning, options=Options(least_seen=10)) as pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.instruments.live_stream import ABOUT, new_controller, stream, told_of
-from corewise.errors import InvalidInput
-from corewise.live.controller import Controller
+import corewise as cw
+from benchmarks.instruments.live_stream import ABOUT, SYSTEM, new_controller, policy_of, stream, told_of
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.kit.archive import packed, unpacked
+from corewise.live.controller import Controller, Options
 from corewise.live.events import Event
 from corewise.live.instructions import Instruction
 from corewise.live.journal import Journal
@@ -39,7 +42,7 @@ def state_of(controller: Controller) -> dict[str, Any]:
         "time": controller.time,
         "pool": controller.pool,
         "mode": controller.mode,
-        "request": controller.request and controller.request[0],
+        "request": controller.request,
         "adopted": controller.adopted,
         "jobs": {job.name: asdict(job) for job in controller.roster},
         "tally": controller.tally.snapshot(),
@@ -106,21 +109,61 @@ def test_it_goes_on_as_if_it_had_never_stopped(tmp_path: Path, life: Life) -> No
 
 
 def test_it_begins_at_the_last_snapshot(tmp_path: Path, life: Life) -> None:
-    """The snapshot is the number of events that were handled; making a controller of it handles them."""
+    made: list[bytes | None] = []
 
     def of_snapshot(content: bytes | None) -> Controller:
         made.append(content)
-        controller = new_controller()
-        handled(controller, life.told[: int(content or b"0")])
-        return controller
+        return new_controller(content)
 
-    made: list[bytes | None] = []
+    before = new_controller()
+    handled(before, life.told[: life.cut])
     with Journal.open(tmp_path / "pool.db", ABOUT) as journal:
         journal.append(life.told, 0.0)
-        journal.put_snapshot(life.cut, str(life.cut).encode())
+        journal.put_snapshot(life.cut, before.snapshot())
         again = replayed(journal, of_snapshot)
-    assert made == [str(life.cut).encode()]
-    assert state_of(again) == state_of(life.controller)
+    assert made == [before.snapshot()]
+    assert again.snapshot() == life.controller.snapshot()
+
+
+def watching_for_changes(content: bytes | None = None) -> Controller:
+    """A controller with a change detector, and rates to learn."""
+    classes = [cw.JobClass(known.name, None, None, known.speedup) for known in SYSTEM.classes]
+    algorithm = cw.adaptive(cw.System(SYSTEM.cores, classes), departures=20)
+    return Controller.of(content, algorithm, policy_of, Options(patience=0.1, checked=True))
+
+
+@pytest.mark.parametrize("make", [new_controller, watching_for_changes])
+def test_a_snapshot_goes_on_as_if_nothing_had_been(
+    make: Callable[[bytes | None], Controller], life: Life
+) -> None:
+    """To the last bit: the same state wherever it is cut, and the same answers after it."""
+    whole = make(None)
+    for begin in range(0, len(life.told), 37):
+        again = make(whole.snapshot())
+        assert again.snapshot() == whole.snapshot()
+        some = life.told[begin : begin + 37]
+        assert handled(again, some) == handled(whole, some)
+        assert again.snapshot() == whole.snapshot()
+    assert handled(make(whole.snapshot()), life.told[-1:]) == [[]]  # it is known
+
+
+def test_a_snapshot_without_an_event_is_another(life: Life) -> None:
+    """The control: what the test above compares tells states apart."""
+    one, other = new_controller(), new_controller()
+    handled(one, life.told)
+    handled(other, life.told[:-1])
+    assert one.snapshot() != other.snapshot()
+
+
+def test_a_snapshot_of_another_version_or_a_damaged_one_is_refused(life: Life) -> None:
+    content = life.controller.snapshot()
+    about, arrays = unpacked("it", content, "corewise live 1", "snapshot")
+    with pytest.raises(InvalidFile, match="corewise live 2"):
+        new_controller(packed("it", "corewise live 2", {**about, "format": "corewise live 2"}, arrays))
+    with pytest.raises(InvalidFile, match="not a usable snapshot"):
+        new_controller(packed("it", "corewise live 1", {**about, "roster": 3}, arrays))
+    with pytest.raises(InvalidFile):
+        new_controller(content[:-7])
 
 
 def test_instructions_that_a_crash_kept_out_are_made_good(tmp_path: Path, life: Life) -> None:

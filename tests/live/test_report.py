@@ -97,7 +97,7 @@ def test_the_last_answer_is_reported_whether_adopted_or_not() -> None:
     window(control)
     assert control.request is not None
     times = ((0.5, 0.6), (0.8, 0.6))
-    report = told(control, happened.Solved(4.0, "9", control.request[0], "f", GAIN, GAIN, times))
+    report = told(control, happened.Solved(4.0, "9", control.request, "f", GAIN, GAIN, times))
     assert report.gain == GAIN
     assert (report.policy, report.in_force, report.since) == ("equi", False, 0.0)
     assert [row.expected.gain for row in report.classes if row.expected] == pytest.approx([-0.2, 0.25])
@@ -115,7 +115,7 @@ def test_a_policy_in_force_is_told_with_its_time() -> None:
     window(control)
     assert control.request is not None
     good = (0.01, 0.1, 0.2)
-    report = told(control, happened.Solved(4.5, "9", control.request[0], "f", good, good))
+    report = told(control, happened.Solved(4.5, "9", control.request, "f", good, good))
     assert (report.policy, report.in_force, report.since) == ("policy 1", True, 4.5)
     assert report.classes[0].expected is None
 
@@ -132,7 +132,7 @@ def test_alerts_are_told() -> None:
     control = controller()
     window(control)
     assert control.request is not None
-    report = told(control, happened.SolveFailed(4.0, "9", control.request[0], "no memory"))
+    report = told(control, happened.SolveFailed(4.0, "9", control.request, "no memory"))
     assert [type(one) for one in report.alerts] == [Alert]
     assert "no memory" in str(report)
     assert "no memory" in report.as_mapping()["alerts"][0]["text"]

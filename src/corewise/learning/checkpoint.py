@@ -28,7 +28,15 @@ from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.observation.strata.tables import Strata
 
-__all__ = ["Checkpoint", "EpochRow", "LearnerState", "plant_snapshot", "saved_note"]
+__all__ = [
+    "Checkpoint",
+    "EpochRow",
+    "LearnerState",
+    "packed_parts",
+    "plant_snapshot",
+    "saved_note",
+    "unpacked_parts",
+]
 
 _FORMAT = "corewise learning 1"
 _WHAT = "saved run"
@@ -86,7 +94,7 @@ class Checkpoint:
                 f"{type(self.plant).__name__} cannot be saved: it needs snapshot() and restore(snapshot)"
             )
         standing = self.standing
-        parts, arrays = _packed(standing.memory.parts)
+        parts, arrays = packed_parts(standing.memory.parts)
         # The next window tells schedules apart that have begun alike; after the last there is none.
         windows = standing.k + (standing.k != self.algorithm.steps)
         about = {
@@ -121,7 +129,7 @@ class Checkpoint:
                 system_from_mapping(about["estimated"], optional=RATES),
                 system_from_mapping(about["believed"], optional=RATES),
                 _floats(arrays[_WARM_START]) if _WARM_START in arrays else None,
-                algorithm.memory.of_parts(_unpacked(about["memory"], arrays)),
+                algorithm.memory.of_parts(unpacked_parts(about["memory"], arrays)),
             )
             identity, past, snapshot = about["identity"], about["past"], about["plant"]
             for row in past:  # runs of old did not have all
@@ -207,7 +215,7 @@ def _difference(there: Any, here: Any, what: str = "") -> str:
     return next(filter(None, found), "")
 
 
-def _packed(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+def packed_parts(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
     """Return statistics and named arrays as a description and named arrays."""
     about: list[dict[str, Any]] = []
     arrays: dict[str, NDArray[Any]] = {}
@@ -229,7 +237,7 @@ def _packed(parts: tuple[Part, ...]) -> tuple[list[dict[str, Any]], dict[str, ND
     return about, arrays
 
 
-def _unpacked(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -> tuple[Part, ...]:
+def unpacked_parts(about: list[dict[str, Any]], arrays: Mapping[str, NDArray[Any]]) -> tuple[Part, ...]:
     """Return the parts that were packed."""
     parts: list[Part] = []
     for j, part in enumerate(about):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.live import events as happened
+from corewise.live.lessons import Lesson
 from corewise.model.system import System
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def require(event: happened.Event, system: System, jobs: Collection[str], pool: 
             system.index(event.job_class)
         case happened.PoolChanged():
             checks.count(event.cores, f"{event.kind}: cores")
+        case happened.Solved() if event.learned is not None:
+            Lesson.from_mapping(event.learned).require(system)
         case _:
             pass
 

@@ -2,11 +2,12 @@ r"""The live controller: events in, instructions out; no clock, thread, socket, 
 
 At every event the jobs that are there are counted, the policy in force gives cores to each class, and these
 are shared out to its jobs (`corewise.live.share`). What jobs were seen to hold and do is tallied; every
-window of departures teaches the learner, which asks for a policy; the answer is adopted if it passes the
-gate:
+window of departures is remembered, and what follows from all of them is asked for; the policy in the answer
+is adopted if it passes the gate:
 
-- every class has been seen to leave often enough, and
-- the policy beats the one in force all over the region in which the parameters lie.
+- every class has been seen to leave often enough,
+- given what was seen, the policy beats EQUI with a probability of nine tenths, and
+- the one in force in the mean.
 
 Until then EQUI is in force, which needs to know nothing. In `watch` no core is ever touched, and what would
 have been done is counted; in `hold` jobs keep the cores they have.
@@ -18,22 +19,26 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from corewise.estimation.changes.alarms import Alarm
-from corewise.estimation.estimates import Estimates
+from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.learner import Learner, SolveRequest
+from corewise.learning.memories import Latest
 from corewise.live import events as happened
 from corewise.live.admission import require
 from corewise.live.books import Book
 from corewise.live.explain import Explanation, explain
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
+from corewise.live.invariants import check
+from corewise.live.learned import Learned
+from corewise.live.lessons import Lesson, LiveLearner, Question
 from corewise.live.report import Report, report_of
 from corewise.live.roster import Roster
+from corewise.live.snapshots import restore, snapshot_of
 from corewise.live.tally import LiveTally
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -43,7 +48,7 @@ from corewise.policies.whole import require_whole, round_cores
 __all__ = ["Controller", "Options"]
 
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
-_ALERTS = 100  # kept
+_KEPT = 100  # alarms and alerts, the latest
 
 
 @dataclass(frozen=True)
@@ -58,11 +63,14 @@ class Options:
         How long a job may take to hold what it was told before somebody is alerted.
     checked : bool
         Whether all invariants are checked after every event.
+    snapshot_every : int
+        After how many events the state is written to the journal.
     """
 
-    least_seen: int = 100
+    least_seen: int = 25
     patience: float = math.inf
     checked: bool = False
+    snapshot_every: int = 10_000
 
 
 class Controller:
@@ -98,22 +106,23 @@ class Controller:
         self.pool = int(algorithm.system.cores)
         self.roster = Roster([(1, None)] * len(algorithm.system.classes))
         self.tally = LiveTally(algorithm.system.names, time)
-        self.learner = Learner(algorithm)
-        self.request: tuple[str, SolveRequest] | None = None
+        self.learner = LiveLearner(algorithm)
+        self.request: str | None = None
         self.adopted: happened.Solved | None = None
         self.answer: happened.Solved | None = None
         self.since = time
-        self.estimates: Estimates | None = None
+        self.estimates: Mapping[str, Learned] | None = None
         self.alarms: tuple[Alarm, ...] = ()
         self.books = [Book() for _ in algorithm.system.classes]
-        self.alerts: deque[Alert] = deque(maxlen=_ALERTS)
+        self.alerts: deque[Alert] = deque(maxlen=_KEPT)
         self.would_have_moved = 0
         self._policies = policies
         self._policy: BoundPolicy = bind(Equi(), algorithm.system)
         self._cores: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._seen: set[str] = set()
-        self._order: deque[str] = deque()
-        self._alerted: set[str] = set()
+        self.ids: deque[str] = deque()
+        self.alerted: set[str] = set()
+        self.late = False
 
     @property
     def system(self) -> System:
@@ -124,6 +133,26 @@ class Controller:
     def policy_name(self) -> str:
         """The policy in force."""
         return self._policy.name if self.adopted is None else f"policy {self.adopted.request}"
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: bytes | None,
+        algorithm: Algorithm,
+        policies: Callable[[str], Policy],
+        options: Options | None = None,
+    ) -> Controller:
+        """Return the controller that goes on from a snapshot; a new one if there is none."""
+        controller = cls(algorithm, policies, options=options)
+        if snapshot is not None:
+            restore(controller, snapshot)
+            if controller.adopted is not None:
+                controller._policy = bind(policies(controller.adopted.policy), controller.system)
+        return controller
+
+    def snapshot(self) -> bytes:
+        """Return all of the state, from which `of` goes on."""
+        return snapshot_of(self)
 
     def explain(self, job: str) -> Explanation:
         """Return why a job holds the cores that it holds, which prints as a sentence."""
@@ -144,22 +173,27 @@ class Controller:
         if event.id in self._seen:
             return []
         self.require(event)
-        self._remember(event.id)
+        before = self.time
+        told = {job.name: job.told for job in self.roster} if self.options.checked else {}
+        self.remember_ids((event.id,))
         self.time = max(self.time, event.time)
         self.tally.move_to(self.time)
         instructions = self._take(event)
-        instructions += self._learn()
-        instructions += self._act()
+        if not isinstance(event, happened.Progress):  # it changes nobody's cores
+            instructions += self._learn()
+            instructions += self._act()
         self.alerts.extend(one for one in instructions if isinstance(one, Alert))
         if self.options.checked:
-            self._check_invariants()
+            check(self, before, told, instructions)
         return instructions
 
-    def _remember(self, name: str) -> None:
-        self._seen.add(name)
-        self._order.append(name)
-        if len(self._order) > _REMEMBERED:
-            self._seen.discard(self._order.popleft())
+    def remember_ids(self, names: Iterable[str]) -> None:
+        """Take in nothing that has one of these ids."""
+        for name in names:
+            self._seen.add(name)
+            self.ids.append(name)
+            if len(self.ids) > _REMEMBERED:
+                self._seen.discard(self.ids.popleft())
 
     def _take(self, event: happened.Event) -> list[Instruction]:
         """Change what an event changes."""
@@ -201,7 +235,7 @@ class Controller:
         job = self.roster.jobs.pop(event.job)
         self.tally.leave(event.job, finished=finished)
         self.books[job.job_class].close(max(event.time - job.arrived, 0.0), finished=finished)
-        self._alerted.discard(event.job)
+        self.alerted.discard(event.job)
 
     def _hold(self, event: happened.CoresHeld) -> None:
         job = self.roster.jobs[event.job]
@@ -212,7 +246,7 @@ class Controller:
             job.told = event.cores
         self.tally.hold(event.job, event.cores, event.paused)
         if job.held == job.told:
-            self._alerted.discard(job.name)
+            self.alerted.discard(job.name)
 
     def _index(self, name: str) -> int:
         return self.system.index(name)
@@ -251,40 +285,63 @@ class Controller:
 
     # --- learning -----------------------------------------------------------------------------------
 
+    def question(self) -> Question:
+        """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
+        return Question(self.learner.algorithm, self.learner.standing, self.tally.marks.seen())
+
     def _learn(self) -> list[Instruction]:
-        """Return a request to solve, if a window is full."""
+        """Remember a window if it is full, and ask what follows from it."""
         if self.tally.departures < self.learner.wanted or not self.tally.learnable:
             return []
-        window, _ = self.tally.close()
-        asked = self.learner.observe(window)
-        if asked is None:
-            return []
-        self.estimates = asked.estimates
-        self.alarms += asked.alarms
-        if asked.in_force is not None:
-            return []
-        late = [] if self.request is None else [f"no answer to request {self.request[0]} within a window"]
-        name = str(asked.k)
-        self.request = (name, asked)
-        return [*(Alert("solve", text) for text in late), Solve(name)]
+        latest_only = isinstance(self.learner.standing.memory, Latest)
+        alarms = self.learner.observe(self.tally.close())
+        self.alarms = (*self.alarms, *alarms)[-_KEPT:]
+        changed = {alarm.name for alarm in alarms if alarm.kind != "arrival rate"}
+        for i, name in enumerate(self.system.names):
+            if latest_only or name in changed:
+                self.tally.marks.forget(i)
+        if self.request is not None:
+            late, self.late = self.late, True
+            text = f"no answer to request {self.request} within a window"
+            return [] if late else [Alert("solve", text)]
+        self.request, self.late = str(self.learner.standing.k), False
+        return [Solve(self.request)]
 
     def _judge(self, answer: happened.Solved) -> list[Instruction]:
-        """Adopt what was asked for, if it passes the gate."""
-        if self.request is None or self.request[0] != answer.request:
+        """Take in what was learned, and adopt what was asked for if it passes the gate."""
+        if self.request != answer.request:
             return []
-        _, asked = self.request
+        alerts = [] if answer.learned is None else self._take_lesson(Lesson.from_mapping(answer.learned))
         self.request, self.answer = None, answer
-        seen = min(row.departures for row in asked.estimates.values())
-        if seen < self.options.least_seen or answer.gain[0] <= 0.0:
-            return []
-        policy = self._policies(answer.policy)
-        self.learner.adopt(policy)
+        if self._passes(answer):
+            self._adopt(answer, self._policies(answer.policy))
+        elif answer.in_force_over_equi is not None and answer.in_force_over_equi[1] < 0.0:
+            self._adopt(None, Equi())
+        return alerts
+
+    def _passes(self, answer: happened.Solved) -> bool:
+        """Return whether enough was seen, and a policy beats the one in force and, surely, EQUI."""
+        seen = [] if self.estimates is None else [row.departures for row in self.estimates.values()]
+        enough = min(seen, default=self.learner.standing.departures) >= self.options.least_seen
+        return enough and answer.gain[1] > 0.0 and answer.gain_over_equi[0] > 0.0
+
+    def _adopt(self, answer: happened.Solved | None, policy: Policy) -> None:
         self._policy, self.adopted, self.since = bind(policy, self.system), answer, self.time
         self._cores.clear()
-        return []
+
+    def _take_lesson(self, lesson: Lesson) -> list[Instruction]:
+        """Believe what was concluded; return what somebody should know about it."""
+        before = {} if self.estimates is None else self.estimates
+        self.estimates = FrozenMapping({row.name: row for row in lesson.classes})
+        self.learner.take(lesson)
+        return [
+            Alert("progress", f"class {row.name}: {row.note}")
+            for row in lesson.classes
+            if row.contradicted and not (row.name in before and before[row.name].contradicted)
+        ]
 
     def _give_up(self, answer: happened.SolveFailed) -> list[Instruction]:
-        if self.request is None or self.request[0] != answer.request:
+        if self.request != answer.request:
             return []
         self.request = None
         return [Alert("solve", f"request {answer.request} came to nothing, the policy stays: {answer.why}")]
@@ -296,25 +353,10 @@ class Controller:
             for job in self.roster
             if job.held != job.told
             and self.time - job.told_at > self.options.patience
-            and job.name not in self._alerted
+            and job.name not in self.alerted
         ]
-        self._alerted.update(job.name for job in late)
+        self.alerted.update(job.name for job in late)
         return [
             Alert("resize", f"job {job.name!r} was told {job.told} cores and still holds {job.held}")
             for job in late
         ]
-
-    # --- invariants ---------------------------------------------------------------------------------
-
-    def _check_invariants(self) -> None:
-        """Raise `AssertionError` if something that must always hold does not."""
-        for book, count in zip(self.books, self.roster.counts, strict=True):
-            assert book.arrived + book.present - book.finished - book.ended == count
-        bounds = {job.name: self.roster.bounds(job, self.pool) for job in self.roster}
-        assert sum(job.target for job in self.roster) <= self.pool
-        rest = self.pool - sum(job.target for job in self.roster)
-        for job in self.roster:
-            least, most = bounds[job.name]
-            if self.mode != "hold":
-                assert job.target == 0 or least <= job.target <= most
-                assert not rest or job.target == most or (job.target == 0 and least > rest)

@@ -175,8 +175,8 @@ class LimitsChanged(Event):
 class Solved(Event):
     """Answer to a request to solve: a policy, by its digest, and what it is worth.
 
-    Gains are fractions of the mean cost, three numbers: the least over the region in which the parameters
-    lie, at the estimates, the largest over the region.
+    Gains are fractions of the mean cost, three numbers: what it exceeds nine times in ten, given what was
+    seen; its mean; and what it exceeds once in ten.
     """
 
     kind: ClassVar[str] = "solved"
@@ -188,13 +188,19 @@ class Solved(Event):
     """What is gained by it over EQUI."""
     response_times: tuple[tuple[float, float], ...] | None = None
     """The mean response time of each class at the estimates, under EQUI and by it, where both are finite."""
+    in_force_over_equi: tuple[float, float, float] | None = None
+    """What is gained by the policy in force over EQUI."""
+    learned: Mapping[str, Any] | None = None
+    """What was learned, as `corewise.live.lessons.Lesson` writes it."""
 
     def __post_init__(self) -> None:
         super(Solved, self).__post_init__()
         if self.response_times is not None:
             object.__setattr__(self, "response_times", self._pairs(self.response_times))
-        for name in ("gain", "gain_over_equi"):
+        for name in ("gain", "gain_over_equi", "in_force_over_equi"):
             values = getattr(self, name)
+            if values is None and name == "in_force_over_equi":
+                continue
             if not isinstance(values, tuple | list) or len(values) != 3:  # least, middle, most
                 raise InvalidInput(f"{self.kind}: {name} must be three numbers, got {checks.shown(values)}")
             numbers = tuple(checks.finite(value, f"{self.kind}: {name}") for value in values)

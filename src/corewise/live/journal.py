@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.live.events import Event, event_from_mapping, event_to_mapping
@@ -120,6 +120,8 @@ class Journal(JournalReader):
     ...     journal.append([arrival], received=0.6), journal.append([arrival], received=0.7)
     ([1], [None])
     """
+
+    durable: ClassVar[bool] = True
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
         self._right = sole_right(located(path))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from corewise.estimation.estimates import Estimate
+from corewise.estimation.from_progress import CONTRADICTED
 from corewise.estimation.quantities import Quantity
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
@@ -55,6 +56,11 @@ class Learned(Shown):
     dispersion: Quantity | None = None
     informative: bool = True
     note: str = ""
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the progress of jobs contradicts their departures."""
+        return CONTRADICTED in self.note
 
     @classmethod
     def of(cls, found: Estimate) -> Learned:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from corewise.live.events import Event
 from corewise.live.instructions import Instruction
@@ -14,7 +14,15 @@ __all__ = ["InMemory", "Ledger"]
 
 
 class Ledger(Protocol):
-    """What a live pool asks of a journal."""
+    """What a live pool asks of a journal.
+
+    Attributes
+    ----------
+    durable : bool
+        Whether it is there after a crash, so that snapshots are of use.
+    """
+
+    durable: ClassVar[bool]
 
     def append(self, events: Iterable[Event], received: float) -> list[int | None]:
         """Write events, and return their numbers when they are safe; None for one that was there already."""
@@ -36,6 +44,10 @@ class Ledger(Protocol):
         """Return a policy by its digest."""
         ...
 
+    def put_snapshot(self, seq: int, content: bytes) -> None:
+        """Keep the state after an event in the place of the last snapshot."""
+        ...
+
     def close(self) -> None:
         """Write what is to be written."""
         ...
@@ -43,6 +55,8 @@ class Ledger(Protocol):
 
 class InMemory:
     """Ledger of a pool without a journal: it numbers events and keeps policies, and forgets all else."""
+
+    durable: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._policies: dict[str, bytes] = {}
@@ -68,6 +82,9 @@ class InMemory:
     def policy(self, digest: str) -> bytes:
         """Return a policy by its digest."""
         return self._policies[digest]
+
+    def put_snapshot(self, seq: int, content: bytes) -> None:
+        """Keep nothing."""
 
     def close(self) -> None:
         """Let it be forgotten."""

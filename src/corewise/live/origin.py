@@ -38,8 +38,8 @@ def about_pool(algorithm: Algorithm, options: Options | None = None) -> dict[str
     }
 
 
-def controller_of(journal: JournalReader) -> Controller:
-    """Return the controller of a journal as it was before the first event."""
+def controller_of(journal: JournalReader, snapshot: bytes | None = None) -> Controller:
+    """Return the controller of a journal as it was before the first event, or that of a snapshot."""
     about = journal.about
     try:
         algorithm = _made(about["recipe"], system_from_mapping(about["system"], optional=RATES))
@@ -59,6 +59,8 @@ def controller_of(journal: JournalReader) -> Controller:
     def policy(digest: str) -> Any:
         return policy_from_bytes(journal.policy(digest), f"policy {digest}")
 
+    if snapshot is not None:
+        return Controller.of(snapshot, algorithm, policy, options)
     return Controller(algorithm, policy, time=began, options=options)
 
 

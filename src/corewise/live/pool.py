@@ -29,13 +29,16 @@ from corewise.live.origin import about_pool
 from corewise.live.replay import replayed
 from corewise.live.report import Report
 from corewise.live.runner import Runner
-from corewise.live.solving import rehearse_answer, rehearse_request
+from corewise.live.solving import rehearse_answer, rehearse_question
 from corewise.model.system import JobClass, System
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
 from corewise.policies.whole import require_whole
 
 __all__ = ["LivePool", "solving"]
+
+
+_FIRST_WINDOW = 50  # departures
 
 
 class LivePool:
@@ -62,7 +65,7 @@ class LivePool:
         ``"steer"`` moves cores, ``"watch"`` shares them equally and counts what would be moved, ``"hold"``
         lets jobs keep what they have.
     algorithm : Algorithm, optional
-        How to learn; by default `adaptive`.
+        How to learn; by default `adaptive`, with windows of 50 departures that grow with their number.
     options : Options, optional
         Options of the controller.
 
@@ -102,7 +105,7 @@ class LivePool:
         options: Options | None = None,
     ) -> None:
         self._engine = ExecutorEngine(cores=_cores_of(system)) if engine is None else engine
-        made = adaptive(_known(system, self._engine.pool)) if algorithm is None else algorithm
+        made = _learning(_known(system, self._engine.pool)) if algorithm is None else algorithm
         self._jobs: dict[str, Future[Any]] = {}
         self._lock, self._closed = threading.Lock(), False
         with ExitStack() as stack:
@@ -121,8 +124,8 @@ class LivePool:
     def _controller(self, algorithm: Algorithm, options: Options | None) -> Controller:
         """Return the controller in the state in which the journal leaves it, or a new one."""
 
-        def make(_snapshot: bytes | None = None) -> Controller:
-            return Controller(algorithm, self._policy, options=options)
+        def make(snapshot: bytes | None = None) -> Controller:
+            return Controller.of(snapshot, algorithm, self._policy, options)
 
         return replayed(self._ledger, make) if isinstance(self._ledger, Journal) else make()
 
@@ -299,7 +302,7 @@ def solving(algorithm: Algorithm) -> Iterator[Workers]:
     try:
         workers.open()
         there = workers.submit(partial(rehearse_answer, algorithm))
-        rehearse_request(algorithm)
+        rehearse_question(algorithm)
         workers.answer(there)
         yield workers
     finally:
@@ -317,6 +320,11 @@ def _known(system: System | Sequence[JobClass], pool: int) -> System:
     if require_whole(system) != pool:
         raise InvalidInput(f"the system has {system.cores:g} cores, and the engine {pool}")
     return system
+
+
+def _learning(system: System) -> Algorithm:
+    """Return how to learn if nothing else is said: often at first, when every window says much."""
+    return adaptive(system, departures=_FIRST_WINDOW, power=0.5)
 
 
 def _give_up(future: Future[Any], error: CorewiseError) -> None:

@@ -136,8 +136,8 @@ class Report(Shown):
     windows : int
         How many windows of departures were learned from.
     gain : tuple of float or None
-        By what share the policy last solved for is expected to lessen the mean cost of EQUI: the least over
-        the region in which the parameters lie, at the estimates, and the most. None before there is one.
+        By what share the policy last solved for lessens the mean cost of EQUI, given what was seen: what it
+        exceeds nine times in ten, its mean, and what it exceeds once in ten. None before there is one.
     in_force : bool
         Whether that policy is in force.
     responses : Responses
@@ -259,7 +259,7 @@ def report_of(controller: Controller) -> Report:
 def _class_report(controller: Controller, i: int) -> ClassReport:
     name, book, last = controller.system.names[i], controller.books[i], controller.answer
     jobs = [job for job in controller.roster if job.job_class == i]
-    found = None if controller.estimates is None else Learned.of(controller.estimates[name])
+    found = None if controller.estimates is None else controller.estimates[name]
     times = None if last is None or last.response_times is None else last.response_times[i]
     return ClassReport(
         name,

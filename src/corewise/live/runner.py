@@ -101,6 +101,7 @@ class Runner:
         self._ticked = controller.time
         self._session = f"{time.time_ns():x}-{os.getpid():x}"
         self._numbers = count(1)
+        self._number = self._kept = 0  # the last event handled, and that of the last snapshot
 
     # --- from any thread ----------------------------------------------------------------------------
 
@@ -109,8 +110,8 @@ class Runner:
         self._find_jobs()
         if self._controller.pool != self.engine.pool:
             self.tell(happened.PoolChanged, self.engine.pool)
-        if self._controller.request is not None:
-            self._inbox.put(partial(self._solve, self._controller.request[0]))
+        if self._controller.request is not None:  # whoever was asked is gone too
+            self._inbox.put(partial(self._solve, self._controller.request))
         self._thread.start()
         self.engine.start(self.tell)
 
@@ -260,6 +261,13 @@ class Runner:
             give()
         for instruction in instructed:
             self._instruct(instruction)
+        self._keep_snapshot()
+
+    def _keep_snapshot(self) -> None:
+        """Write down the state now and then, so that not all of a journal has to be replayed."""
+        if self._ledger.durable and self._number - self._kept >= self._controller.options.snapshot_every:
+            self._ledger.put_snapshot(self._number, self._controller.snapshot())
+            self._kept = self._number
 
     def _admitted(
         self, group: Sequence[_Told]
@@ -283,6 +291,7 @@ class Runner:
     def _take(self, number: int, event: happened.Event) -> Sequence[Instruction]:
         """Have the controller handle an event that is safe; return what is to be done."""
         instructions = self._controller.handle(event)
+        self._number = number
         self._ledger.record(number, instructions)
         return [*instructions, *self._share_unsteered(event)]
 
@@ -310,14 +319,12 @@ class Runner:
 
     def _solve(self, name: str) -> None:
         """Have the solver answer a request, unless there is a later one by now."""
-        asked = self._controller.request
-        if asked is None or asked[0] != name:
+        if self._controller.request != name:
             return
         adopted = self._controller.adopted
         in_force = None if adopted is None else self._ledger.policy(adopted.policy)
         try:
-            seen = self._controller.learner.standing.memory.recall()
-            future = self._solver.submit(partial(answer, asked[1], seen, in_force))
+            future = self._solver.submit(partial(answer, self._controller.question(), in_force))
         except Exception as error:
             self._not_solved(name, error)
             return
@@ -325,12 +332,11 @@ class Runner:
 
     def _solved(self, name: str, future: Future[Any]) -> None:
         try:
-            content, gain, gain_over_equi, times = self._solver.answer(future)
+            found = self._solver.answer(future)
         except BaseException as error:
             self._not_solved(name, error)
         else:
-            digest = self._ledger.put_policy(content)
-            self.tell(happened.Solved, name, digest, gain, gain_over_equi, times)
+            self.tell(happened.Solved, name, self._ledger.put_policy(found.policy), *found.told)
 
     def _not_solved(self, name: str, error: BaseException) -> None:
         if isinstance(error, self._solver.lost):

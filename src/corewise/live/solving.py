@@ -1,17 +1,19 @@
-"""Requests to solve, answered in a process of their own: a policy as the bytes of its file."""
+"""Questions of a live controller, answered in a process of their own: a lesson, and a policy as bytes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from corewise.analysis.performance import evaluate
-from corewise.analysis.reach import Reach
 from corewise.control.solution import solve
-from corewise.errors import BoxTooLarge, NotConverged, UnstablePolicy
+from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.learner import Learner, SolveRequest
-from corewise.live.gate import Gain, gains
+from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
+from corewise.live.worth import Worth, worth
 from corewise.model.system import JobClass, System
+from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import Equi
@@ -19,58 +21,68 @@ from corewise.policies.saved import policy_from_bytes, policy_to_bytes
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 
-__all__ = ["Answer", "answer", "rehearse_answer", "rehearse_request"]
-
-ResponseTimes = tuple[tuple[float, float], ...] | None
-"""The mean response time of each class, under EQUI and by a policy, where both are finite."""
-
-Answer = tuple[bytes, Gain, Gain, ResponseTimes]
-"""A policy, what is gained by it over the one in force and over EQUI, and the response times to expect."""
+__all__ = ["Answer", "answer", "rehearse_answer", "rehearse_question"]
 
 
-def answer(asked: SolveRequest, seen: Statistics, in_force: bytes | None) -> Answer:
-    """Return the best policy for what is believed, and what it is worth given what was seen.
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Answer to a question.
+
+    Attributes
+    ----------
+    lesson : Lesson
+        What follows from what was seen.
+    policy : bytes
+        The best policy for that.
+    worth : Worth
+        What it is worth.
+    """
+
+    lesson: Lesson
+    policy: bytes
+    worth: Worth
+
+    @property
+    def told(self) -> tuple[Any, ...]:
+        """What a `Solved` says beyond the request and the digest of the policy."""
+        found = self.worth
+        gains = (found.gain, found.gain_over_equi)
+        return (*gains, found.response_times, found.in_force_over_equi, self.lesson.as_mapping())
+
+
+def answer(asked: Question, in_force: bytes | None) -> Answer:
+    """Return what follows from what was seen, and the best policy for that.
 
     `in_force` is the policy in force, None for EQUI.
     """
-    policy = _best(asked)
+    lesson = conclude(asked)
+    policy = _best(asked.algorithm, lesson.believed)
     rival = Equi() if in_force is None else policy_from_bytes(in_force, "the policy in force")
-    return policy_to_bytes(policy), *gains(asked, seen, policy, rival), _response_times(asked.system, policy)
+    return Answer(lesson, policy_to_bytes(policy), worth(asked, lesson, policy, rival))
 
 
-def _best(asked: SolveRequest) -> Tabular | BoundPolicy:
+def _best(algorithm: Algorithm, system: System) -> Tabular | BoundPolicy:
     """Return the optimum or the rule that was asked for; Whittle's where there are too many states."""
-    rule = asked.algorithm.policy
+    rule = algorithm.policy
     try:
-        return bind(rule, asked.system) if rule is not None else solve(asked.system, whole_cores=True).policy
+        return bind(rule, system) if rule is not None else solve(system, whole_cores=True).policy
     except BoxTooLarge:
-        return bind(Whittle(), asked.system)
-
-
-def _response_times(system: System, policy: Tabular | BoundPolicy) -> ResponseTimes:
-    if not Reach.of(system).quick:
-        return None
-    try:
-        equi, found = evaluate(system, Equi()), evaluate(system, policy)
-    except (UnstablePolicy, BoxTooLarge, NotConverged):
-        return None
-    both = zip(equi.classes.values(), found.classes.values(), strict=True)
-    return tuple((one.mean_response_time, other.mean_response_time) for one, other in both)
+        return bind(Whittle(), system)
 
 
 def rehearse_answer(algorithm: Algorithm) -> None:
-    """Answer a request as a learner makes it, and forget it: the first one compiles code, or loads it."""
-    asked = rehearse_request(algorithm)
-    if asked is not None:
-        answer(asked, _made_up_window(algorithm), None)
+    """Answer a question, and forget it: the first one compiles code, or loads it."""
+    answer(rehearse_question(algorithm), None)
 
 
-def rehearse_request(algorithm: Algorithm) -> SolveRequest | None:
-    """Return the request of a learner that has seen one window, which is made up.
+def rehearse_question(algorithm: Algorithm) -> Question:
+    """Return the question of a learner that has seen one window, which is made up.
 
-    The first estimate compiles code or loads it, for seconds in which no other thread gets on.
+    The first one compiles code or loads it, for seconds in which no other thread gets on.
     """
-    return Learner(algorithm).observe(_made_up_window(algorithm))
+    learner = LiveLearner(algorithm)
+    learner.observe(_made_up_window(algorithm))
+    return Question(algorithm, learner.standing, tuple(_made_up_progress() for _ in algorithm.system.classes))
 
 
 def _made_up_window(algorithm: Algorithm) -> Statistics:
@@ -86,3 +98,8 @@ def _made_up(job_class: JobClass, count: int) -> ClassStatistics:
     widths, departures = np.array([1.0, 2.0]), np.full(2, count / 2.0)
     speeds = (job_class.size_rate or 1.0) * np.asarray(job_class.speedup.rate(widths))
     return ClassStatistics(count, widths, departures, departures / speeds)
+
+
+def _made_up_progress() -> ClassProgress:
+    each = np.full(2, 100.0)
+    return ClassProgress(np.array([1.0, 2.0]), each, each, each, 2.0 * each, (50.0, 4.0, 800.0))

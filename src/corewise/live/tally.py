@@ -8,17 +8,17 @@ counts at the last width it had; time in which it stood still for a move counts 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from corewise.kit.arrays import Floats
+from corewise.live.marks import Marks, Pace
 from corewise.observation.statistics import ClassStatistics, Statistics
 
 __all__ = ["LiveTally"]
 
-_COLUMNS = 3  # departures, job-time, progress
+_COLUMNS = 2  # departures, job-time
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class _Held:
     cores: int
     since: float
     width: int
+    pace: Pace = field(default_factory=Pace)
 
 
 class LiveTally:
@@ -47,12 +48,15 @@ class LiveTally:
         self._opened = self._now = time
         self._jobs: dict[str, _Held] = {}
         self._arrivals = [0] * len(self.names)
+        self._departures = 0
         self._tables: list[dict[int, list[float]]] = [{} for _ in self.names]
+        self.marks = Marks(len(self.names))
+        self._area = self._paused = 0.0
 
     @property
     def departures(self) -> int:
         """The departures of the stretch so far."""
-        return round(sum(row[0] for table in self._tables for row in table.values()))
+        return self._departures
 
     @property
     def learnable(self) -> bool:
@@ -75,51 +79,62 @@ class LiveTally:
         """Close what a job held so far, less the time that it stood still, and begin anew."""
         held = self._jobs[job]
         self._spend(held, paused)
+        if cores != held.cores:
+            self.marks.end_stretch(held.job_class, held.cores, held.pace)
         held.cores = cores
         held.width = cores or held.width
 
     def progress(self, job: str, amount: float) -> None:
         """Count work that a job has done at the width it has."""
         held = self._jobs[job]
-        self._row(held.job_class, held.width)[2] += amount
+        self.marks.mark(held.job_class, held.pace, amount)
 
     def leave(self, job: str, *, finished: bool) -> None:
         """Let a job go; only one that has finished is a departure."""
         held = self._jobs.pop(job)
         self._spend(held, 0.0)
+        self.marks.end_stretch(held.job_class, held.cores, held.pace)
         if finished and held.width:
             self._row(held.job_class, held.width)[0] += 1.0
+            self._departures += 1
+        if finished:
+            self.marks.finish(held.job_class, held.pace)
 
     def move_to(self, time: float) -> None:
         """Let time pass."""
+        self._area += len(self._jobs) * (time - self._now)
         self._now = time
 
-    def close(self) -> tuple[Statistics, tuple[Floats, ...]]:
-        """Return the stretch up to now and start another: its statistics, and each class's progress by width.
+    @property
+    def accounted(self) -> tuple[float, float]:
+        """The time of the stretch that is accounted for, at some width or paused, and ∫ jobs dt."""
+        spent = sum(row[1] for table in self._tables for row in table.values())
+        going_on = sum(self._now - held.since for held in self._jobs.values())
+        return spent + self._paused + going_on, self._area
 
-        The progress of a class has a row for each of its widths, in the order of the statistics.
-        """
+    def close(self) -> Statistics:
+        """Return the statistics of the stretch up to now, and start another."""
         for held in self._jobs.values():
             self._spend(held, 0.0)
-        classes, progress = [], []
+        classes = []
         for arrived, table in zip(self._arrivals, self._tables, strict=True):
             widths = sorted(table)
             rows = np.array([table[width] for width in widths]).reshape(-1, _COLUMNS)
-            classes.append(
-                ClassStatistics(
-                    arrived, np.array(widths, dtype=np.float64), rows[:, 0].copy(), rows[:, 1].copy()
-                )
-            )
-            progress.append(rows[:, 2].copy())
+            at = np.array(widths, dtype=np.float64)
+            classes.append(ClassStatistics(arrived, at, rows[:, 0].copy(), rows[:, 1].copy()))
         stretch = Statistics(self.names, self._now - self._opened, tuple(classes))
         self._opened = self._now
         self._arrivals = [0] * len(self.names)
+        self._departures = 0
+        self._area = self._paused = 0.0
         self._tables = [{} for _ in self.names]
-        return stretch, tuple(progress)
+        return stretch
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        jobs = {name: [h.job_class, h.cores, h.since, h.width] for name, h in self._jobs.items()}
+        jobs = {
+            name: [h.job_class, h.cores, h.since, h.width, _of_pace(h.pace)] for name, h in self._jobs.items()
+        }
         tables = [sorted((width, *row) for width, row in table.items()) for table in self._tables]
         return {
             "opened": self._opened,
@@ -127,6 +142,9 @@ class LiveTally:
             "jobs": jobs,
             "arrivals": self._arrivals,
             "tables": [[list(row) for row in table] for table in tables],
+            "marks": self.marks.snapshot(),
+            "area": self._area,
+            "paused": self._paused,
         }
 
     @classmethod
@@ -134,15 +152,33 @@ class LiveTally:
         """Return the tally that goes on from a snapshot."""
         tally = cls(names, snapshot["opened"])
         tally._now = snapshot["now"]
-        tally._jobs = {name: _Held(*row) for name, row in snapshot["jobs"].items()}
+        tally._jobs = {
+            name: _Held(job_class, cores, since, width, _to_pace(pace))
+            for name, (job_class, cores, since, width, pace) in snapshot["jobs"].items()
+        }
         tally._arrivals = list(snapshot["arrivals"])
         tally._tables = [{int(row[0]): list(row[1:]) for row in table} for table in snapshot["tables"]]
+        tally._departures = round(sum(row[0] for table in tally._tables for row in table.values()))
+        tally._area, tally._paused = snapshot["area"], snapshot["paused"]
+        tally.marks = Marks.of(snapshot["marks"])
         return tally
 
     def _spend(self, held: _Held, paused: float) -> None:
-        lasted = self._now - held.since
-        self._row(held.job_class, held.cores)[1] += max(lasted - paused, 0.0)
+        whole = self._now - held.since
+        lasted = max(whole - paused, 0.0)
+        self._paused += whole - lasted
+        self._row(held.job_class, held.cores)[1] += lasted
+        held.pace.time += lasted
         held.since = self._now
 
     def _row(self, job_class: int, width: int) -> list[float]:
         return self._tables[job_class].setdefault(width, [0.0] * _COLUMNS)
+
+
+def _of_pace(pace: Pace) -> dict[str, Any]:
+    return {**asdict(pace), "silent": [[width, *row] for width, row in sorted(pace.silent.items())]}
+
+
+def _to_pace(values: Mapping[str, Any]) -> Pace:
+    silent = {int(width): list(row) for width, *row in values["silent"]}
+    return Pace(values["work"], values["time"], values["whole"], silent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,9 +29,6 @@ def opened(path: Path) -> JournalReader:
 def controller_at_the_end(journal: JournalReader) -> Controller:
     """Return the controller in the state in which a journal leaves it now."""
     from corewise.live.origin import controller_of
-    from corewise.live.replay import replay
+    from corewise.live.replay import replayed
 
-    controller = controller_of(journal)
-    for _ in replay(journal, controller):
-        pass
-    return controller
+    return replayed(journal, partial(controller_of, journal))

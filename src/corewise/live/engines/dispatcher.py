@@ -28,6 +28,7 @@ from corewise.errors import CorewiseError
 from corewise.kit import checks
 from corewise.live import events as happened
 from corewise.live.engines.base import Gang, JobSpec, Tell
+from corewise.live.engines.batched import BatchedProgress
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
 from corewise.live.engines.workers import Workers
 
@@ -71,7 +72,7 @@ class Dispatcher:
 
     def start(self, tell: Tell) -> None:
         """Begin; what happens from now on is told."""
-        self.tell = tell
+        self.tell: Tell = BatchedProgress(tell)
         self._workers.open()
         self._thread.start()
 

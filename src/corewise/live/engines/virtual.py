@@ -58,8 +58,8 @@ class VirtualEngine:
     ----------
     curves : mapping
         The true speed-up curve of each class, by name.
-    grain : float
-        The work of a round, as the time it takes on one core.
+    grain : float or mapping
+        The work of a round, as the time it takes on one core; one for each class, or the same for all.
     pause : float, optional
         How long a job stands still when its width changes.
     solve : callable, optional
@@ -73,7 +73,7 @@ class VirtualEngine:
     def __init__(
         self,
         curves: Mapping[str, SpeedUp],
-        grain: float,
+        grain: float | Mapping[str, float],
         *,
         pause: float = 0.0,
         solve: Callable[[Controller, float], happened.Event] | None = None,
@@ -81,7 +81,8 @@ class VirtualEngine:
         progress: bool = False,
     ) -> None:
         self._speeds = {name: _speeds(curve) for name, curve in curves.items()}
-        self._grain, self._pause, self._progress = grain, pause, progress
+        self._grains = grain if isinstance(grain, Mapping) else dict.fromkeys(curves, grain)
+        self._pause, self._progress = pause, progress
         self._solve, self._solve_time = solve, solve_time
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._ids = count()
@@ -138,9 +139,17 @@ class VirtualEngine:
             self._tell(happened.CoresHeld, name, running.held)
         if running.held and not running.working:
             running.working = True
-            work = min(self._grain, running.left)
+            work = min(self._round(running.job.job_class), running.left)
             lasts = paused + work / self._speeds[running.job.job_class](running.held)
             self._at(self._now + lasts, partial(self._end_round, name, work, lasts))
+
+    def _round(self, job_class: str) -> float:
+        """Return the work of the next round of a job."""
+        return self._grains[job_class]
+
+    def _mark(self, job_class: str, work: float) -> float:
+        """Return the progress that is told of a round."""
+        return work / self._grains[job_class]
 
     def _end_round(self, name: str, work: float, lasted: float) -> None:
         running = self._running[name]
@@ -148,7 +157,7 @@ class VirtualEngine:
         running.left -= work
         self.held_time += running.held * lasted
         if self._progress:
-            self._tell(happened.Progress, name, work / self._grain)
+            self._tell(happened.Progress, name, self._mark(running.job.job_class, work))
         if running.left > 1e-12 * running.job.size:
             self._begin(name)
             return

@@ -147,7 +147,7 @@ def open_desk(
     about = {**about_pool(algorithm, pool.options), "opened": opened or time.time()}
     with Journal.open(journal, about) as book:
         history = History()
-        controller = replayed(book, lambda _snapshot: controller_of(book), history.observe)
+        controller = replayed(book, lambda snapshot: controller_of(book, snapshot), history.observe)
         with solver(algorithm) as workers:
             desk = Desk(controller, workers, book, history)
             desk.start()

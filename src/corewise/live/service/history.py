@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from corewise.estimation.estimates import Estimates
 from corewise.live.controller import Controller
 from corewise.live.learned import Learned
 
@@ -21,7 +21,7 @@ class History:
         self._every = 1.0  # seconds between two samples
         self._due = float("-inf")
         self._samples: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
-        self._known: Estimates | None = None
+        self._known: Mapping[str, Learned] | None = None
         self._estimates: list[dict[str, Any]] = []
 
     def observe(self, controller: Controller) -> None:
@@ -45,7 +45,7 @@ class History:
     def _note(self, controller: Controller) -> None:
         if controller.estimates is None:
             return
-        rows = {name: Learned.of(row).as_mapping() for name, row in controller.estimates.items()}
+        rows = {name: row.as_mapping() for name, row in controller.estimates.items()}
         self._estimates.append({"time": controller.time, "classes": rows})
         if len(self._estimates) > _ESTIMATES:
             self._estimates = [*self._estimates[:-1:2], self._estimates[-1]]

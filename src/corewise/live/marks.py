@@ -1,0 +1,116 @@
+"""Progress of live jobs, gathered stretch by stretch; see `corewise.observation.progress`.
+
+Only of jobs that tell of some: the time of others would count as time in which nothing was done. A job that
+tells for the first time brings its earlier stretches with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from corewise.observation.progress import ClassProgress
+
+__all__ = ["Marks", "Pace"]
+
+_COLUMNS = 4  # stretches, work, time, Σ r²/w
+
+
+@dataclass(slots=True)
+class Pace:
+    """What a job has done since it took its width, and before.
+
+    Attributes
+    ----------
+    work, time : float
+        Since it took its width.
+    whole : float
+        Its work in all.
+    silent : dict
+        Its stretches and time at each width, while it has told of no work.
+    """
+
+    work: float = 0.0
+    time: float = 0.0
+    whole: float = 0.0
+    silent: dict[int, list[float]] = field(default_factory=dict)
+
+
+class Marks:
+    """Accumulator of progress, for each class and width.
+
+    Parameters
+    ----------
+    classes : int
+        How many classes there are.
+    """
+
+    def __init__(self, classes: int) -> None:
+        self._tables: list[dict[int, list[float]]] = [{} for _ in range(classes)]
+        self._sizes = [[0.0, 0.0, 0.0] for _ in range(classes)]
+
+    def end_stretch(self, job_class: int, width: int, pace: Pace) -> None:
+        """Close the stretch of a job at a width."""
+        if pace.time > 0.0 and width:
+            if pace.whole:
+                self._add(job_class, width, [1.0, pace.work, pace.time, pace.work**2 / pace.time])
+            else:
+                row = pace.silent.setdefault(width, [0.0, 0.0])
+                row[0] += 1.0
+                row[1] += pace.time
+        pace.work = pace.time = 0.0
+
+    def mark(self, job_class: int, pace: Pace, amount: float) -> None:
+        """Count work that a job has done."""
+        pace.work += amount
+        pace.whole += amount
+        if pace.whole and pace.silent:
+            for width, (stretches, time) in pace.silent.items():
+                self._add(job_class, width, [stretches, 0.0, time, 0.0])
+            pace.silent = {}
+
+    def finish(self, job_class: int, pace: Pace) -> None:
+        """Count the size of a job that has finished."""
+        if pace.whole:
+            sizes = self._sizes[job_class]
+            sizes[0] += 1.0
+            off = pace.whole - sizes[1]
+            sizes[1] += off / sizes[0]
+            sizes[2] += off * (pace.whole - sizes[1])
+
+    def forget(self, job_class: int) -> None:
+        """Begin anew with a class: it has changed."""
+        self._tables[job_class] = {}
+        self._sizes[job_class] = [0.0, 0.0, 0.0]
+
+    def seen(self) -> tuple[ClassProgress, ...]:
+        """Return what was seen of each class."""
+        made = []
+        for table, sizes in zip(self._tables, self._sizes, strict=True):
+            widths = sorted(table)
+            rows = np.array([table[width] for width in widths]).reshape(-1, _COLUMNS)
+            stretches, work, time, squares = (np.ascontiguousarray(column) for column in rows.T)
+            at = np.array(widths, dtype=np.float64)
+            made.append(ClassProgress(at, stretches, work, time, squares, (sizes[0], sizes[1], sizes[2])))
+        return tuple(made)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        tables = [[[width, *table[width]] for width in sorted(table)] for table in self._tables]
+        return {"tables": tables, "sizes": [list(sizes) for sizes in self._sizes]}
+
+    @classmethod
+    def of(cls, snapshot: Mapping[str, Any]) -> Marks:
+        """Return the marks of a snapshot."""
+        marks = cls(len(snapshot["sizes"]))
+        marks._tables = [{int(row[0]): list(row[1:]) for row in table} for table in snapshot["tables"]]
+        marks._sizes = [list(sizes) for sizes in snapshot["sizes"]]
+        return marks
+
+    def _add(self, job_class: int, width: int, values: list[float]) -> None:
+        row = self._tables[job_class].setdefault(width, [0.0] * _COLUMNS)
+        for k, value in enumerate(values):
+            row[k] += value

@@ -1,0 +1,117 @@
+"""Snapshots of a live controller: all of its state as bytes, from which another goes on.
+
+An archive of plain values and arrays, as saved policies are: no code is run to read one, and the same state
+has the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corewise.estimation.changes.alarms import Alarm
+from corewise.kit.archive import packed, unpacked, usable
+from corewise.kit.frozen import FrozenMapping
+from corewise.kit.jsonable import plain
+from corewise.learning.checkpoint import LearnerState, packed_parts, unpacked_parts
+from corewise.live import events as happened
+from corewise.live.books import Book
+from corewise.live.instructions import Alert
+from corewise.live.learned import Learned
+from corewise.live.roster import Roster
+from corewise.live.tally import LiveTally
+from corewise.model.files import RATES, system_from_mapping, system_to_mapping
+
+if TYPE_CHECKING:
+    from corewise.live.controller import Controller
+
+__all__ = ["restore", "snapshot_of"]
+
+_FORMAT = "corewise live 1"
+_WHAT = "snapshot of a live pool"
+_PLAIN = ("time", "mode", "pool", "since", "request", "late", "would_have_moved")
+
+
+def snapshot_of(controller: Controller) -> bytes:
+    """Return all of the state of a controller."""
+    standing = controller.learner.standing
+    parts, arrays = packed_parts(standing.memory.parts)
+    found = controller.estimates
+    about = {
+        **{name: getattr(controller, name) for name in _PLAIN},
+        "adopted": _of_event(controller.adopted),
+        "answer": _of_event(controller.answer),
+        "estimates": None if found is None else plain([row.as_mapping() for row in found.values()]),
+        "alarms": [_of_alarm(alarm) for alarm in controller.alarms],
+        "alerts": [asdict(alert) for alert in controller.alerts],
+        "alerted": sorted(controller.alerted),
+        "books": [asdict(book) for book in controller.books],
+        "roster": controller.roster.snapshot(),
+        "tally": controller.tally.snapshot(),
+        "k": standing.k,
+        "departures": standing.departures,
+        "observed": standing.time,
+        "estimated": system_to_mapping(standing.estimated),
+        "believed": system_to_mapping(standing.believed),
+        "memory": parts,
+    }
+    ids = np.frombuffer("\n".join(controller.ids).encode(), dtype=np.uint8)
+    return packed("snapshot", _FORMAT, about, {**arrays, "ids": ids})
+
+
+def restore(controller: Controller, content: bytes) -> None:
+    """Bring a new controller into the state of a snapshot."""
+    about, arrays = unpacked("snapshot", content, _FORMAT, _WHAT)
+    with usable("snapshot", _WHAT):
+        for name in _PLAIN:
+            setattr(controller, name, about[name])
+        controller.adopted, controller.answer = _to_solved(about["adopted"]), _to_solved(about["answer"])
+        rows = about["estimates"]
+        if rows is not None:
+            found = [Learned.from_mapping(row) for row in rows]
+            controller.estimates = FrozenMapping({row.name: row for row in found})
+        controller.alarms = tuple(_to_alarm(values) for values in about["alarms"])
+        controller.alerts = deque((Alert(**values) for values in about["alerts"]), controller.alerts.maxlen)
+        controller.alerted = set(about["alerted"])
+        controller.books = [Book(**values) for values in about["books"]]
+        controller.roster = Roster.of(about["roster"])
+        controller.tally = LiveTally.of(controller.system.names, about["tally"])
+        memory = controller.learner.algorithm.memory
+        ids = arrays.pop("ids").tobytes().decode()
+        controller.learner.standing = LearnerState(
+            about["k"],
+            about["departures"],
+            about["observed"],
+            system_from_mapping(about["estimated"], optional=RATES),
+            system_from_mapping(about["believed"], optional=RATES),
+            None,
+            memory.of_parts(unpacked_parts(about["memory"], arrays)),
+        )
+        controller.remember_ids(ids.split("\n") if ids else [])
+
+
+def _of_event(event: happened.Solved | None) -> dict[str, Any] | None:
+    return None if event is None else happened.event_to_mapping(event)
+
+
+def _to_solved(values: Mapping[str, Any] | None) -> happened.Solved | None:
+    if values is None:
+        return None
+    event = happened.event_from_mapping(values)
+    assert isinstance(event, happened.Solved)
+    return event
+
+
+def _of_alarm(alarm: Alarm) -> dict[str, Any]:
+    values = {name: getattr(alarm, name) for name in alarm.__dataclass_fields__}
+    return {**values, "before": dict(alarm.before), "after": dict(alarm.after)}
+
+
+def _to_alarm(values: Mapping[str, Any]) -> Alarm:
+    pairs = {name: tuple(values[name]) for name in ("interval", "time_interval")}
+    sides = {name: FrozenMapping(values[name]) for name in ("before", "after")}
+    return Alarm(**{**values, **pairs, **sides})

@@ -1,0 +1,111 @@
+"""The gate: what a policy is worth, given what was seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import corewise as cw
+from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
+from corewise.live.solving import answer
+from corewise.live.worth import likely_systems, worth
+from corewise.observation.progress import ClassProgress
+from corewise.observation.statistics import Statistics
+from corewise.policies.saved import policy_from_bytes
+
+TRUTH = cw.System(
+    8, [cw.JobClass("one", 2.0, 2.0, cw.Amdahl(0.1)), cw.JobClass("two", 2.0, 0.8, cw.Amdahl(0.9))]
+)
+UNKNOWN = cw.System(8, [cw.JobClass(known.name, None, None, known.speedup) for known in TRUTH.classes])
+NONE = np.empty(0)
+SILENT = ClassProgress(NONE, NONE, NONE, NONE, NONE, (0.0, 0.0, 0.0))
+
+
+def question(statistics: Statistics, known: cw.System = UNKNOWN) -> Question:
+    learner = LiveLearner(cw.algorithm_1b(known, departures=1))
+    learner.observe(statistics)
+    return Question(learner.algorithm, learner.standing, (SILENT, SILENT))
+
+
+def seen(departures: int, seed: int = 1) -> Statistics:
+    return cw.simulate(TRUTH, cw.Equi(), departures=departures, rng=seed).statistics
+
+
+@pytest.fixture(scope="module")
+def much() -> tuple[Question, Lesson]:
+    asked = question(seen(100_000))
+    return asked, conclude(asked)
+
+
+def test_draws_have_the_moments_of_what_is_likely() -> None:
+    """λ ~ Gamma(A)/T, μ ~ Gamma(D)/S given p, p normal: means and standard deviations to the error of 4096
+    points, which fill the cube so evenly that it is below that of as many random ones."""
+    asked = question(seen(400))
+    lesson = conclude(asked)
+    systems = likely_systems(asked, lesson, 4096)
+    for i, (row, table) in enumerate(zip(lesson.classes, asked.seen.classes, strict=True)):
+        drawn = [system.classes[i] for system in systems]
+        curve = lesson.believed.classes[i].speedup
+        rates = np.array([one.arrival_rate for one in drawn])
+        assert rates.mean() == pytest.approx(lesson.believed.classes[i].arrival_rate, rel=0.01)
+        assert rates.std() / rates.mean() == pytest.approx(table.arrivals**-0.5, rel=0.1)
+        served = np.array([float(table.job_time @ one.speedup.rate(table.widths)) for one in drawn])
+        here = float(table.job_time @ curve.rate(table.widths))
+        sizes = np.array([one.size_rate for one in drawn]) * served / here
+        assert sizes.std() / sizes.mean() == pytest.approx(table.left**-0.5, rel=0.1)
+        values = np.array([one.speedup.parameters["p"] for one in drawn])
+        inside = (values > 0.0) & (values < 1.0)
+        middle, error = curve.parameters["p"], row.stderrs["p"]
+        assert np.median(values) == pytest.approx(middle, abs=0.05 * error)
+        assert np.mean(np.abs(values - middle)[inside] < error) == pytest.approx(0.683, abs=0.15)
+
+
+def test_what_is_known_is_not_drawn() -> None:
+    asked = question(seen(400), TRUTH)
+    for system in likely_systems(asked, conclude(asked)):
+        assert system.arrival_rates == pytest.approx(TRUTH.arrival_rates)
+        assert system.size_rates == pytest.approx(TRUTH.size_rates)
+
+
+def test_no_draw_is_busier_than_can_be_solved() -> None:
+    asked = question(seen(40))
+    assert max(system.load for system in likely_systems(asked, conclude(asked), 256)) <= 0.85 + 1e-12
+
+
+def test_a_policy_that_is_in_force_gains_nothing_over_itself(much: tuple[Question, Lesson]) -> None:
+    found = worth(*much, cw.Equi(), cw.Equi())
+    assert found.gain == found.gain_over_equi == found.in_force_over_equi == (0.0, 0.0, 0.0)
+
+
+def test_where_all_is_known_the_gain_is_the_exact_one(much: tuple[Question, Lesson]) -> None:
+    best, worst = cw.solve(TRUTH, whole_cores=True).policy, cw.Priority(["one", "two"])
+    equi, optimum = cw.evaluate(TRUTH, cw.Equi()), cw.evaluate(TRUTH, best)
+    exact = 1.0 - optimum.mean_jobs / equi.mean_jobs
+    found = worth(*much, best, worst)
+    low, middle, high = found.gain_over_equi
+    assert low <= middle <= high
+    assert middle == pytest.approx(exact, abs=0.01)  # of 100 000 departures
+    assert high - low < 0.02
+    assert found.response_times is not None
+    for name, times in zip(TRUTH.names, found.response_times, strict=True):
+        exactly = [one.classes[name].mean_response_time for one in (equi, optimum)]
+        assert times == pytest.approx(exactly, rel=0.03)
+    assert found.in_force_over_equi[2] < 0.0 < found.gain[0]
+
+
+def test_from_few_departures_a_policy_is_worth_less_and_less_sure(much: tuple[Question, Lesson]) -> None:
+    sure = answer(much[0], None).worth.gain_over_equi
+    asked = question(seen(30))
+    unsure = answer(asked, None).worth.gain_over_equi
+    assert unsure[0] < 0.0 < sure[0]
+    assert unsure[2] - unsure[0] > sure[2] - sure[0]
+
+
+def test_an_answer_is_a_policy_for_what_was_learned(much: tuple[Question, Lesson]) -> None:
+    found = answer(much[0], None)
+    policy = policy_from_bytes(found.policy, "it")
+    lost = cw.evaluate(TRUTH, policy).mean_jobs / cw.solve(TRUTH, whole_cores=True).mean_jobs - 1.0
+    assert 0.0 <= lost < 0.002
+    assert [row.name for row in found.lesson.classes] == TRUTH.names
+    again = Lesson.from_mapping(found.lesson.as_mapping())
+    assert again.as_mapping() == found.lesson.as_mapping()
