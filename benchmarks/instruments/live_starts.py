@@ -16,18 +16,30 @@ from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.solving import Answer, answer
+from corewise.live.lessons import conclude
+from corewise.live.solving import answer
 from corewise.policies.base import Policy
-from corewise.policies.saved import policy_from_bytes
+from corewise.policies.saved import policy_from_bytes, policy_to_bytes
 from corewise.policies.tabular import Tabular
 
-__all__ = ["LOADS", "SYSTEMS", "Solver", "learning", "run", "system_at", "trace"]
+__all__ = [
+    "LOADS",
+    "SYSTEMS",
+    "RandomRounds",
+    "Solver",
+    "learning",
+    "mean_response",
+    "run",
+    "system_at",
+    "trace",
+]
 
 CORES = 16
 GRAIN = 0.1
 SYSTEMS = {"p = .1/.95, mu = 4/1": ((0.1, 0.95), (4.0, 1.0)), "p = .3/.8, mu = 1/1": ((0.3, 0.8), (1.0, 1.0))}
 LOADS = (0.4, 0.7)
 NEVER = 10**9
+_SURE = (1.0, 1.0, 1.0)
 
 
 def system_at(name: str, load: float) -> cw.System:
@@ -68,12 +80,11 @@ class Solver:
     Attributes
     ----------
     gate : bool
-        Whether what a policy is worth is looked at; otherwise all of them pass.
+        Whether what a policy is worth is looked at; otherwise all of them are adopted, from the first.
     """
 
     gate: bool = True
     policies: dict[str, bytes] = field(default_factory=dict)
-    answers: list[Answer] = field(default_factory=list)
 
     def policy(self, digest: str) -> Policy:
         """Return a policy by its digest."""
@@ -83,15 +94,34 @@ class Solver:
         """Answer the request of a controller."""
         assert controller.request is not None
         adopted = controller.adopted
-        found = answer(controller.question(), None if adopted is None else self.policies[adopted.policy])
-        self.answers.append(found)
-        digest = sha256(found.policy).hexdigest()
-        self.policies[digest] = found.policy
-        gain, over_equi, *rest = found.told
-        if not self.gate:
-            gain = over_equi = (1.0, 1.0, 1.0)
-        name = f"answer-{controller.request}"
-        return happened.Solved(time, name, controller.request, digest, gain, over_equi, *rest)
+        question, name = controller.question(), f"answer-{controller.request}"
+        if self.gate:
+            found = answer(question, None if adopted is None else self.policies[adopted.policy])
+            policy, told = found.policy, found.told
+        else:
+            lesson = conclude(question)
+            policy = policy_to_bytes(cw.solve(lesson.believed, whole_cores=True).policy)
+            told = (_SURE, _SURE, None, None, lesson.as_mapping())
+        digest = sha256(policy).hexdigest()
+        self.policies[digest] = policy
+        return happened.Solved(time, name, controller.request, digest, *told)
+
+
+class RandomRounds(VirtualEngine):
+    """Virtual engine with rounds of exponential size, each of which is told as one."""
+
+    rng: np.random.Generator
+
+    def _round(self, job_class: str) -> float:
+        return float(self.rng.exponential(super()._round(job_class)))
+
+    def _mark(self, job_class: str, work: float) -> float:  # noqa: ARG002
+        return 1.0
+
+
+def mean_response(responses: Mapping[str, list[float]]) -> float:
+    """Return the mean response time of all jobs."""
+    return float(np.mean([time for times in responses.values() for time in times]))
 
 
 def run(
@@ -101,19 +131,25 @@ def run(
     algorithm: Algorithm | None = None,
     policy: Tabular | None = None,
     solver: Solver | None = None,
-    options: Options | None = None,
+    round_sizes: np.random.Generator | None = None,
     progress: bool = True,
 ) -> tuple[Mapping[str, list[float]], Controller]:
-    """Run jobs under EQUI, a given policy, or what an algorithm learns; return response times by class."""
+    """Run jobs under EQUI, a given policy, or what an algorithm learns; return response times by class.
+
+    Rounds are of one size, or drawn.
+    """
     how = cw.algorithm_1b(system, departures=NEVER) if algorithm is None else algorithm
     solver = solver or Solver()
+    options = Options() if solver.gate else Options(least_seen=0)
     controller = Controller(how, solver.policy, mode="steer", options=options)
     if policy is not None:
         controller._adopt(None, policy)
     curves = {known.name: known.speedup for known in system.classes}
     sizes = {known.name: 1.0 / (known.size_rate or 1.0) for known in system.classes}
-    engine = VirtualEngine(
-        curves, {name: GRAIN * size for name, size in sizes.items()}, solve=solver, progress=progress
-    )
+    grains = {name: GRAIN * size for name, size in sizes.items()}
+    engine = VirtualEngine(curves, grains, solve=solver, progress=progress)
+    if round_sizes is not None:
+        engine = RandomRounds(curves, grains, solve=solver, progress=True)
+        engine.rng = round_sizes
     engine.run(jobs, controller)
     return engine.responses, controller
