@@ -1,9 +1,9 @@
 r"""The live controller: events in, instructions out; no clock, thread, socket, file or randomness.
 
 At every event the jobs that are there are counted, the policy in force gives cores to each class, and these
-are shared out to its jobs (`corewise.live.share`). What jobs were seen to hold and do is tallied; every
-window of departures is remembered, and what follows from all of them is asked for; the policy in the answer
-is adopted if it passes the gate:
+are shared out to its jobs (`corewise.policies.moving.share`). What jobs were seen to hold and do is tallied;
+every window of departures is remembered, and what follows from all of them is asked for; the policy in the
+answer is adopted if it passes the gate:
 
 - every class has been seen to leave often enough,
 - given what was seen, the policy beats EQUI with a probability of nine tenths, and

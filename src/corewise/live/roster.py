@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from corewise.live.share import Claim, share
+from corewise.policies.moving.share import Claim, share
 
 __all__ = ["Roster", "RosterJob"]
 

@@ -24,6 +24,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
+from corewise.policies.moving.rule import WidthRule
 from corewise.policies.residual import ResidualWork
 from corewise.policies.waterfill.levels.steps import Levels
 
@@ -83,6 +84,8 @@ class BoundPolicy(Shown):
     """Makes the steps of a water-level policy; with it no table over states is needed."""
     residual: ResidualWork | None = None
     """By which classes are served in order where jobs outnumber cores; `rule` holds elsewhere."""
+    widths: WidthRule | None = None
+    """By which single jobs are given whole cores where moves cost something; else `rule` is followed."""
 
     def __post_init__(self) -> None:
         require_system(self.system)

@@ -27,6 +27,8 @@ COMPUTED = {
     "optimal": ("corewise.control.optimal", "Optimal"),
     "improved": ("corewise.control.improve.improved", "Improved"),
     "residual": ("corewise.control.residual", "Residual"),
+    "priced": ("corewise.control.priced.priced", "Priced"),
+    "held": ("corewise.policies.moving.held", "Held"),
 }
 """The names of policies that take a computation for the system they are to serve, and where they are made."""
 
@@ -34,7 +36,7 @@ _SIMPLE: dict[str, Callable[[], Policy]] = {"equi": Equi, "greedy": Greedy, "whi
 
 _SAVED = "corewise.policies.saved"  # it makes rules by their names, and so comes after them
 
-_KNOWN = ["equi", "greedy", "whittle", "improved", "optimal", "residual", "fixed", "priority", "whole"]
+_KNOWN = ["equi", "greedy", "whittle", *COMPUTED, "fixed", "priority", "whole"]
 
 
 def policy_named(
@@ -45,9 +47,9 @@ def policy_named(
     Parameters
     ----------
     text : str
-        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``residual``, ``fixed:SHARE,SHARE,…``
-        (in class order), ``priority:NAME,NAME,…`` (first to last), ``whole:P`` (any of them, rounded to whole
-        cores), or the path of a saved policy.
+        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``residual``, ``priced``, ``held``,
+        ``fixed:SHARE,SHARE,…`` (in class order), ``priority:NAME,NAME,…`` (first to last), ``whole:P`` (any
+        of them, rounded to whole cores), or the path of a saved policy.
     system : System
         The system to serve.
     capacity : int or sequence of int, optional
@@ -61,7 +63,7 @@ def policy_named(
     match kind, colon, rest:
         case ("equi" | "greedy" | "whittle", "", _):
             return _SIMPLE[text]()
-        case ("improved" | "residual", "", _):
+        case ("improved" | "residual" | "priced" | "held", "", _):
             return _computed(text)
         case ("optimal", "", _):
             return _computed(text, capacity=capacity)

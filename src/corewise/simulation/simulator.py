@@ -63,6 +63,7 @@ __all__ = [
     "draws_without_tables",
     "first_tables",
     "first_walk",
+    "has_batches",
     "mean_response_time",
     "random_generator",
     "random_streams",
@@ -158,6 +159,8 @@ class Run(Shown):
         The response times of each class, by its name: the mean, its interval, and percentiles.
     job_times : JobTimes or None
         Where all percentiles come from, if every job was followed.
+    resizes : int or None
+        How often the cores of a job that had begun changed; None but with moving costs.
     """
 
     _shown = ("policy", "mean_jobs", "interval", "departures")
@@ -177,6 +180,12 @@ class Run(Shown):
     observed: Statistics | Replay
     response_times: Mapping[str, ClassTimes]
     job_times: JobTimes | None = None
+    resizes: int | None = None
+
+    @property
+    def resizes_per_event(self) -> float:
+        """How often cores of running jobs changed, for each arrival or departure; NaN if moves are free."""
+        return math.nan if self.resizes is None else self.resizes / max(self.events, 1)
 
     @property
     def arrivals(self) -> int:
@@ -263,6 +272,7 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
     record: bool = False,
     jobs: Trace | None = None,
     progress: Progress | None = None,
+    moving_costs: bool = False,
 ) -> Run:
     """Simulate `policy` on `system` for a number of departures or a length of time.
 
@@ -288,8 +298,15 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
         know are those of the trace.
     progress : callable, optional
         Called now and then with the share of the work that is done, from 0 to 1.
+    moving_costs : bool, optional
+        Whether jobs hold whole cores, as many as their class allows, and stand still for its `resize_pause`
+        when they change, but for their first ones. If cores change again during a pause, it begins anew. The
+        run begins with no job and keeps no events. A policy without a rule for single jobs is followed:
+        cores of a class are shared equally, the oldest jobs first.
     """
     require_system(system)
+    if moving_costs and (record or start is not None):
+        raise InvalidInput("with moving costs a run begins empty and keeps no events: no record, no start")
     if jobs is None:
         window, begin = Window.of(departures, time), start_state(start, system)
     else:
@@ -299,6 +316,13 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
         window = _trace_window(jobs, begin, departures, time)
     bound = bind(policy, system)
     generator = random_generator(rng)
+    if moving_costs:
+        from corewise.simulation.moving.run import moving_run, require_moves
+
+        require_moves(system, bound)
+        _require_scale(system, begin)
+        source = RandomJobs(system, generator, begin) if jobs is None else RecordedJobs(system, jobs)
+        return moving_run(system, bound, window, source, begin.time, progress, recorded=jobs is not None)
     replay = Replay(system, policy, begin, window, _BATCHES, deepcopy(generator), bound, jobs)
     walk = first_walk(system, bound, begin, generator, record=record, source=replay.source)
     if record or window.short(system):
@@ -518,8 +542,7 @@ def run_of(walk: Engine, replay: Replay) -> Run:
     departures = int(moves[len(names) :].sum())
     areas, spans = np.array(walk.areas), np.array(walk.spans)
     correlation = 0.0
-    long_enough = departures >= _LEAST_DEPARTURES and replay.jobs is None
-    if long_enough and _has_batches(walk.system, areas.sum(axis=1), spans):
+    if replay.jobs is None and has_batches(walk.system, areas.sum(axis=1), spans, departures):
         correlation = correlation_time(walk.system)
     else:
         areas, spans = areas.sum(axis=0, keepdims=True), spans.sum(keepdims=True)
@@ -584,12 +607,12 @@ def _class_times(
     }
 
 
-def _has_batches(system: System, areas: Floats, spans: Floats) -> bool:
+def has_batches(system: System, areas: Floats, spans: Floats, departures: int) -> bool:
     """Return whether batches are long enough to be independent, and look as if they were.
 
     Where more work comes than all cores can do, there is no long-run mean to give an interval for.
     """
-    if system.load >= 1.0:
+    if system.load >= 1.0 or departures < _LEAST_DEPARTURES:
         return False
     return float(spans.min()) >= BATCH_TIMES * correlation_time(system) and independent(areas / spans)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.live.share import Claim, share
+from corewise.policies.moving.share import Claim, share
 
 
 def naive_share(claims: Sequence[Claim], cores: Sequence[int], pool: int) -> Mapping[str, int]:

@@ -1,0 +1,1 @@
+"""The price rule: which moves are worth what they cost."""

@@ -1,0 +1,1 @@
+"""Simulation of jobs that hold whole cores and pause when these change."""
