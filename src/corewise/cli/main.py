@@ -20,6 +20,7 @@ from corewise.cli.compare import compare
 from corewise.cli.estimate import estimate
 from corewise.cli.evaluate import evaluate
 from corewise.cli.fit import fit
+from corewise.cli.import_log import import_log
 from corewise.cli.init import init
 from corewise.cli.learn.command import learn
 from corewise.cli.live.group import live
@@ -63,6 +64,7 @@ VERBS = (
 for verb in VERBS:
     app.command()(verb)
 app.add_typer(live)
+app.command("import")(import_log)
 
 
 def _print_version(asked: bool) -> None:

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from corewise.model.system import System
+from corewise.model.units import UNITS
 from corewise.observation.statistics import Statistics, require_statistics
 
 __all__ = ["pace", "unit_question"]
@@ -26,7 +27,6 @@ _FEW = 10
 _NEAR = 1.3
 """Within this factor two units are the likely reason."""
 
-_UNITS = {"milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 _USUAL = ("seconds", "minutes", "hours", "days", "milliseconds")
 """Units of rates, the likelier ones first."""
 
@@ -58,8 +58,8 @@ def unit_question(ratio: float) -> str | None:
         return None
     shown = f"{ratio:.4g} times" if ratio > 1.0 else f"1/{1.0 / ratio:.4g} of"
     for rates in _USUAL:
-        for times, length in _UNITS.items():
-            if abs(math.log(ratio * _UNITS[rates] / length)) < math.log(_NEAR):
+        for times, length in UNITS.items():
+            if abs(math.log(ratio * UNITS[rates] / length)) < math.log(_NEAR):
                 units = f"are its times in {times}, and the rates per {rates.removesuffix('s')}?"
                 return f"{shown} the rates of the file: {units}"
     return f"{shown} the rates of the file: are both in the same unit of time?"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-from corewise.errors import InvalidFile, nearest
+from corewise.errors import CorewiseError, InvalidFile, nearest
 
-__all__ = ["read_bytes", "read_column", "reason_of", "require_path", "write_bytes"]
+__all__ = ["read_bytes", "read_column", "reason_of", "require_path", "write_bytes", "writing"]
 
 # Nothing that is read whole comes near this; an endless device or a disk image named by mistake does.
 _MOST_BYTES = 64 * 2**20
@@ -64,25 +67,35 @@ def _is_number(text: str) -> bool:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file whole or not at all; whatever prevents it becomes `InvalidFile`.
+    """Write a file whole or not at all; whatever prevents it becomes `InvalidFile`."""
+    with writing(path) as file:
+        file.write(content)
 
-    The content goes to a temporary file beside the target, which then takes its name. A target that is not a
-    regular file (a terminal, a pipe) is written to directly.
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that is written whole or not at all; whatever prevents it becomes `InvalidFile`.
+
+    The content goes to a temporary file beside the target, which takes its name when all is written. A target
+    that is not a regular file (a terminal, a pipe) is written to directly.
     """
     require_path(path)
     try:
         target = Path(path).resolve()
         if target.exists() and not target.is_file():
             with target.open("wb") as device:
-                device.write(content)
+                yield device
             return
         draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
         try:
-            draft.write_bytes(content)
+            with draft.open("wb") as file:
+                yield file
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
+        if isinstance(error, CorewiseError):
+            raise
         raise InvalidFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from error
 
 

@@ -1,0 +1,203 @@
+"""``corewise import``: a log that another program wrote, as an event log."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corewise.cli.options import AsJson, number, whole_number
+from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.reporting import reporting
+from corewise.cli.targets import print_written, require_target
+from corewise.cli.waiting import progress_bar, waiting
+from corewise.errors import InvalidInput, printable
+
+if TYPE_CHECKING:
+    from corewise.observation.importers.imported import ImportedLog
+    from corewise.observation.importers.options import ImportOptions
+
+__all__ = ["import_log"]
+
+_SHOWN = 8  # classes in a table
+
+
+def _column(says: str) -> object:
+    return typer.Option(metavar="COLUMN", help=f"The column that says {says}.")
+
+
+@reporting
+def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, compressed or not.")],
+    out: Annotated[Path, typer.Option(metavar="LOG", help="Where to write the event log (.csv or .csv.gz).")],
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="sacct, sacct-json, jobcomp, swf, pollux, philly, elastisim, parquet or csv. "
+            "Default: by content.",
+        ),
+    ] = None,
+    submit: Annotated[str | None, _column("when a job was submitted")] = None,
+    start: Annotated[str | None, _column("when it started")] = None,
+    end: Annotated[str | None, _column("when it ended")] = None,
+    wait: Annotated[str | None, _column("how long it waited")] = None,
+    duration: Annotated[str | None, _column("how long it ran")] = None,
+    cores: Annotated[str | None, _column("how many cores it held")] = None,
+    state: Annotated[str | None, _column("what became of it")] = None,
+    job: Annotated[str | None, _column("its name; rows of one name are stretches of one job")] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--class", metavar="COLUMNS", help="The columns that make its class, such as User,Partition."
+        ),
+    ] = None,
+    class_pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="What it finds in the text of the class (its first group) is the class."
+        ),
+    ] = None,
+    most_classes: Annotated[
+        str, typer.Option("--classes", metavar="N", help="Keep so many classes; the others become one.")
+    ] = "",
+    done: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="A state of jobs that are done.")
+    ] = None,
+    unfinished: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="A state of jobs that left unfinished.")
+    ] = None,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(metavar="TOML", help="These options in a file. Default: FILE.toml, if it is there."),
+    ] = None,
+    nodes: Annotated[Path | None, typer.Option(metavar="CSV", help="ElastiSim's node utilisation.")] = None,
+    zone: Annotated[
+        str | None,
+        typer.Option(metavar="ZONE", help="Where times without a zone are from: Europe/Amsterdam."),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(metavar="UNIT", help="milliseconds, seconds, minutes, hours or days. Default: seconds."),
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="When the observation opens.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="When it closes.")] = None,
+    pool: Annotated[str | None, typer.Option(metavar="N", help="How many cores there are.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Say of every row that is not used as it is why not.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import a log of another program: Slurm, SWF, workload traces, any table.
+
+    Every job becomes its events: it arrives when it is submitted, waits without cores, holds what it was
+    given, and leaves: done, or unfinished. What was made of each row is counted.
+    """
+    from corewise.observation.importers.importing import import_log as read_log
+
+    given: dict[str, Any] = {
+        "format": format_, "submit": submit, "start": start, "end": end, "wait": wait, "duration": duration,
+        "cores": cores, "state": state, "job": job, "class_pattern": class_pattern, "zone": zone,
+        "unit": unit, "since": since, "until": until,
+        "nodes": str(nodes) if nodes else None,
+        "classes": tuple(part.strip() for part in classes.split(",")) if classes else None,
+        "pool": number(pool, "--pool") if pool else None,
+        "most_classes": whole_number(most_classes, "--classes", least=1) if most_classes else None,
+        "done": tuple(done) if done else None,
+        "unfinished": tuple(unfinished) if unfinished else None,
+    }  # fmt: skip
+    options = replace(
+        _options_beside(file, mapping), **{name: value for name, value in given.items() if value is not None}
+    )
+    require_target(out, file)
+    began = perf_counter()
+    size = file.stat().st_size if file.is_file() else 1
+    with progress_bar(f"Reading {file}", size / 1e6, "MB") as progress:
+        log = read_log(file, options, progress=progress)
+    with waiting(f"Writing {out} ..."):
+        log.save(out)
+    seconds = perf_counter() - began
+    if as_json:
+        print_json({**_as_mapping(log, verbose), "out": str(out), "seconds": seconds})
+        return
+    if verbose:
+        for line in log.account.lines():
+            print(printable(line), file=sys.stderr)
+    _print_summary(file, log, seconds)
+    print_written((out, "event log"))
+
+
+def _options_beside(file: Path, mapping: Path | None) -> ImportOptions:
+    """Return the options in a file that is named, or that is beside the log."""
+    from corewise.observation.importers.options import ImportOptions
+
+    beside = file.with_name(f"{file.name}.toml")
+    if mapping is not None:
+        return ImportOptions.load(mapping)
+    try:
+        return ImportOptions.load(beside) if beside.is_file() else ImportOptions()
+    except OSError as error:
+        raise InvalidInput(f"{file}: {error.strerror}") from None
+
+
+def _as_mapping(log: ImportedLog, verbose: bool) -> dict[str, object]:
+    return {
+        "format": log.format,
+        "rows": log.account.rows,
+        "jobs": log.jobs,
+        "dropped": {v.name.lower(): n for v, n in log.account.count(drops=True).items()},
+        "cut_short": {v.name.lower(): n for v, n in log.account.count(drops=False).items()},
+        "reasons": log.account.lines() if verbose else None,
+        "events": log.rows,
+        "departures": log.departures,
+        "unfinished": log.cancellations,
+        "classes": [{"name": name, "jobs": jobs} for name, jobs in log.jobs_by_class.items()],
+        "cores": log.pool,
+        "most_held": log.peak,
+        "unit": log.unit,
+        "time": log.duration,
+        "origin": log.origin,
+        "notes": list(log.notes),
+    }
+
+
+def _print_summary(file: Path, log: ImportedLog, seconds: float) -> None:
+    from corewise.observation.importers.clock import shown_time
+
+    here = log.jobs - log.departures - log.cancellations
+    opens = f", from {shown_time(log.origin)}" if log.origin is not None else ""
+    facts = [
+        ("format", log.format),
+        ("rows", f"{log.account.rows:,}, read and written in {seconds:.3g} s"),
+        *_reasons("dropped", log.account.count(drops=True)),
+        *_reasons("cut short", log.account.count(drops=False)),
+        (
+            "jobs",
+            f"{log.jobs:,}: {log.departures:,} done, {log.cancellations:,} left unfinished, "
+            f"{here:,} still there",
+        ),
+        ("time", f"{log.duration:,.6g} {log.unit}{opens}"),
+        ("cores", f"{log.pool:g}, of which {log.peak:g} were held at most"),
+        *(("note", note) for note in log.notes),
+    ]
+    if not log.departures:
+        facts.append(("warning", "no job is done: nothing can be learned of curves from it"))
+    print_facts(str(file), facts)
+    by_class = list(log.jobs_by_class.items())
+    rows = [[name, f"{jobs:,}"] for name, jobs in by_class[:_SHOWN]]
+    if len(by_class) > _SHOWN:
+        rows.append([f"and {len(by_class) - _SHOWN} more", f"{sum(n for _, n in by_class[_SHOWN:]):,}"])
+    print_table(["class", "jobs"], rows)
+
+
+def _reasons(what: str, counts: object) -> list[tuple[str, str]]:
+    assert isinstance(counts, dict)
+    rows = sorted(counts.items(), key=lambda found: -found[1])
+    return [
+        (what if k == 0 else "", f"{count:,}: {verdict.reason}") for k, (verdict, count) in enumerate(rows)
+    ]

@@ -1,0 +1,208 @@
+"""Imported logs: the events that a file of another program comes down to, and an account of every row."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.kit.arrays import Ints
+from corewise.kit.display import Shown
+from corewise.kit.files import writing
+from corewise.observation.importers import _kernels
+from corewise.observation.importers.events import Timeline
+from corewise.observation.importers.rows import Verdict
+from corewise.observation.log_lines import EVENTS
+from corewise.observation.rows import NOBODY
+from corewise.observation.sample_path import SamplePath
+
+__all__ = ["ImportedLog", "Jobs", "RowAccount"]
+
+_BLOCK_ROWS = 500_000  # written at a time
+_NUMBERS = 48  # bytes that a time, the cores and what separates fields may take
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """Jobs of an imported log: class, and where the name of each is."""
+
+    job_class: Ints
+    row: Ints
+    again: Ints
+    labels: NDArray[np.uint8]
+    label_ends: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class RowAccount:
+    """Account of the rows of a file: what was made of each.
+
+    Attributes
+    ----------
+    line : ndarray of int
+        The line of each row.
+    verdict : ndarray of int8
+        A `Verdict`.
+    values : mapping
+        The offending field, by line, of the first rows that have one.
+    """
+
+    line: Ints
+    verdict: NDArray[np.int8]
+    values: Mapping[int, str]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there were."""
+        return self.line.size
+
+    def count(self, *, drops: bool) -> dict[Verdict, int]:
+        """Return how many rows were dropped, or else cut short, by reason."""
+        counts = np.bincount(self.verdict, minlength=len(Verdict))
+        return {v: int(counts[v]) for v in Verdict if counts[v] and v.drops is drops and v != Verdict.USED}
+
+    def lines(self) -> list[str]:
+        """Return what is wrong with each row that was not used as it is."""
+        order = np.flatnonzero(self.verdict != Verdict.USED)
+        return [
+            f"line {line}: {Verdict(verdict).reason}{_value(self.values.get(line))}"
+            for line, verdict in zip(self.line[order].tolist(), self.verdict[order].tolist(), strict=True)
+        ]
+
+
+def _value(shown: str | None) -> str:
+    return "" if shown is None else f" ({shown})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImportedLog(Shown):
+    """Imported log: events in the per-job form, in order of time.
+
+    Attributes
+    ----------
+    format : str
+        The format that the file had.
+    names : tuple of str
+        The classes, those with most jobs first.
+    pool : float
+        The cores there are: as given, as the file says, or else the most that were held.
+    peak : float
+        The most cores that were held at a time.
+    unit : str
+        The unit of its times.
+    origin : float or None
+        When its time is zero, in seconds since 1970; None if nobody knows.
+    notes : tuple of str
+        What whoever uses it should know.
+    account : RowAccount
+        What was made of every row.
+    """
+
+    _shown = ("format", "names", "jobs", "departures", "cancellations", "pool")
+
+    format: str
+    names: tuple[str, ...]
+    pool: float
+    peak: float
+    unit: str
+    origin: float | None
+    notes: tuple[str, ...]
+    account: RowAccount
+    _timeline: Timeline
+    _decimals: int
+    _jobs: Jobs
+
+    @property
+    def rows(self) -> int:
+        """The number of events."""
+        return self._timeline.ticks.size
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs."""
+        return self._jobs.row.size
+
+    @property
+    def duration(self) -> float:
+        """How long the observation lasts, in its unit."""
+        return float(self._timeline.ticks[-1]) / 10.0**self._decimals
+
+    def events(self, kind: str) -> int:
+        """Return how many events there are of a kind, such as ``"departure"``."""
+        return int(np.count_nonzero(self._timeline.kind == EVENTS[kind]))
+
+    @property
+    def departures(self) -> int:
+        """The number of jobs that were done."""
+        return self.events("departure")
+
+    @property
+    def cancellations(self) -> int:
+        """The number of jobs that left unfinished."""
+        return self.events("cancel")
+
+    @property
+    def jobs_by_class(self) -> Mapping[str, int]:
+        """The number of jobs of each class."""
+        counts = np.bincount(self._jobs.job_class, minlength=len(self.names))
+        return dict(zip(self.names, counts.tolist(), strict=True))
+
+    @cached_property
+    def path(self) -> SamplePath:
+        """The events as a sample path; jobs are numbered."""
+        seen = self._timeline
+        classes = np.append(self._jobs.job_class, NOBODY)  # nobody, −1, finds the last
+        time = seen.ticks / 10.0**self._decimals
+        return SamplePath(self.names, self.pool, time, seen.kind, classes[seen.job], seen.job, seen.cores)
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write it as an event log, whole or not at all; compressed if its name ends in ``.gz``."""
+        packed = str(file).endswith(".gz")
+        with (
+            writing(file) as target,
+            gzip.GzipFile("", "wb", 6, target, 0) if packed else nullcontext(target) as out,
+        ):
+            self._write(out)
+
+    def _write(self, out: IO[bytes] | gzip.GzipFile) -> None:
+        out.write(b"time,event,class,job,cores\n")
+        seen, jobs = self._timeline, self._jobs
+        events, event_ends = _texts(list(EVENTS))
+        names, name_ends = _texts([_quoted(name) for name in self.names])
+        labels, label_ends = _safe_labels(jobs.labels, jobs.label_ends)
+        longest = int(np.diff(label_ends).max(initial=0)) + int(np.diff(name_ends).max()) + 20
+        buffer = np.empty(min(_BLOCK_ROWS, self.rows) * (_NUMBERS + longest), dtype=np.uint8)
+        for begin in range(0, self.rows, _BLOCK_ROWS):
+            part = slice(begin, begin + _BLOCK_ROWS)
+            size = _kernels.write_lines(
+                seen.ticks[part], self._decimals, seen.kind[part], seen.job[part], seen.cores[part],
+                jobs.job_class, jobs.row, jobs.again,
+                events, event_ends, names, name_ends, labels, label_ends, buffer,
+            )  # fmt: skip
+            out.write(buffer[:size].data)
+
+
+def _texts(texts: list[str]) -> tuple[NDArray[np.uint8], Ints]:
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)])
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
+
+
+def _quoted(name: str) -> str:
+    """Return a name as a field of CSV."""
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"\r\n') or name != name.strip() else name
+
+
+def _safe_labels(labels: NDArray[np.uint8], ends: Ints) -> tuple[NDArray[np.uint8], Ints]:
+    """Return labels in which nothing needs quotes."""
+    special = np.isin(labels, np.frombuffer(b',"\r\n', dtype=np.uint8))
+    if not special.any():
+        return labels, ends
+    return np.where(special, np.uint8(ord("_")), labels), ends

@@ -1,0 +1,187 @@
+"""Importing: a log that another program wrote becomes an event log, and every row is accounted for."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from corewise.errors import InvalidFile, InvalidInput
+from corewise.kit.arrays import Bools, Ints
+from corewise.kit.files import require_path
+from corewise.model.units import UNITS
+from corewise.observation.importers import _kernels
+from corewise.observation.importers.base import Source
+from corewise.observation.importers.clock import at_time, to_utc, zone_named
+from corewise.observation.importers.events import Window, timeline_of
+from corewise.observation.importers.imported import ImportedLog, Jobs, RowAccount
+from corewise.observation.importers.options import ImportOptions
+from corewise.observation.importers.outcomes import Outcome
+from corewise.observation.importers.registry import importer_for
+from corewise.observation.importers.rows import JobRows, Verdict
+from corewise.observation.importers.stretches import Stretches, stretches_of
+
+__all__ = ["import_log"]
+
+_MOST_CORES = 999_999.0
+"""A job that is said to hold more cores is not believed, unless the pool is said to be larger."""
+
+_OTHER = "other"
+
+
+def import_log(
+    path: str | os.PathLike[str],
+    options: ImportOptions | None = None,
+    *,
+    progress: Callable[[float], None] = lambda _: None,
+) -> ImportedLog:
+    """Return the log that another program wrote, as events.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, compressed or not; its format is known by its content.
+    options : ImportOptions, optional
+        What its format does not say.
+    progress : callable, optional
+        Called with the part of the file that has been read, from 0 to 1.
+
+    Raises
+    ------
+    InvalidFile
+        If it cannot be read, is of no format that is known, or none of its rows can be used.
+    """
+    require_path(path)
+    name, how = os.fspath(path), options or ImportOptions()
+    if Path(name).is_dir():
+        raise InvalidFile(f"{name}: a directory, not a log")
+    source = Source(name, progress)
+    try:
+        importer = importer_for(source, how.format)
+        rows = _in_utc(importer.read(source, how.wanted), how)
+        return _assembled(rows, importer.name, how)
+    except InvalidFile:
+        raise
+    except InvalidInput as error:
+        raise InvalidFile(f"{name}: {error}") from None
+
+
+def _in_utc(rows: JobRows, how: ImportOptions) -> JobRows:
+    """Return the rows with local times as times of UTC, if their zone is known."""
+    if how.zone is None or rows.clock != "local":
+        return rows
+    zone = zone_named(how.zone)
+    submit = to_utc(rows.submit, zone)
+    start = to_utc(rows.start, zone, submit)
+    end = to_utc(rows.end, zone, np.where(np.isnan(start), submit, start))
+    return replace(rows, submit=submit, start=start, end=end, clock="zoned")
+
+
+def _assembled(rows: JobRows, name: str, how: ImportOptions) -> ImportedLog:
+    said = how.pool if how.pool is not None else rows.pool
+    most = float(np.fmax(_MOST_CORES, said)) if how.pool is None else said
+    seen, verdict = stretches_of(rows, most)
+    if not seen.row.size:
+        raise InvalidInput(_useless(RowAccount(rows.line, verdict, rows.values)))
+    window = _window(seen, rows, how)
+    inside = _inside(seen, window)
+    verdict[seen.row[~inside]] = Verdict.OUTSIDE
+    account = RowAccount(rows.line, verdict, rows.values)
+    if not inside.any():
+        raise InvalidInput("no job is there between --since and --until")
+    job = np.where(inside, np.cumsum(seen.first & inside) - 1, -1)
+    opens = seen.first & inside
+    job_class, names = _largest(rows.job_class[seen.row[opens]], rows.names, how.most_classes)
+    timeline = timeline_of(seen, job, window)
+    jobs = Jobs(job_class, seen.row[opens], seen.again[opens], rows.labels, rows.label_ends)
+    peak = float(_kernels.most_held(timeline.ticks, timeline.job, timeline.cores, np.zeros(jobs.row.size)))
+    notes = (*rows.notes, *_notes(rows, seen, how, peak, said))
+    return ImportedLog(
+        name, names, max(peak, said) if said > 0.0 else max(peak, 1.0), peak, how.unit, _origin(rows, window),
+        notes, account, timeline, window.decimals, jobs,
+    )  # fmt: skip
+
+
+def _window(seen: Stretches, rows: JobRows, how: ImportOptions) -> Window:
+    """Return when the observation opens and closes."""
+    moments = (seen.arrival, seen.start, seen.end)
+    ends = [_asked(how.since, "--since", rows, how), _asked(how.until, "--until", rows, how)]
+    opens = float(np.nanmin(seen.arrival)) if ends[0] is None else ends[0]
+    closes = (
+        max(float(np.nanmax(m)) for m in moments if not np.all(np.isnan(m))) if ends[1] is None else ends[1]
+    )
+    if not closes >= opens:
+        raise InvalidInput(f"the observation would close ({closes:g}) before it opens ({opens:g})")
+    return Window(opens, closes, UNITS[how.unit])
+
+
+def _asked(text: str | None, option: str, rows: JobRows, how: ImportOptions) -> float | None:
+    """Return the time that an option asks for, on the clock of the rows."""
+    if text is None:
+        return None
+    value, clock = at_time(text, option)
+    if clock == "local" and how.zone is not None:
+        value, clock = float(to_utc(np.array([value]), zone_named(how.zone))[0]), "zoned"
+    if clock == "zoned" and rows.clock == "numbers":  # seconds since 1970, or since what the file says
+        return value - (0.0 if math.isnan(rows.zero) else rows.zero)
+    if clock != rows.clock:
+        raise InvalidInput(f"{option} {text!r} must be written as the times of the file are")
+    return value
+
+
+def _inside(seen: Stretches, window: Window) -> Bools:
+    """Return which stretches are of jobs that are there while the observation lasts."""
+    which = np.cumsum(seen.first) - 1
+    arrival = seen.arrival[seen.first]
+    stays = np.isnan(seen.end[seen.last]) & (seen.outcome[seen.last] != Outcome.UNFINISHED)
+    leaves = np.where(stays, np.inf, seen.end[seen.last])
+    leaves = np.fmax(leaves, arrival)
+    there = (arrival <= window.closes) & ((leaves > window.opens) | (arrival >= window.opens))
+    return np.asarray(there[which])
+
+
+def _largest(codes: Ints, names: tuple[str, ...], most: int) -> tuple[Ints, tuple[str, ...]]:
+    """Return the classes with most jobs, as so many names, the others as one."""
+    counts = np.bincount(codes, minlength=len(names))
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0]
+    kept = order if order.size <= most else order[: most - 1]
+    kept = kept[[names[i] != _OTHER for i in kept]] if order.size > most else kept
+    chosen = [names[i] for i in kept.tolist()]
+    place = np.full(len(names), len(chosen))
+    place[kept] = np.arange(kept.size)
+    return place[codes], (*chosen, _OTHER) if kept.size < order.size else tuple(chosen)
+
+
+def _origin(rows: JobRows, window: Window) -> float | None:
+    """Return when the observation opens in seconds since 1970, if that is known."""
+    if rows.clock == "zoned":
+        return window.opens
+    if rows.clock == "numbers" and not math.isnan(rows.zero):
+        return window.opens + rows.zero
+    return window.opens if rows.clock == "numbers" and window.opens > 1e8 else None
+
+
+def _notes(rows: JobRows, seen: Stretches, how: ImportOptions, peak: float, said: float) -> list[str]:
+    notes = []
+    if rows.clock == "local" and how.zone is None:
+        notes.append("times are without a zone, taken as they are; --zone accounts for changes of the clock")
+    if peak > said:
+        notes.append(f"up to {peak:g} cores are held at a time, and there are said to be {said:g}")
+    again = int(np.count_nonzero(seen.again[seen.first]))
+    if again:
+        notes.append(
+            f"{again} jobs have the name of one before (requeued, or a name used again): each its own job"
+        )
+    return notes
+
+
+def _useless(account: RowAccount) -> str:
+    """Return that no row can be used, and why not the first."""
+    if not account.rows:
+        return "no rows"
+    return f"none of {account.rows} rows can be used; {account.lines()[0]}"

@@ -1,0 +1,122 @@
+"""What the user says of a log that is to be imported: in Python, as options, or in a TOML file beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from corewise.errors import InvalidFile, InvalidInput, nearest
+from corewise.kit import checks
+from corewise.kit.files import read_bytes
+from corewise.model.units import require_unit
+from corewise.observation.importers.base import Roles, Wanted
+from corewise.observation.importers.outcomes import vocabulary
+
+__all__ = ["ImportOptions"]
+
+_TEXTS = (
+    "format", "submit", "start", "end", "wait", "duration", "cores", "state", "job", "class_pattern", "nodes",
+    "zone", "unit", "since", "until",
+)  # fmt: skip
+_LISTS = ("classes", "done", "unfinished")
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """Options of an import; what is not said is known from the format.
+
+    Attributes
+    ----------
+    format : str, optional
+        The format; else it is known by the content.
+    submit, start, end, wait, duration, cores, state, job : str, optional
+        The column that says when a job was submitted, started and ended, how long it waited and ran, the
+        cores that it held, what became of it, and its name.
+    classes : tuple of str
+        The columns that make its class, together.
+    class_pattern : str, optional
+        A regular expression: what it finds in the text of the class is the class.
+    nodes : str, optional
+        A second file, for formats that need one.
+    zone : str, optional
+        The zone of times that are written without one, such as ``"Europe/Amsterdam"``.
+    unit : str
+        The unit that times are to be in.
+    since, until : str, optional
+        When the observation opens and closes; else with the first submission and the last that is seen.
+    pool : float, optional
+        The cores there are; no job can hold more.
+    most_classes : int
+        How many classes are kept; the others become one.
+    done, unfinished : tuple of str
+        Words of one's own for what became of jobs.
+    """
+
+    format: str | None = None
+    submit: str | None = None
+    start: str | None = None
+    end: str | None = None
+    wait: str | None = None
+    duration: str | None = None
+    cores: str | None = None
+    state: str | None = None
+    job: str | None = None
+    classes: tuple[str, ...] = ()
+    class_pattern: str | None = None
+    nodes: str | None = None
+    zone: str | None = None
+    unit: str = "seconds"
+    since: str | None = None
+    until: str | None = None
+    pool: float | None = None
+    most_classes: int = 8
+    done: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_unit(self.unit)
+        if self.pool is not None:
+            checks.positive(self.pool, "the pool")
+        checks.within(self.most_classes, 1, 1000, "most_classes")
+        try:
+            re.compile(self.class_pattern or "")
+        except re.error as error:
+            raise InvalidInput(f"the pattern {self.class_pattern!r} cannot be used: {error}") from None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ImportOptions:
+        """Return the options in a TOML file, under the names that they have here."""
+        try:
+            told = tomllib.loads(read_bytes(path).decode())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidFile(f"{os.fspath(path)}: not a TOML file: {error}") from None
+        try:
+            return cls(**_checked(told))
+        except InvalidInput as error:
+            raise InvalidFile(f"{os.fspath(path)}: {error}") from None
+
+    @property
+    def wanted(self) -> Wanted:
+        """What an importer needs to know of them."""
+        named = {field.name: getattr(self, field.name) for field in fields(Roles)}
+        return Wanted(Roles(**named), self.class_pattern, self.nodes, vocabulary(self.done, self.unfinished))
+
+
+def _checked(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file says, with the types that options have."""
+    known = [field.name for field in fields(ImportOptions)]
+    options: dict[str, Any] = {}
+    for name, value in told.items():
+        if name not in known:
+            raise InvalidInput(f"unknown key {name!r}{nearest(name, known)}")
+        if name in _TEXTS and not isinstance(value, str):
+            raise InvalidInput(f"{name} must be a text, got {value!r}")
+        parts = [value] if isinstance(value, str) else value
+        if name in _LISTS and not (isinstance(parts, list) and all(isinstance(p, str) for p in parts)):
+            raise InvalidInput(f"{name} must be a list of texts, got {value!r}")
+        options[name] = tuple(parts) if name in _LISTS else value
+    return options

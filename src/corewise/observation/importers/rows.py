@@ -1,0 +1,124 @@
+"""Rows about jobs as columns, whatever the format that they come from, and what became of every row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.kit.arrays import Floats, Ints
+
+__all__ = ["JobRows", "Verdict"]
+
+
+class Verdict(IntEnum):
+    """Verdict on a row: what was made of it."""
+
+    USED = 0
+    STEP = 1
+    BURST = 2
+    FIELDS = 3
+    NO_TIME = 4
+    BAD_TIME = 5
+    BAD_START = 6
+    BAD_END = 7
+    BACKWARDS = 8
+    NO_END = 9
+    NO_START = 10
+    BAD_CORES = 11
+    TOO_MANY = 12
+    OUTSIDE = 13
+    CUT_BEFORE = 14
+
+    @property
+    def reason(self) -> str:
+        """The verdict in words."""
+        return _REASONS[self]
+
+    @property
+    def drops(self) -> bool:
+        """Whether nothing of the row is used."""
+        return self in _DROPS
+
+
+_REASONS = {
+    Verdict.USED: "used",
+    Verdict.STEP: "a step of a job, which has a row of its own",
+    Verdict.BURST: "a burst of a job, which has a row of its own",
+    Verdict.FIELDS: "not as many fields as there are columns",
+    Verdict.NO_TIME: "it says neither when the job was submitted nor when it started",
+    Verdict.BAD_TIME: "when the job was submitted cannot be read",
+    Verdict.BAD_START: "when the job started cannot be read",
+    Verdict.BAD_END: "when the job ended cannot be read",
+    Verdict.BACKWARDS: "the job ends before it starts",
+    Verdict.NO_END: "the job is said to be over, and no end is said",
+    Verdict.NO_START: "the job is said to be done, and no start is said",
+    Verdict.BAD_CORES: "the cores of a job that ran must be a number above zero",
+    Verdict.TOO_MANY: "more cores than there are",
+    Verdict.OUTSIDE: "over before the observation opens, or not yet there when it closes",
+    Verdict.CUT_BEFORE: "what went before of the same job cannot be believed",
+}
+_DROPS = frozenset(
+    {Verdict.STEP, Verdict.BURST, Verdict.FIELDS, Verdict.NO_TIME, Verdict.BAD_TIME, Verdict.OUTSIDE}
+)
+"""Of other rows the arrival is kept: the job is cut short at the last moment that can be believed."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobRows:
+    """Rows about jobs: one a job, or one for each stretch of it.
+
+    Attributes
+    ----------
+    line : ndarray of int
+        The line of each row, from 1.
+    submit, start, end : ndarray
+        When it was submitted, started and ended, in seconds; NaN where that is not known.
+    cores : ndarray
+        The cores that it held from start to end.
+    outcome : ndarray of int8
+        An `Outcome`.
+    job_class : ndarray of int
+        The position of its class in `names`.
+    names : tuple of str
+        The classes.
+    labels, label_ends, label_keys : ndarray
+        The names of the jobs one after another, where each ends (with a zero before), and a number for each.
+    verdict : ndarray of int8
+        A `Verdict`.
+    clock : str
+        ``"zoned"``, ``"local"`` or ``"numbers"``: how the times were written.
+    zero : float
+        What the number zero is, in seconds since 1970, if the file says so; else NaN.
+    pool : float
+        The cores there are, if the file says so; else NaN.
+    notes : tuple of str
+        What whoever uses the log should know.
+    values : mapping
+        The offending field of some rows, by line.
+    said, words : ndarray of int, tuple of str
+        What each row calls its state: the position in `words`, −1 for nothing.
+    """
+
+    line: Ints
+    submit: Floats
+    start: Floats
+    end: Floats
+    cores: Floats
+    outcome: NDArray[np.int8]
+    job_class: Ints
+    names: tuple[str, ...]
+    labels: NDArray[np.uint8]
+    label_ends: Ints
+    label_keys: NDArray[np.uint64]
+    verdict: NDArray[np.int8]
+    clock: str = "numbers"
+    zero: float = float("nan")
+    pool: float = float("nan")
+    notes: tuple[str, ...] = ()
+    values: Mapping[int, str] = field(default_factory=dict)
+    said: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    words: tuple[str, ...] = ()
