@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from benchmarks.instruments.journal_kills import Victim, Writers, faults, said_by, told_by
-from benchmarks.instruments.live_stream import ABOUT, stream
+from benchmarks.instruments.live_stream import ABOUT, new_controller, stream
 from benchmarks.instruments.wal import commits
-from corewise.errors import InvalidFile
+from corewise.errors import InvalidFile, InvalidInput
 from corewise.live import events as happened
 from corewise.live.journal import Journal
+from corewise.live.replay import replay, replayed
 
 BATCHES = [1, 7, 60, 1, 25]
 JOBS, SEED = 120, 11
@@ -54,6 +55,36 @@ def events_left(file: Path, database: bytes, wal: bytes) -> int | None:
     expected = [f"{k}-{i}" for k, size in enumerate(BATCHES) for i in range(size)]
     assert ids == expected[: len(ids)]
     return len(ids)
+
+
+def test_a_snapshot_that_is_cut_off_leaves_the_one_before(tmp_path: Path) -> None:
+    """Cut behind every commit: the state is that of all events that are left, whatever snapshot is."""
+    told, file = stream(30, SEED), tmp_path / "pool.db"
+    with Journal.open(file, ABOUT) as journal:
+        controller = new_controller()
+        for begin in range(0, len(told), 20):
+            batch = told[begin : begin + 20]
+            journal.append(batch, 0.0)
+            for event in batch:
+                with suppress(InvalidInput):
+                    controller.handle(event)
+            journal.put_snapshot(begin + len(batch), controller.snapshot())
+        database, wal = ((tmp_path / f"pool.db{end}").read_bytes() for end in ("", "-wal"))
+    (tmp_path / "copy").mkdir()
+    copy, seen = tmp_path / "copy" / "pool.db", set()
+    for end in [*commits(wal), len(wal)]:
+        copy.write_bytes(database)
+        Path(f"{copy}-wal").write_bytes(wal[:end])
+        with closing(sqlite3.connect(copy)) as found:
+            if not found.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                continue
+        with Journal.read(copy) as reader:
+            last, whole = reader.snapshot(), new_controller()
+            for _ in replay(reader, whole):
+                pass
+            assert replayed(reader, new_controller).snapshot() == whole.snapshot()
+        seen.add(0 if last is None else last[0])
+    assert len(seen) > len(told) // 20
 
 
 def test_a_log_that_is_cut_leaves_whole_transactions(cut: tuple[Path, bytes, bytes]) -> None:
