@@ -16,7 +16,7 @@ from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.lessons import conclude
+from corewise.live.lessons import FIRST_WINDOW, conclude, how_to_learn
 from corewise.live.solving import answer
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes, policy_to_bytes
@@ -68,9 +68,9 @@ def trace(system: cw.System, rng: np.random.Generator, *, time: float) -> list[V
     return sorted(jobs, key=lambda job: job.time)
 
 
-def learning(system: cw.System, departures: int = 50, power: float = 0.5) -> Algorithm:
+def learning(system: cw.System, departures: int = FIRST_WINDOW) -> Algorithm:
     """Return how a pool learns by default, with all rates unknown."""
-    return cw.adaptive(unknown(system), departures=departures, power=power)
+    return how_to_learn(unknown(system), departures)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from corewise.estimation.estimates import Estimates
 from corewise.estimation.from_progress import with_progress
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import plain
-from corewise.learning.algorithms import Algorithm
+from corewise.learning.algorithms import Algorithm, adaptive
 from corewise.learning.checkpoint import LearnerState
 from corewise.learning.conclusions import kept, learned, to_solve_for
 from corewise.learning.memories import Watchful
@@ -27,7 +27,18 @@ from corewise.model.system import System
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import Statistics
 
-__all__ = ["Lesson", "LiveLearner", "Question", "conclude"]
+__all__ = ["FIRST_WINDOW", "Lesson", "LiveLearner", "Question", "conclude", "how_to_learn"]
+
+FIRST_WINDOW = 50
+"""Departures in the first window, if nothing else is said."""
+
+
+def how_to_learn(system: System, departures: int = FIRST_WINDOW) -> Algorithm:
+    """Return how a live pool learns: looking out for changes, often at first, when every window says much.
+
+    Window k has ⌈departures · √k⌉ departures.
+    """
+    return adaptive(system, departures=departures, power=0.5)
 
 
 @dataclass(frozen=True, eq=False)

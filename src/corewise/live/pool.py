@@ -14,7 +14,7 @@ from typing import Any
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
-from corewise.learning.algorithms import Algorithm, adaptive
+from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import Bag, Engine, Gang, Holding, JobSpec, Rounds
@@ -25,6 +25,7 @@ from corewise.live.instructions import Alert
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
+from corewise.live.lessons import how_to_learn
 from corewise.live.origin import about_pool
 from corewise.live.replay import replayed
 from corewise.live.report import Report
@@ -36,9 +37,6 @@ from corewise.policies.saved import policy_from_bytes
 from corewise.policies.whole import require_whole
 
 __all__ = ["LivePool", "solving"]
-
-
-_FIRST_WINDOW = 50  # departures
 
 
 class LivePool:
@@ -105,7 +103,7 @@ class LivePool:
         options: Options | None = None,
     ) -> None:
         self._engine = ExecutorEngine(cores=_cores_of(system)) if engine is None else engine
-        made = _learning(_known(system, self._engine.pool)) if algorithm is None else algorithm
+        made = how_to_learn(_known(system, self._engine.pool)) if algorithm is None else algorithm
         self._jobs: dict[str, Future[Any]] = {}
         self._lock, self._closed = threading.Lock(), False
         with ExitStack() as stack:
@@ -320,11 +318,6 @@ def _known(system: System | Sequence[JobClass], pool: int) -> System:
     if require_whole(system) != pool:
         raise InvalidInput(f"the system has {system.cores:g} cores, and the engine {pool}")
     return system
-
-
-def _learning(system: System) -> Algorithm:
-    """Return how to learn if nothing else is said: often at first, when every window says much."""
-    return adaptive(system, departures=_FIRST_WINDOW, power=0.5)
 
 
 def _give_up(future: Future[Any], error: CorewiseError) -> None:

@@ -15,11 +15,11 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.learning.algorithms import adaptive
 from corewise.live.demonstration.contestant import Contestant
 from corewise.live.demonstration.outcome import Demonstration, Moment, compared
 from corewise.live.demonstration.stages import Stage, stage_named
 from corewise.live.demonstration.workload import DemoJob, true_system, workload
+from corewise.live.lessons import how_to_learn
 from corewise.live.pool import LivePool
 from corewise.live.unsteered import never_learning
 from corewise.model.system import System
@@ -28,7 +28,6 @@ __all__ = ["demonstrate"]
 
 _EQUI, _COREWISE = "equi", "corewise"
 _LOOK = 0.25  # seconds between two looks
-_WINDOW = 50  # departures: a minute is short
 
 
 def demonstrate(
@@ -80,7 +79,7 @@ class _Show:
     ) -> None:
         self._stage, self._seconds, self._truth, self._jobs = stage, seconds, truth, jobs
         self._say, self._watch = say, watch
-        self._steered = adaptive(truth.without_rates(), departures=_WINDOW, steps=None)
+        self._steered = how_to_learn(truth.without_rates())
         self._history: list[Moment] = []
         nobody = np.full(len(jobs), np.nan)
         self._times: dict[str, Floats] = {_EQUI: nobody, _COREWISE: nobody}

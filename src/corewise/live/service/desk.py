@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from corewise.errors import InvalidFile
-from corewise.learning.algorithms import Algorithm, adaptive
+from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller
 from corewise.live.engines.base import JobSpec, Tell
@@ -26,6 +26,7 @@ from corewise.live.engines.workers import Workers
 from corewise.live.instructions import Alert, Instruction
 from corewise.live.journal import Journal, JournalReader
 from corewise.live.journal_store import is_made
+from corewise.live.lessons import how_to_learn
 from corewise.live.origin import about_pool, controller_of
 from corewise.live.pool import solving
 from corewise.live.replay import replayed
@@ -142,7 +143,7 @@ def open_desk(
     solver : callable, optional
         Gives the process to solve in, given the algorithm.
     """
-    algorithm = adaptive(pool.system, departures=pool.window)
+    algorithm = how_to_learn(pool.system, pool.window)
     opened = _opened(located(journal))
     about = {**about_pool(algorithm, pool.options), "opened": opened or time.time()}
     with Journal.open(journal, about) as book:

@@ -10,8 +10,8 @@
 
     [control]                       # optional
     patience = 30.0                 # seconds that a job may take to hold what it was told
-    least_seen = 100                # departures of every class before another policy than EQUI is adopted
-    window = 200                    # departures between two looks at what was learned
+    least_seen = 25                 # departures of every class before another policy than EQUI is adopted
+    window = 50                     # departures before the first look at what was learned
 
     [service]                       # optional
     largest_body = 1048576          # bytes of a request
@@ -31,13 +31,13 @@ from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.files import read_bytes
 from corewise.live.controller import Options
+from corewise.live.lessons import FIRST_WINDOW
 from corewise.model.files import RATES, SYSTEM_KEYS, system_of_tables, tables_of
 from corewise.model.system import System
 from corewise.policies.whole import require_whole
 
 __all__ = ["Limits", "PoolFile", "load_pool"]
 
-_WINDOW = 200  # departures
 _PATIENCE = 30.0  # seconds: a scheduler that moves nodes takes some
 
 
@@ -104,7 +104,7 @@ def load_pool(path: str | os.PathLike[str]) -> PoolFile:
     try:
         _require_known(tables, (*SYSTEM_KEYS, "control", "service"), "pool")
         control = _known(_table(tables, "control"), ["patience", "least_seen", "window"], "control")
-        window = checks.count(control.pop("window", _WINDOW), "control: window")
+        window = checks.count(control.pop("window", FIRST_WINDOW), "control: window")
         options = _options(control)
         limits = Limits(**_known(_table(tables, "service"), [row.name for row in fields(Limits)], "service"))
     except InvalidInput as error:
