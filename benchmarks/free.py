@@ -2,8 +2,9 @@
 
     python benchmarks/free.py [--runs N] [--data DIR] [--json FILE]
 
-One class with a measured curve (the concave majorant of its points) at load 0.5 under EQUI, sizes exponential
-and their rate known. After 1e4 and 1e5 departures: the root mean square of log(ŝ/s), weighted by departures,
+One class with a measured curve (the concave majorant of its points) at load 0.5 under EQUI, on as many cores
+as its throughput rises to: beyond, the majorant is not what was measured. Sizes are exponential and their
+rate known. After 1e4 and 1e5 departures: the root mean square of log(ŝ/s), weighted by departures,
 of the free curve and of the one that ``auto`` chooses among the families alone; milliseconds of a free fit;
 and how often the simultaneous 95 % band holds the whole curve after 1e3 departures. Curves are read from DIR
 (default ``../shared/data`` beside the checkout); those of the families need none.
@@ -143,13 +144,18 @@ def measured_curves(data: Path) -> dict[str, tuple[float, cw.SpeedUp]]:
         if file.exists():
             rows = list(csv.DictReader(file.read_text().splitlines()))
             pairs = sorted((float(row[column]), float(row["throughput"])) for row in rows)
-            found[name] = (pairs[-1][0], majorant(pairs))
+            found[name] = (peak(pairs), majorant(pairs))
     for app, batch, most in (("cifar10", 512, 16), ("deepspeech2", 80, 8), ("imagenet", 160, 8)):
         file = data / "pollux-osdi21" / f"{app}-scalability.csv"
         pairs = strong_scaling(file, batch, most) if file.exists() else []
         if len(pairs) > 2:
-            found[f"Pollux {app}"] = (pairs[-1][0], majorant(pairs))
+            found[f"Pollux {app}"] = (peak(pairs), majorant(pairs))
     return found
+
+
+def peak(pairs: list[tuple[float, float]]) -> float:
+    """Return the cores with the highest throughput."""
+    return max(pairs, key=lambda pair: pair[1])[0]
 
 
 def strong_scaling(file: Path, batch: int, most: int) -> list[tuple[float, float]]:

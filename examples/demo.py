@@ -1,15 +1,18 @@
-"""The whole story in about a minute: ``make demo`` runs this.
+"""The whole story in a minute and a half: ``make demo`` runs this.
 
 Example 3 of the paper: twenty cores, two classes of jobs, and nobody knows how they scale. The loop learns
-it; the same jobs eight times as often show what that is worth; and a report has everything, many times over.
+it; the same jobs eight times as often show what that is worth; a report has everything, many times over; and
+in the end real jobs run on real workers.
 """
 
 from __future__ import annotations
 
 import corewise as cw
+from corewise.cli.main import app
 from corewise.experiments.reproduce import REPORT, reproduce
 
 OUT = "build/demo"
+LIVE_SECONDS, LIVE_SEED = 15, 1
 
 
 def main() -> None:
@@ -26,6 +29,7 @@ def main() -> None:
     print("\nThe same many times over, with figures ...", flush=True)
     (result,) = reproduce("example-3", OUT, seed=1)
     conclude(system, learned, busy, result.headline)
+    live()
 
 
 def learn(system: cw.System) -> cw.results.Epoch:
@@ -74,6 +78,15 @@ def conclude(system: cw.System, learned: cw.results.Epoch, busy: tuple[float, fl
     print(f"  {busy[0]:.1%} longer than need be, and the learned policy {busy[1]:.4%}.")
     print(f"- {headline[0].upper()}{headline[1:]}.")
     print(f"- The report, with every figure: {OUT}/{REPORT}")
+
+
+def live() -> None:
+    """Run the same jobs on two pools of real workers, one shared equally and one steered."""
+    print(f"\nAnd live, for {LIVE_SECONDS} seconds: the same jobs on two pools of 16 threads. One is shared")
+    print("equally; the other knows nothing of them at first, learns, and is steered.\n", flush=True)
+    arguments = ["live", "demo", "--seconds", str(LIVE_SECONDS), "--seed", str(LIVE_SEED)]
+    app(arguments, standalone_mode=False)
+    print("corewise live demo shows a whole minute of it; --engine dask and --engine ray need these extras.")
 
 
 if __name__ == "__main__":

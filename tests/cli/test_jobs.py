@@ -67,7 +67,7 @@ def test_recorded_jobs_take_what_they_take(file: Path, tmp_path: Path) -> None:
         ("time,class,size\n1,two,1\n", "job 0: unknown class 'two'"),
         ("time,clas,size\n1,one,1\n", "no column 'class'"),
         ("time,class,size\n", "a trace needs at least one job"),
-        ("", "no column 'time'"),
+        ("", "is empty; it needs the columns time, class and size"),
     ],
 )
 def test_a_table_of_jobs_that_cannot_be_is_one_line(

@@ -365,6 +365,21 @@ def test_false_alarms_that_cannot_be_are_refused(
     assert list(Path().iterdir()) == []
 
 
+def test_what_is_assumed_of_sizes_can_be_said_and_stays_with_a_run() -> None:
+    """Errors of exponential sizes are too large for sizes of a quarter of their variance."""
+    law = 'sizes = { law = "erlang", stages = 4 }'
+    write(re.sub(r"(size_rate = .*)", rf"\1\n{law}", GOOD))
+    run = ("learn", "system.toml", "--steps", "4", "--departures", "300", "--seed", "5", "--no-gap")
+    by_job, taken = (as_json(*run, "--sizes", law)["epochs"][-1]["stderr"] for law in ("any", "exponential"))
+    assert as_json(*run)["epochs"][-1]["stderr"] == by_job
+    assert all(by_job[name]["p"] < 0.8 * taken[name]["p"] for name in taken)
+    whole = as_json(*run, "--sizes", "exponential", "--algorithm", "adaptive", "--save", "run.npz")
+    again = ("learn", "system.toml", "--resume", "run.npz", "--no-gap")
+    assert as_json(*again)["epochs"] == whole["epochs"]
+    assert "run.npz: is a run with --sizes exponential, got any" in one_line(*again, "--sizes", "any")
+    assert "--sizes must be any or exponential, got 'gamma'" in one_line(*RUN, "--sizes", "gamma")
+
+
 def found_change(**changed: Any) -> dict[str, Any]:
     """Return a change as `changes_found` has it."""
     place = {"departures": 4000.0, "interval": [3000.0, 5000.0], "time": 40.0, "time_interval": [30.0, 50.0]}

@@ -233,7 +233,7 @@ def test_a_demonstration_says_what_came_of_it() -> None:
     assert {"engine", "jobs", "equi", "corewise", "gain", "gain_interval", "truth", "seed"} <= set(told)
     assert (told["engine"], told["seed"]) == ("threads", 3)
     shown = succeed("demo", "--seconds", "0.5", "--seed", "3", "--plot", "demo.png")
-    assert f"The same {told['jobs']} jobs on two pools of 16 workers (threads), 0.5 s" in shown
+    assert f"The same {told['jobs']} jobs on two pools of 16 workers (threads), arriving for 0.5 s" in shown
     assert "emulated by sleeping" in shown
     assert "the truth is 0.95" in shown
     assert shown.rstrip().endswith("Wrote the plot to demo.png.")

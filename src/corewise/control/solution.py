@@ -287,9 +287,9 @@ def _fitted_values(values: Floats | None, space: StateSpace) -> Floats | None:
     if values is None:
         return None
     for axis, (old, new) in enumerate(zip(values.shape, space.shape, strict=True)):
-        if new <= old:
+        if new < old:
             values = values.take(np.arange(new), axis=axis)
-        else:
+        elif new > old:
             last = values.take([-1], axis=axis)
             slope = last - values.take([-2], axis=axis)
             ahead = np.arange(1, new - old + 1).reshape([-1 if i == axis else 1 for i in range(values.ndim)])

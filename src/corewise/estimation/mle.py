@@ -184,16 +184,17 @@ def _estimate_as(
     family: str | None, job_class: JobClass, seen: _Seen, size_rate: float | None, how: tuple[float, bool]
 ) -> Estimate:
     """Return the estimate of one class in the family that is named, or without one; see `_estimate_class`."""
-    name, table, level = job_class.name, seen.table, how[0]
-    nothing = _nothing(name, seen, job_class.speedup, "")
+    name, table, curve, level = job_class.name, seen.table, job_class.speedup, how[0]
     if family == FREE:
-        return free_estimate(nothing, table, size_rate, level)
-    if family is None and size_rate is None and not job_class.speedup.bounds and table.left:
-        served = float(table.job_time @ job_class.speedup.rate(table.widths))
-        reason = why_no_information(table, job_class.speedup, None)
-        return replace(nothing, note=reason, size_rate=poisson_rate(table.left, served, level))
+        return free_estimate(_nothing(name, seen, curve, ""), table, size_rate, level)
+    if family is None and size_rate is None and not curve.bounds and table.left:
+        served = float(table.job_time @ curve.rate(table.widths))
+        nothing = _nothing(name, seen, curve, why_no_information(table, curve, None))
+        return replace(nothing, size_rate=poisson_rate(table.left, served, level))
     found = _estimate_class(name, seen, _families(family, job_class), size_rate, how)
-    return with_free_candidate(found, nothing, table, size_rate, level) if family == AUTO else found
+    if family != AUTO:
+        return found
+    return with_free_candidate(found, _nothing(name, seen, curve, ""), table, size_rate, level)
 
 
 def _families(name: str | None, job_class: JobClass) -> tuple[SpeedUp, ...]:
@@ -227,26 +228,23 @@ def _estimate_class(
     jobs = seen.jobs if seen.table.left >= _ENOUGH else None
     if isinstance(jobs, Tabulated) and jobs.tables.family != best.likelihood.family.family:
         jobs = None
-    factors = np.ones(best.parameters.size + 1)
-    if jobs is not None:
-        factors = jobs.dispersions(best.likelihood, best.parameters)
+    factors = None if jobs is None else jobs.dispersions(best.likelihood, best.parameters)
     if (
         jobs is not None
+        and factors is not None
         and any_law
         and seen.table.left >= _MANY
         and can_be_stratified(best.likelihood.family)
     ):
         law, found = ANY, _by_strata(best, jobs, float(factors[0]), level)
     else:
-        wider = factors if any_law else np.ones(factors.size)
-        law, found = EXPONENTIAL, _by_likelihood(best, wider, likely_drop(level))
+        law, found = EXPONENTIAL, _by_likelihood(best, factors if any_law else None, likely_drop(level))
     curve = best.likelihood.curve(found.parameters)
     spread = None if jobs is None else jobs.size_dispersion(curve, level)
-    left_out = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
-    notes = (
-        left_out and f"not tried for want of different widths: {left_out}",
-        misleading(factors, spread, taken=not any_law),
-    )
+    notes = [] if factors is None else [misleading(factors, spread, taken=not any_law)]
+    if any(reasons):
+        left_out = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
+        notes.insert(0, f"not tried for want of different widths: {left_out}")
     names, ends = list(curve.bounds), curve.bounds.values()
     return Estimate(
         name=name,
@@ -271,16 +269,17 @@ def _estimate_class(
     )
 
 
-def _by_likelihood(best: Fit, factors: Floats, drop: float) -> _Answer:
+def _by_likelihood(best: Fit, factors: Floats | None, drop: float) -> _Answer:
     """Return the maximum of the exponential likelihood; its variances are `factors` times the model's."""
     count = best.parameters.size
+    wider = [1.0] * (count + 1) if factors is None else factors.tolist()
     unknown = best.likelihood.size_rate is None
     return _Answer(
         best.parameters,
-        best.stderr * np.sqrt(factors[:count]),
-        [best.interval(i, drop * float(factors[i])) for i in range(count)],
+        best.stderr if factors is None else best.stderr * np.sqrt(factors[:count]),
+        [best.interval(i, drop * wider[i]) for i in range(count)],
         best.certified,
-        _size_rate(best, drop, float(factors[-1])) if unknown else None,
+        _size_rate(best, drop, wider[-1]) if unknown else None,
         None,
     )
 

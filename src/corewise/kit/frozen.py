@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import TypeVar
 
 from corewise.kit.display import WIDEST, Shown, Table, brief, cut
@@ -32,6 +32,20 @@ class FrozenMapping(Shown, Mapping[K, V]):
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._values)
+
+    # Views of a dictionary can be read only, and go through it without a call of Python for every value.
+
+    def keys(self) -> KeysView[K]:
+        """Return the names."""
+        return self._values.keys()
+
+    def values(self) -> ValuesView[V]:
+        """Return the values."""
+        return self._values.values()
+
+    def items(self) -> ItemsView[K, V]:
+        """Return names and values."""
+        return self._values.items()
 
     def __repr__(self) -> str:
         """Return the mapping as a dictionary looks, shortened where that is too long for a line."""

@@ -191,7 +191,7 @@ def algorithm_1b(
     return Algorithm("1b", system, schedule, Everything(), steps, *_rules(system, policy, first), sizes=sizes)
 
 
-def adaptive(
+def adaptive(  # noqa: PLR0913  # those of 1b, and how to look out for changes
     system: System,
     *,
     departures: int = _DEPARTURES,
@@ -201,6 +201,7 @@ def adaptive(
     policy: Policy | str | None = None,
     first: Policy | str | Mapping[str, SpeedUp] | None = None,
     inertia: float = _INERTIA,
+    sizes: str = ANY,
 ) -> Algorithm:
     """Return the algorithm that looks out for changes: estimates from all that was seen since the last.
 
@@ -217,12 +218,12 @@ def adaptive(
         How many windows; None for as many as the plant yields.
     between_alarms : float, optional
         Mean number of departures between false alarms (the false-alarm interval); at least a hundred windows.
-    power, policy, first, inertia
+    power, policy, first, inertia, sizes
         See `algorithm_1b` and `Algorithm`.
     """
     schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
     made = Algorithm(
-        "adaptive", system, schedule, Everything(), steps, *_rules(system, policy, first), inertia
+        "adaptive", system, schedule, Everything(), steps, *_rules(system, policy, first), inertia, sizes
     )
     between, longest = checks.positive(between_alarms, "between_alarms"), schedule.window(made.steps or 1)
     if between < LEAST_CHECKS * longest:

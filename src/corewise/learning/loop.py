@@ -142,10 +142,10 @@ class Learning(Shown, Iterator[Epoch]):
 
 def _rates(system: System) -> dict[str, FrozenMapping[str, float]]:
     """Return the rates of all classes, for an epoch."""
-    rates = {"arrival_rates": system.arrival_rates, "size_rates": system.size_rates}
+    names = system.names
     return {
-        key: FrozenMapping(dict(zip(system.names, values.tolist(), strict=True)))
-        for key, values in rates.items()
+        "arrival_rates": FrozenMapping(dict(zip(names, system.arrival_rates.tolist(), strict=True))),
+        "size_rates": FrozenMapping(dict(zip(names, system.size_rates.tolist(), strict=True))),
     }
 
 

@@ -23,6 +23,8 @@ from corewise.policies.whittle import Whittle
 
 __all__ = ["Answer", "answer", "rehearse_answer", "rehearse_question"]
 
+_MADE_UP = 1000  # departures of a class at most, in a window that is made up
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -87,7 +89,7 @@ def rehearse_question(algorithm: Algorithm) -> Question:
 
 def _made_up_window(algorithm: Algorithm) -> Statistics:
     known = algorithm.system.classes
-    each = -(-algorithm.schedule.window(1) // len(known))
+    each = min(-(-algorithm.schedule.window(1) // len(known)), _MADE_UP)
     classes = [_made_up(job_class, each) for job_class in known]
     time = max(each / (job_class.arrival_rate or 1.0) for job_class in known)
     return Statistics(tuple(algorithm.system.names), time, tuple(classes))

@@ -106,9 +106,9 @@ class StateSpace:
 
     def require_memory(self) -> None:
         """Raise `BoxTooLarge` if the working arrays of an exact solve would not fit in memory."""
-        available, most = available_memory(), most_states(len(self.capacity))
+        most = most_states(len(self.capacity))
         if self.size > most:
-            per_state = _bytes_a_state(len(self.capacity))
+            available, per_state = available_memory(), _bytes_a_state(len(self.capacity))
             raise BoxTooLarge(
                 f"a box of {self.sides} = {_many(self.size)} states needs about "
                 f"{_many(self.size * per_state // 2**30)} GiB, and this machine has "

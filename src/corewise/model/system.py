@@ -302,8 +302,9 @@ class System(Shown):
 
     def require_rates(self) -> None:
         """Raise `InvalidSystem` if some rate is not known."""
-        self.require_arrival_rates()
-        self.require_size_rates()
+        if math.isnan(self.load):  # which is known already, and NaN if any of them is not
+            self.require_arrival_rates()
+            self.require_size_rates()
 
     @cached_property
     def free_moves(self) -> bool:
@@ -320,6 +321,8 @@ class System(Shown):
 
         `what` is the name of what is exact for these only, such as "solve".
         """
+        if self.memoryless:
+            return
         for job_class in self.classes:
             if not job_class.memoryless:
                 which = "sizes" if type(job_class.sizes) is not Exponential else "arrivals"

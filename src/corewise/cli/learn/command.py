@@ -107,6 +107,14 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
             "does in any case where SYSTEM lacks them, as it may with --events.",
         ),
     ] = False,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAW",
+            help="any: no law of sizes is assumed where jobs can be told apart, in a log that names them or "
+            "a simulation of other than exponential sizes; or exponential. [default: any]",
+        ),
+    ] = None,
     no_gap: Annotated[
         bool,
         typer.Option(
@@ -140,6 +148,7 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         "seed": seed,
         "events": None if events is None else str(events.resolve()),
         "unknown_rates": "True" if unknown_rates else None,
+        "sizes": sizes,
     }
     options = LearnOptions.new(given) if resume is None else LearnOptions.resumed(given, resume, problem)
     if options.events is None:

@@ -43,6 +43,7 @@ class LearnOptions:
     events: str | None
     between_alarms: float | None
     unknown_rates: bool = False
+    sizes: str = "any"
 
     @classmethod
     def new(cls, given: Texts) -> LearnOptions:
@@ -73,7 +74,7 @@ class LearnOptions:
             raise InvalidInput(f"{file}: is a run of a simulation, not of a log, got --events")
         if values.get("algorithm", self.algorithm) == self.algorithm:  # otherwise its options are others, too
             _require_sense(given, self.algorithm, self.events)
-        for key in ("algorithm", "departures", "power", "seed", "between_alarms", "unknown_rates"):
+        for key in ("algorithm", "departures", "power", "seed", "between_alarms", "unknown_rates", "sizes"):
             there, here = getattr(self, key), values.get(key)
             if here is not None and there != here:
                 raise InvalidInput(f"{file}: is a run with --{key.replace('_', '-')} {there}, got {here}")
@@ -123,6 +124,7 @@ class LearnOptions:
             power=self.power,
             steps=self.steps,
             policy=_rule(self.policy, system),
+            sizes=self.sizes,
             **watch,
         )
 
@@ -151,6 +153,14 @@ def _algorithm(text: str) -> str:
     return text
 
 
+def _sizes(text: str) -> str:
+    from corewise.estimation.mle import ANY, EXPONENTIAL
+
+    if text not in (ANY, EXPONENTIAL):
+        raise InvalidInput(f"--sizes must be {ANY} or {EXPONENTIAL}, got {text!r}")
+    return text
+
+
 def _steps(text: str) -> int:
     steps = whole_number(text, "--steps", least=1)
     if steps > _MOST_STEPS:
@@ -168,6 +178,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "events": str,
     "between_alarms": lambda text: number(text, "--between-alarms"),
     "unknown_rates": lambda text: text == "True",
+    "sizes": _sizes,
 }
 
 

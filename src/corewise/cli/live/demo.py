@@ -12,11 +12,11 @@ from corewise.cli.options import AsJson, number, whole_number
 from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure
-from corewise.kit.numbers import half_width, value_and_ends
+from corewise.kit.numbers import half_width
 
 if TYPE_CHECKING:
     from corewise.live.demonstration.outcome import Comparison, Demonstration
-    from corewise.live.learned import Learned
+    from corewise.live.report import ClassReport
 
 __all__ = ["demo", "print_demonstration"]
 
@@ -64,46 +64,45 @@ def print_demonstration(found: Demonstration, seed: int) -> None:
     """Print what came of a demonstration."""
     from corewise.live.demonstration.outcome import ALL
 
-    rows = [*((one.name, found.comparisons[one.name]) for one in found.truth.classes), (ALL, found.whole)]
-    began = (
+    steered = (
         "never: it was not sure of a gain" if found.adopted is None else f"from second {found.adopted:.0f} on"
     )
-    learned = [
-        (
-            f"p of {row.name}",
-            f"{_learned(row.learned)}; the truth is {found.truth[row.name].speedup.parameters['p']:g}",
-        )
-        for row in found.learned.classes
-    ]
     print_facts(
-        f"The same {found.whole.jobs:,} jobs on two pools of {found.truth.cores:g} workers "
-        f"({found.engine}), {found.seconds:g} s",
+        f"The same {found.whole.jobs:,} jobs on two pools of {found.truth.cores:g} workers ({found.engine}), "
+        f"arriving for {found.seconds:g} s",
         [
             (
-                "jobs take",
-                f"{_share(found.whole)} less time under corewise than under EQUI, learning included",
+                "in the mean",
+                f"jobs take {_verdict(found.whole)} under corewise than under EQUI, learning included",
             ),
-            *learned,
-            ("steered", began),
+            *((f"p of {row.name}", _learned(found, row)) for row in found.learned.classes),
+            ("steered", steered),
             ("speed-up", "emulated by sleeping; arrivals, dispatch, moves and learning are real"),
-            ("seed", f"{seed} (the same arrivals and sizes again; times vary with the machine)"),
+            ("seed", f"{seed}: arrivals and sizes; times vary with the machine"),
         ],
     )
+    names = [*found.truth.names, ALL]
     print_table(
-        ["class", "jobs", "mean response, EQUI", "mean response, corewise", "less time"],
-        [
-            [name, str(row.jobs), f"{row.equi:.4f} s", f"{row.corewise:.4f} s", _share(row)]
-            for name, row in rows
-        ],
+        ["class", "jobs", "EQUI, s", "corewise, s", "gain", "95 %"],
+        [_row(name, found.comparisons[name]) for name in names],
     )
 
 
-def _learned(learned: Learned | None) -> str:
-    if learned is None or not learned.informative:
-        return "not known"
-    return value_and_ends(round(learned.parameters["p"], 3), learned.intervals["p"])
+def _row(name: str, row: Comparison) -> list[str]:
+    ends = " to ".join(f"{end:.1%}" for end in row.interval) if row.interval[0] <= row.interval[1] else ""
+    return [name, f"{row.jobs:,}", f"{row.equi:.4f}", f"{row.corewise:.4f}", f"{row.gain:.1%}", ends]
 
 
-def _share(row: Comparison) -> str:
+def _verdict(row: Comparison) -> str:
     half = half_width(row.interval)
-    return f"{row.gain:.1%}" + (f" ± {half:.1%}" if half >= 0.0 else "")
+    error = f" ± {half:.1%}" if half >= 0.0 else ""
+    return f"{abs(row.gain):.1%}{error} {'less' if row.gain >= 0.0 else 'more'} time"
+
+
+def _learned(found: Demonstration, row: ClassReport) -> str:
+    truth = found.truth[row.name].speedup.parameters["p"]
+    learned = row.learned
+    if learned is None or not learned.informative:
+        return f"not known; the truth is {truth:g}"
+    low, high = learned.intervals["p"]
+    return f"{learned.parameters['p']:.2f}, between {low:.2f} and {high:.2f} (95 %); the truth is {truth:g}"

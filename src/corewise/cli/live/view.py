@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 from contextlib import ExitStack
@@ -37,12 +38,15 @@ class View:
 
     def __init__(self, engine: str, seconds: float) -> None:
         self._engine, self._seconds = engine, seconds
-        self._stack = ExitStack()
+        self._stack, self._quiet = ExitStack(), ExitStack()
         self._live: Live | None = None
         self._spoken = 0.0
 
     def __enter__(self) -> View:
-        """Return the view."""
+        """Return the view; alerts of the pools, which are in their reports, do not write across it."""
+        log, nowhere = logging.getLogger("corewise.live"), logging.NullHandler()
+        log.addHandler(nowhere)
+        self._quiet.callback(log.removeHandler, nowhere)
         return self
 
     def __exit__(
@@ -50,6 +54,7 @@ class View:
     ) -> None:
         """Wipe it away."""
         self._stack.__exit__(kind, error, trace)
+        self._quiet.close()
 
     def say(self, text: str) -> None:
         """Say what is going on before jobs arrive."""

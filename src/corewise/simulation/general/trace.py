@@ -76,6 +76,8 @@ class Trace(Shown):
             table = [tuple(row.get(name) or "" for name in _COLUMNS) for row in rows]
         except (UnicodeDecodeError, csv.Error) as error:
             raise InvalidFile(f"{file}: not a table of jobs: {reason_of(error)}") from None
+        if not header:
+            raise InvalidFile(f"{file}: is empty; it needs the columns {_NEEDED}")
         for name in _COLUMNS:
             if name not in header:
                 raise InvalidFile(f"{file}: no column {name!r}{nearest(name, header)}; it needs {_NEEDED}")
