@@ -43,7 +43,7 @@ SYSTEM = cw.System(
 )
 CV2, FAILING = 4.0, 0.03
 TARGET = 0.9
-LONG_RUN = 300_000
+LONG_RUN = 200_000
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,9 @@ def covered(logs: int, count: int) -> dict[str, float]:
                 true = known.speedup.rate(width)
                 curves.append(own.curve.informative and bool(low[0] <= true[0] <= high[0]))
             told = f"{row.gain:.3f} ({row.gain_interval[0]:.3f} to {row.gain_interval[1]:.3f})"
+            told += (
+                f", curves {np.mean(curves):.3f}, gain {np.mean(gains):.3f}, control {np.mean(of_jobs):.3f}"
+            )
             print(f"log {seed}: gain {gain:.3f}, told {told}", file=sys.stderr, flush=True)
     return {
         "logs": logs,

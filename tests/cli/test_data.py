@@ -803,3 +803,16 @@ def test_a_log_of_hardly_any_events_has_no_unit() -> None:
     assert pace(replace(run.statistics, time=1e-3), system) == 1.0
     assert pace(replace(run.statistics, time=1e3), system) < 0.1
     assert unit_question(1.0) is None
+
+
+def test_a_family_that_is_asked_for_needs_no_curve_in_the_system() -> None:
+    log = logged()
+    Path("names.toml").write_text('cores = 30\n[[class]]\nname = "one"\n[[class]]\nname = "two"\n')
+    found = rows_by_name(as_json("estimate", "names.toml", log, "--family", "amdahl"))
+    known = cw.load_system("paper:1").without_rates()
+    expected = cw.estimate(load_events(log, known), known, family="amdahl")
+    assert found["two"]["parameters"]["p"] == expected["two"].value
+    assert found["two"]["size_rate"]["value"] > 0.0
+    assert "speedup is missing; corewise estimate --family auto finds it" in one_line(
+        "estimate", "names.toml", log
+    )

@@ -95,8 +95,8 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     """Estimate speed-up curves from an event log.
 
     By maximum likelihood. SYSTEM says what is known: the cores, the classes, their size rates and the
-    families of their curves. A size rate that it lacks is estimated too. Its arrival rates are not needed,
-    and the parameters of its curves are not used.
+    families of their curves. A size rate that it lacks is estimated too, and with --family it needs no
+    curves. Its arrival rates are not needed, and the parameters of its curves are not used.
     """
     from corewise.estimation.mle import estimate as estimate_curves
     from corewise.estimation.residuals import goodness_of_fit
@@ -105,7 +105,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     from corewise.observation.event_logs import load_events
     from corewise.observation.statistics import Statistics
 
-    known = load_system(system, optional=RATES)
+    known = load_system(system, optional=RATES if family is None else (*RATES, "speedup"))
     confidence = _level(level)
     free = _chosen(unknown_size_rate or [], known)
     # On no data at all: it finds what is wrong with the question, before the time is spent on reading.

@@ -94,6 +94,7 @@ _MOVE_KEYS: Mapping[str, object] = {"least_cores": 1, "most_cores": None, "resiz
 _CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals", *_MOVE_KEYS)
 _CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
 _LAW_KEYS = ("sizes", "arrivals")
+_ANY_CURVE = {"family": "amdahl", "p": 0.5}  # in the place of one that is to be found
 _CHANGE_KEYS = ("time", "class", "speedup")
 
 
@@ -109,7 +110,8 @@ def load_system(
     arrivals_optional : bool, optional
         Whether classes may lack an arrival rate.
     optional : collection of str, optional
-        The rates that classes may lack, ``"arrival_rate"`` and ``"size_rate"``: what is to be learned.
+        What classes may lack since it is to be learned: ``"arrival_rate"``, ``"size_rate"``, and
+        ``"speedup"``, in the place of which there is then some curve.
 
     Raises
     ------
@@ -202,7 +204,8 @@ def system_from_mapping(mapping: Mapping[str, Any], *, optional: Collection[str]
     _require_known(mapping, SYSTEM_KEYS, "system")
     _require_all(mapping, ("cores",), "system")
     tables = _tables(mapping, "class")
-    tables = [{**dict.fromkeys(_rates(optional)), **entry} for entry in tables]
+    missing = {key: _ANY_CURVE if key == "speedup" else None for key in _rates(optional)}
+    tables = [{**missing, **entry} for entry in tables]
     classes = [_class_from(entry, i) for i, entry in enumerate(tables, start=1)]
     changes = [_change_from(entry, i) for i, entry in enumerate(_tables(mapping, "change"), start=1)]
     return System(mapping["cores"], classes, changes)
@@ -211,8 +214,8 @@ def system_from_mapping(mapping: Mapping[str, Any], *, optional: Collection[str]
 def _rates(optional: Collection[str]) -> list[str]:
     """Return the rates that may be missing."""
     for name in optional:
-        if name not in RATES:
-            raise InvalidInput(f"optional: unknown rate {name!r}{nearest(str(name), list(RATES))}")
+        if name not in (*RATES, "speedup"):
+            raise InvalidInput(f"optional: unknown rate {name!r}{nearest(str(name), [*RATES, 'speedup'])}")
     return list(optional)
 
 
@@ -308,6 +311,9 @@ def _require_all(entry: Mapping[str, Any], needed: tuple[str, ...], what: str) -
     for key in needed:
         if key not in entry:
             found = "; corewise estimate finds it from an event log" if key in RATES else ""
+            found = (
+                "; corewise estimate --family auto finds it from an event log" if key == "speedup" else found
+            )
             raise InvalidSystem(f"{what}: {key} is missing{found}")
 
 

@@ -25,6 +25,7 @@ from corewise.model.speedup import Amdahl, SpeedUp
 from corewise.model.system import JobClass, System
 from corewise.observation.log_classes import cores_held
 from corewise.observation.observed import HasPath, path_of
+from corewise.observation.recent import recent_part
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, bind
@@ -52,9 +53,8 @@ _RANGE: tuple[SpeedUp, ...] = (Amdahl(0.5), Amdahl(0.99))
 """What is assumed of a curve that nobody knows, and the ends of what it may be."""
 
 _UNIT = "units of time"
-_MOST_JOBS = 200_000
+_MOST_JOBS = 100_000
 _FEW = 100  # jobs of a class, below which its size law and curve are a guess
-_FULL = 0.98  # of the cores: a pool that is as full has no room for a policy to be judged by its means
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,12 +190,16 @@ def advise(
     InvalidInput
         If there is only one class, or hardly a job was done.
     """
-    path = path_of(log)
-    _require_enough(path)
-    measured = _measured(throughput or {}, path.names)
+    whole = path_of(log)
+    _require_enough(whole)
+    measured = _measured(throughput or {}, whole.names)
     generator = np.random.default_rng(rng)
-    jobs, statistics = LoggedJobs.of(path), Statistics.of(path)
+    every = LoggedJobs.of(whole)
+    _require_done(every)
+    path = recent_part(whole, _MOST_JOBS)
+    jobs = every if path is whole else LoggedJobs.of(path)
     _require_done(jobs)
+    statistics = Statistics.of(path)
     _tell(progress, 0.1)
     findings, estimates, unfitted = _findings(path, jobs, statistics, measured, generator)
     _tell(progress, 0.4)
@@ -203,7 +207,7 @@ def advise(
     laws = [_law(finding) for finding in findings]
     system = _system(path, jobs, findings, work, laws)
     fits = goodness_of_fit(path, unfitted, estimates, statistics=statistics)
-    usage = Usage.of(path, jobs, work)
+    usage = Usage.of(whole, every, every.work([finding.curve for finding in findings]))
     replay = Replay.of(jobs, laws, most=_MOST_JOBS, seed=int(generator.integers(2**32)))
     _tell(progress, 0.5)
     outcomes = Outcomes(system, replay, findings)
@@ -224,7 +228,7 @@ def advise(
         policies["whittle" if best in ("log", "residual") else best],
         needed,
         (*_warnings(path, classes, jobs), *notes),
-        _assumptions(replay, classes),
+        _assumptions(jobs, every, classes),
         unit,
     )
 
@@ -365,16 +369,18 @@ def _warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJo
     return told
 
 
-def _assumptions(replay: Replay, classes: tuple[ClassAdvice, ...]) -> tuple[str, ...]:
-    ran = int(replay.chosen.sum())
+def _assumptions(jobs: LoggedJobs, every: LoggedJobs, classes: tuple[ClassAdvice, ...]) -> tuple[str, ...]:
     told = [
         "The same jobs come at the same times, whatever the policy.",
         "Cores can be given out in fractions and taken back at no cost; whole cores and pauses cost some.",
         "Within a class, cores are shared equally.",
         "A job that failed would fail after the same work; its time is not counted.",
     ]
-    if ran < replay.chosen.size:
-        told.append(f"Policies were run on the last {ran:,} of {replay.chosen.size:,} jobs.")
+    if jobs.time.size < every.time.size:
+        told.append(
+            f"Curves and policies are from the last {jobs.time.size:,} of {every.time.size:,} jobs; "
+            f"what was observed is of all."
+        )
     if any(row.curve.source == FROM_TABLE for row in classes):
         told.append("Measured curves are taken as exact.")
     return tuple(told)

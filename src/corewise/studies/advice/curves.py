@@ -25,8 +25,9 @@ import numpy as np
 
 from corewise.errors import NotConverged
 from corewise.estimation.estimates import Estimate, Estimates
-from corewise.estimation.free import FREE
+from corewise.estimation.free import FREE, FreeFit
 from corewise.estimation.free_estimate import sample_size
+from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.mle import EXPONENTIAL, estimate
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
@@ -40,7 +41,7 @@ __all__ = ["CurveFinding", "FoundCurve", "curves_of_log", "likely_curves", "resi
 
 FROM_LOG, FROM_TABLE, ASSUMED = "log", "throughput", "assumed"
 
-_FAMILIES = ("amdahl", "power", FREE)
+_PARAMETRIC = ("amdahl", "power")
 _DRAWN = 400
 _QUANTILE = 1.959964  # of the normal law, for the ends of a 95 % interval
 _RIGID = 0.05  # of the jobs: if fewer changed their cores, the log is one of rigid jobs
@@ -119,14 +120,14 @@ def curves_of_log(
     path: SamplePath, statistics: Statistics, system: System, rng: np.random.Generator
 ) -> dict[str, FoundCurve]:
     """Return for each class what the log says of its curve, if anything."""
-    rough = {family: _tried(statistics, system, family) for family in _FAMILIES}
+    rough = {family: estimate(statistics, system, family=family, sizes=EXPONENTIAL) for family in _PARAMETRIC}
     by_job = estimate(path, system, family="amdahl")
     weights = {
         name: _weights(name, table, rough, by_job[name])
         for name, table in zip(system.names, statistics.classes, strict=True)
     }
     fine: dict[str, Estimates] = {"amdahl": by_job}
-    for family in _FAMILIES[1:]:
+    for family in (*_PARAMETRIC[1:], FREE):
         wanted = {name: family for name in system.names if weights[name].get(family, 0.0) > _CONSIDERED}
         if wanted:
             fine[family] = estimate(path, system, family=wanted)
@@ -139,30 +140,35 @@ def curves_of_log(
     return found
 
 
-def _tried(statistics: Statistics, system: System, family: str) -> Estimates | None:
-    try:
-        return estimate(statistics, system, family=family, sizes=EXPONENTIAL)
-    except NotConverged:
-        return None
-
-
 def _weights(
-    name: str, table: ClassStatistics, rough: Mapping[str, Estimates | None], by_job: Estimate
+    name: str, table: ClassStatistics, rough: Mapping[str, Estimates], by_job: Estimate
 ) -> dict[str, float]:
     """Return how likely each family is that the data say something about."""
+    fits = {
+        family: (found[name].log_likelihood, len(found[name].parameters))
+        for family, found in rough.items()
+        if found[name].informative
+    }
+    free = _free_fit(table) if fits else None
+    if free is not None:
+        fits[FREE] = free
     spread = max(by_job.dispersion.value, 1.0) if by_job.dispersion else 1.0
-    criteria = {}
-    for family, estimates in rough.items():
-        found = None if estimates is None else estimates[name]
-        if found is None or not found.informative:
-            continue
-        corners = (
-            len(found.curve.corners[0]) - 1 if isinstance(found.curve, Tabulated) else len(found.parameters)
-        )
-        criteria[family] = -2.0 * found.log_likelihood / spread + corners * math.log(sample_size(table))
+    worth = math.log(sample_size(table))
+    criteria = {family: -2.0 * value / spread + count * worth for family, (value, count) in fits.items()}
     least = min(criteria.values(), default=0.0)
     shares = {family: math.exp(-0.5 * (value - least)) for family, value in criteria.items()}
     return {family: share / sum(shares.values()) for family, share in shares.items()}
+
+
+def _free_fit(table: ClassStatistics) -> tuple[float, int] | None:
+    """Return the likelihood of the free curve and its corners; None if it cannot be found."""
+    if not np.any(table.departures[table.widths > 1.0] > 0.0):
+        return None
+    try:
+        fit = FreeFit.of(table, None)
+    except NotConverged:
+        return None
+    return Likelihood(table, fit.curve, None).value(np.empty(0)), fit.corners
 
 
 def likely_curves(

@@ -18,8 +18,8 @@ from corewise.studies.advice.replay import Ratio, Replay, mean_of, ratio_of
 
 __all__ = ["CoresNeeded", "Outcome", "Outcomes"]
 
-_DRAWS = 100  # sets of likely curves
-_MOST_DRAWN_JOBS = 10_000
+_DRAWS = 120  # sets of likely curves
+_MOST_DRAWN_JOBS = 3_000
 _MOST_TIMES = 4  # the cores there are, when looking for enough of them
 
 
@@ -107,6 +107,7 @@ class Outcomes:
     replay: Replay
     findings: Sequence[CurveFinding]
     _on_cores: dict[int, Floats] = field(default_factory=dict)
+    _on_curves: dict[tuple[str, float], Floats] = field(default_factory=dict)
 
     @property
     def curves(self) -> list[SpeedUp]:
@@ -150,7 +151,7 @@ class Outcomes:
     def of(self, name: str, policy: BoundPolicy) -> Outcome:
         """Return what a policy would have achieved."""
         times = self.replay.run(self.system, policy, self.curves)
-        moves = _moves(self._sums(policy))
+        moves = _moves(self._sums(name, policy))
         ratio = ratio_of(times, self.replay.logged, moves)
         mean = mean_of(times, moves)
         extremes = [self.replay.run(self.system, policy, curves).sum() for curves in self.extremes]
@@ -170,7 +171,7 @@ class Outcomes:
     def cores_needed(self, policy: str, target: float) -> CoresNeeded:
         """Return how many cores meet a mean response time, and what one more than there are is worth."""
         here = math.floor(self.system.cores)
-        sums = self._sums(self._policy(policy, here))
+        sums = self._sums(policy, self._policy(policy, here))
 
         def ratio(cores: int) -> Ratio:
             return ratio_of(self._times(policy, cores), self.replay.logged, _moves(sums))
@@ -178,7 +179,7 @@ class Outcomes:
         fewest = _fewest(here, lambda cores: ratio(cores).value <= 1.0)
         may = _fewest(here, lambda cores: ratio(cores).interval[0] <= 1.0)
         surely = _fewest(here, lambda cores: ratio(cores).interval[1] <= 1.0)
-        moves = _moves(self._sums(self._policy(policy, here + 1)) / sums)
+        moves = _moves(self._sums(policy, self._policy(policy, here + 1)) / sums)
         more = ratio_of(self._times(policy, here + 1), self._times(policy, here), moves)
         mean = float(self._times(policy, here).mean())
         low, high = more.interval
@@ -209,11 +210,15 @@ class Outcomes:
         sums = np.bincount(which, weights=times, minlength=len(self.findings))
         return tuple(np.divide(sums, counts, out=np.full(sums.size, np.nan), where=counts > 0).tolist())
 
-    def _sums(self, policy: BoundPolicy) -> Floats:
+    def _sums(self, name: str, policy: BoundPolicy) -> Floats:
         """Return the sum of response times on the curves as estimated, and on each set of likely ones."""
-        fewer = self.replay.with_fewer(_MOST_DRAWN_JOBS)
-        system = System(policy.system.cores, self.system.classes)
-        return np.array([fewer.run(system, policy, curves).sum() for curves in (self.curves, *self.sets)])
+        cores = policy.system.cores
+        if (name, cores) not in self._on_curves:
+            fewer = self.replay.with_fewer(_MOST_DRAWN_JOBS)
+            system = System(cores, self.system.classes)
+            sums = [fewer.run(system, policy, curves).sum() for curves in (self.curves, *self.sets)]
+            self._on_curves[name, cores] = np.array(sums)
+        return self._on_curves[name, cores]
 
 
 def _moves(sums: Floats) -> Floats:
