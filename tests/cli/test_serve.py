@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from corewise.cli.main import app
 from corewise.live.client import Client
 from corewise.live.journal import Journal
-from tests.helpers.serving import POOL
+from tests.helpers.serving import POOL, service
 
 COMMAND = [sys.executable, "-m", "corewise", "serve", "pool.toml", "--journal", "pool.db", "--port", "0"]
 
@@ -86,3 +86,17 @@ def test_what_cannot_be_served_is_said_in_a_line(tmp_path: Path, monkeypatch: py
     assert "cannot listen at 256.1.1.1" in failed(*common, "a.db", "--host", "256.1.1.1")
     if os.geteuid() and socket.has_ipv6:  # root may listen anywhere
         assert "Permission denied" in failed("pool.toml", "--journal", "a.db", "--port", "80")
+
+
+def test_a_service_is_watched_in_the_terminal(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        running.client().arrived("a", "one")
+        shown = CliRunner().invoke(app, ["live", "watch", running.address, "--once"], env={"COLUMNS": "120"})
+        assert shown.exit_code == 0
+        assert "steer: 0 of 8 cores held by 1 jobs, by equi" in shown.stdout
+        assert "class one: one job to hold 8 of 8 cores" in " ".join(shown.stdout.split())
+        as_json = CliRunner().invoke(app, ["live", "watch", running.address, "--once", "--json"])
+        assert json.loads(as_json.stdout)["allocation"]["jobs"][0]["told"] == 8
+    for url, why in ((running.address, "no answer from http"), ("pool.db", "url must be like")):
+        done = CliRunner().invoke(app, ["live", "watch", url])
+        assert (done.exit_code, done.stderr.count("\n"), why in done.stderr) == (2, 1, True)

@@ -10,6 +10,7 @@ from corewise.cli.live.events import events
 from corewise.cli.live.explain import explain
 from corewise.cli.live.replay import replay
 from corewise.cli.live.status import status
+from corewise.cli.live.watch import watch
 
 __all__ = ["live"]
 
@@ -20,5 +21,5 @@ live = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
 )
-for verb in (demo, status, explain, events, replay, doctor):
+for verb in (demo, status, explain, events, replay, doctor, watch):
     live.command()(verb)

@@ -1,0 +1,450 @@
+"""The service: durable events a second over HTTP, memory, kills under load, lossy clients, Schemathesis.
+
+    python benchmarks/serve.py [rates|million|kills|lossy|schema …] [--kills N] [--requests N] [--json FILE]
+
+The service is a process of its own; clients are others on the same machine, so that both share its cores.
+A kill is at fault if something that was acknowledged is lost or there twice, or if the allocation after the
+restart is not the one that the journal's events lead to. Exits with 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import corewise as cw
+from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
+from benchmarks.measure import ROOT, Findings, Target, progress, table_of, targets_table
+from corewise.live.client import Client
+from corewise.live.journal import Journal
+from corewise.live.origin import controller_of
+from corewise.live.replay import replayed
+
+POOL = """\
+cores = 64
+
+[[class]]
+name = "one"
+speedup = { family = "amdahl", p = 0.5 }
+
+[[class]]
+name = "two"
+speedup = { family = "amdahl", p = 0.5 }
+
+[control]
+least_seen = 1000000000
+window = 1000000000
+
+[service]
+most_requests = 1000000.0
+"""
+CLIENTS = 16
+
+
+@dataclass
+class Report(Findings):
+    """Everything that was measured."""
+
+    rates: dict[str, dict[str, float]] = field(default_factory=dict)
+    million: dict[str, float] = field(default_factory=dict)
+    kills: dict[str, float] = field(default_factory=dict)
+    lossy: dict[str, Any] = field(default_factory=dict)
+    schema: dict[str, float] = field(default_factory=dict)
+
+
+# --- a service ----------------------------------------------------------------------------------
+
+
+class Served:
+    """A service in a process of its own."""
+
+    def __init__(self, folder: Path, text: str = POOL, port: int = 0) -> None:
+        self.folder = folder
+        (folder / "pool.toml").write_text(text)
+        command = [sys.executable, "-m", "corewise", "serve", "pool.toml", "--journal", "pool.db"]
+        self.process = subprocess.Popen(
+            [*command, "--port", str(port)],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.address = line.split(" ", 1)[0]
+        self.token = (folder / "pool.db.token").read_text().strip()
+
+    @property
+    def megabytes(self) -> float:
+        """Resident memory of the service, without its solver."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(row.split()[1]) for row in status.splitlines() if row.startswith("VmRSS")) / 1024.0
+
+    @property
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+@contextmanager
+def served(folder: Path, text: str = POOL) -> Iterator[Served]:
+    service = Served(folder, text)
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+# --- rates --------------------------------------------------------------------------------------
+
+
+def _client(address: str, token: str, number: int, batch: int, events: int, latencies: Any) -> None:
+    """Tell events of jobs of one's own, a batch at a time, each as soon as the last is acknowledged."""
+    connection = HTTPConnection(address.removeprefix("http://"), timeout=60.0)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    life = _life(number)
+    took = []
+    for _ in range(events // batch):
+        body = json.dumps([next(life) for _ in range(batch)])
+        began = time.perf_counter()
+        connection.request("POST", "/v1/events", body, headers)
+        response = connection.getresponse()
+        answer = response.read()
+        took.append(time.perf_counter() - began)
+        assert response.status == 200, answer
+    latencies.put(took)
+
+
+def _life(number: int) -> Iterator[dict[str, Any]]:
+    """Yield what happens to one job after another: it comes, holds cores some times, and leaves."""
+    ids = iter(range(10**9))
+    stem = f"{os.getpid()}-{number}"
+    for k in range(10**9):
+        job = {"job": f"{stem}-{k}"}
+        kinds: list[dict[str, Any]] = [
+            {"kind": "job-arrived", "job_class": ("one", "two")[k % 2]},
+            *({"kind": "cores-held", "cores": cores} for cores in (4, 8, 2)),
+            {"kind": "progress", "amount": 3.0},
+            {"kind": "job-finished"},
+        ]
+        for more in kinds:
+            yield {"id": f"{stem}-e{next(ids)}", **job, **more}
+
+
+def load(service: Served, clients: int, batch: int, events: int) -> dict[str, float]:
+    """Return rates and latencies of clients that tell so many events in all."""
+    context = get_context("spawn")
+    latencies = context.Queue()
+    each = events // clients
+    processes = [
+        context.Process(target=_clients, args=(service.address, service.token, share, batch, each, latencies))
+        for share in np.array_split(np.arange(clients), min(clients, 2))
+    ]
+    before, began = service.cpu, time.perf_counter()
+    for process in processes:
+        process.start()
+    took = np.concatenate([latencies.get() for _ in range(clients)])
+    elapsed = time.perf_counter() - began
+    for process in processes:
+        process.join()
+    done = each // batch * batch * clients
+    return {
+        "events": done,
+        "events_per_second": done / elapsed,
+        "median_ms": 1e3 * float(np.median(took)),
+        "p99_ms": 1e3 * float(np.percentile(took, 99)),
+        "cpu_ms_per_request": 1e3 * (service.cpu - before) / len(took),
+        "cpu_us_per_event": 1e6 * (service.cpu - before) / done,
+    }
+
+
+def _clients(address: str, token: str, numbers: Sequence[int], batch: int, each: int, latencies: Any) -> None:
+    threads = [
+        Thread(target=_client, args=(address, token, int(number), batch, each, latencies))
+        for number in numbers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def measure_rates(report: Report, folder: Path) -> None:
+    with served(folder) as service:
+        load(service, 2, 10, 2000)
+        report.rates["batches of 100, 2 clients"] = load(service, 2, 100, 60_000)
+        report.rates[f"single events, {CLIENTS} clients"] = load(service, CLIENTS, 1, 16_000)
+    report.targets += [
+        Target(f"durable events, {name}", row["events_per_second"], bound, True, "/s")
+        for (name, row), bound in zip(report.rates.items(), (3000.0, 500.0), strict=True)
+    ]
+
+
+def measure_million(report: Report, folder: Path) -> None:
+    with served(folder) as service:
+        load(service, 2, 10, 2000)
+        first = service.megabytes
+        progress("a million events")
+        row = load(service, 4, 100, 1_000_000)
+        report.million = {**row, "megabytes_before": first, "megabytes_after": service.megabytes}
+    report.targets.append(
+        Target(
+            "memory grown over a million events",
+            report.million["megabytes_after"] - first,
+            100.0,
+            False,
+            "MB",
+        )
+    )
+
+
+# --- kills --------------------------------------------------------------------------------------
+
+
+class Teller(Thread):
+    """A client that tells of jobs one after the other, and again until it is answered."""
+
+    def __init__(self, address: str, token: str, number: int) -> None:
+        super().__init__(daemon=True)
+        self._client = Client(address, token, patience=300.0, timeout=5.0)
+        self._life = _life(number)
+        self.acknowledged: list[str] = []
+        self.over = Event()
+
+    def run(self) -> None:
+        from corewise.live.events import event_from_mapping
+
+        rng = random.Random(self.name)
+        while not self.over.is_set():
+            batch = [
+                event_from_mapping({"time": time.time(), **next(self._life)})
+                for _ in range(rng.randint(1, 8))
+            ]
+            self._client.tell(batch)
+            self.acknowledged += [event.id for event in batch]
+
+
+def measure_kills(report: Report, folder: Path, kills: int) -> None:
+    rng = random.Random(7)
+    victim = ROOT / "benchmarks" / "instruments" / "quick_service.py"
+    (folder / "pool.toml").write_text(POOL)
+    process = _victim(victim, folder, 0)
+    address, token = process[1], (folder / "pool.db.token").read_text().strip()
+    port = int(address.rsplit(":", 1)[1])
+    tellers = [Teller(address, token, number) for number in range(4)]
+    for teller in tellers:
+        teller.start()
+    differing = 0
+    for k in range(kills):
+        time.sleep(rng.uniform(0.02, 0.4))
+        process[0].kill()
+        process[0].wait()
+        before = _allocation_of(folder)
+        process = _victim(victim, folder, port)
+        differing += json.loads(process[2]) != before
+        if k % 20 == 19:
+            progress(
+                f"{k + 1} kills, {sum(len(teller.acknowledged) for teller in tellers)} events acknowledged"
+            )
+    for teller in tellers:
+        teller.over.set()
+    for teller in tellers:
+        teller.join()
+    process[0].terminate()
+    process[0].wait()
+    with Journal.read(folder / "pool.db") as journal:
+        there = Counter(event.id for _, event in journal.events())
+    acknowledged = [name for teller in tellers for name in teller.acknowledged]
+    report.kills = {
+        "kills": kills,
+        "acknowledged": len(acknowledged),
+        "lost": sum(name not in there for name in acknowledged),
+        "doubled": sum(count > 1 for count in there.values()),
+        "differing": differing,
+    }
+    for what in ("lost", "doubled", "differing"):
+        report.targets.append(Target(f"{what} after {kills} kills", report.kills[what], 0.0, False, ""))
+
+
+def _victim(script: Path, folder: Path, port: int) -> tuple[subprocess.Popen[str], str, str]:
+    """Start a service without a solver; return it, its address, and what it begins with."""
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(folder), str(port)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip(), process.stdout.readline()
+
+
+def _allocation_of(folder: Path) -> list[list[Any]]:
+    """Return who holds and was told what, by the events in the journal."""
+    with Journal.read(folder / "pool.db") as journal:
+        controller = replayed(journal, lambda _snapshot: controller_of(journal))
+        return [[job.name, job.held, job.told, job.target] for job in controller.roster]
+
+
+# --- a scheduler that loses things --------------------------------------------------------------
+
+LOSSY = POOL.replace("cores = 64", "cores = 16").replace("window = 1000000000", "window = 100")
+
+
+def measure_lossy(report: Report, folder: Path) -> None:
+    classes = {"one": Emulated(5.0, 4.0, cw.Amdahl(0.1)), "two": Emulated(2.5, 1.0, cw.Amdahl(0.95))}
+    with served(folder, LOSSY) as service:
+        scheduler = LossyScheduler(service.address, service.token, classes, clients=8, loss=0.05)
+        scheduler.run(120.0, drain=True)
+        client = Client(service.address)
+        found, jobs = client.report(), client.allocation()["jobs"]
+    with Journal.read(folder / "pool.db") as journal:
+        ordered = controller_of(journal)
+        ordered.mode = "steer"
+    for event in scheduler.happened:
+        ordered.handle(event)
+    wanted = ordered.report().as_mapping()
+    off = {}
+    for one, other in zip(found["classes"], wanted["classes"], strict=True):
+        low, high = other["learned"]["intervals"]["p"]
+        stderr = (high - low) / (2 * 1.96)
+        difference = one["learned"]["parameters"]["p"] - other["learned"]["parameters"]["p"]
+        off[one["name"]] = {
+            "p": one["learned"]["parameters"]["p"],
+            "in_order": other["learned"]["parameters"]["p"],
+            "interval": [low, high],
+            "difference_in_standard_errors": difference / stderr,
+            "departures": [one["finished"], other["finished"]],
+            "response": [one["responses"]["mean"], other["responses"]["mean"]],
+        }
+    same = [(row["job"], row["told"]) for row in jobs] == [(job.name, job.told) for job in ordered.roster]
+    report.lossy = {
+        "requests": scheduler.requests,
+        "mishaps": scheduler.mishaps,
+        "classes": off,
+        "same": same,
+    }
+    worst = max(abs(row["difference_in_standard_errors"]) for row in off.values())
+    report.targets.append(Target("estimates, lossy against in order", worst, 0.25, False, "standard errors"))
+    report.targets.append(Target("allocation the same", float(same), 1.0, True, ""))
+
+
+# --- whatever the description allows, and what it does not --------------------------------------
+
+
+def measure_schema(report: Report, folder: Path, requests: int) -> None:
+    with served(folder) as service:
+        each = max(requests // 14, 1)
+        command = [
+            str(Path(sys.executable).with_name("schemathesis")),
+            "run",
+            f"{service.address}/openapi.json",
+            "--header",
+            f"Authorization: Bearer {service.token}",
+            "--max-examples",
+            str(each),
+            "--phases",
+            "examples,coverage,fuzzing",
+            "--checks",
+            "not_a_server_error,status_code_conformance,content_type_conformance,"
+            "response_headers_conformance,response_schema_conformance,negative_data_rejection",
+            "--exclude-path",
+            "/v1/stream",
+            "--request-timeout",
+            "40",
+            "--generation-database",
+            "none",
+            "--seed",
+            "1",
+            "--max-response-time",
+            "35",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        (folder / "schemathesis.txt").write_text(done.stdout + done.stderr)
+        progress(done.stdout[-3000:])
+        answers = HTTPConnection(service.address.removeprefix("http://"))
+        answers.request("GET", "/metrics")
+        text = answers.getresponse().read().decode()
+        rows = [row for row in text.splitlines() if row.startswith("corewise_http_requests_total")]
+        statuses = {row.split('"')[1]: float(row.rsplit(" ", 1)[1]) for row in rows}
+        report.schema = {**statuses, "exit_code": float(done.returncode), "requests": sum(statuses.values())}
+    broken = sum(count for status, count in statuses.items() if status.startswith("5"))
+    report.targets += [
+        Target("requests of Schemathesis", report.schema["requests"], float(requests), True, ""),
+        Target("of them answered with 5xx", broken, 0.0, False, ""),
+        Target("exit code of Schemathesis", float(done.returncode), 0.0, False, ""),
+    ]
+
+
+PARTS = ("rates", "million", "kills", "lossy", "schema")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (all)")
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--requests", type=int, default=20_000, help="of Schemathesis")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    chosen = parser.parse_args()
+    report = Report()
+    for part in chosen.parts or PARTS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            match part:
+                case "rates":
+                    measure_rates(report, folder)
+                case "million":
+                    measure_million(report, folder)
+                case "kills":
+                    measure_kills(report, folder, chosen.kills)
+                case "lossy":
+                    measure_lossy(report, folder)
+                case "schema":
+                    measure_schema(report, folder, chosen.requests)
+                case _:
+                    parser.error(f"unknown part {part!r}; known: {', '.join(PARTS)}")
+    console = Console()
+    if report.rates or report.million:
+        table = table_of(
+            "Over HTTP", ("", "events/s", "median ms", "p99 ms", "CPU ms a request", "CPU µs an event")
+        )
+        rows = {
+            **report.rates,
+            **({"a million, batches of 100, 4 clients": report.million} if report.million else {}),
+        }
+        for label, row in rows.items():
+            keys = ("events_per_second", "median_ms", "p99_ms", "cpu_ms_per_request", "cpu_us_per_event")
+            table.add_row(label, *(f"{row[key]:,.4g}" for key in keys))
+        console.print(table)
+    for facts in (report.million, report.kills, report.lossy, report.schema):
+        if facts:
+            console.print_json(data=facts)
+    console.print(targets_table(report.targets))
+    if chosen.json:
+        report.write(chosen.json)
+    return int(report.missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
