@@ -38,6 +38,7 @@ from corewise.policies.whole import require_whole
 
 __all__ = ["Limits", "PoolFile", "load_pool"]
 
+_LONGEST_WINDOW = 100_000  # departures
 _PATIENCE = 30.0  # seconds: a scheduler that moves nodes takes some
 
 
@@ -105,6 +106,7 @@ def load_pool(path: str | os.PathLike[str]) -> PoolFile:
         _require_known(tables, (*SYSTEM_KEYS, "control", "service"), "pool")
         control = _known(_table(tables, "control"), ["patience", "least_seen", "window"], "control")
         window = checks.count(control.pop("window", FIRST_WINDOW), "control: window")
+        checks.within(window, 1, _LONGEST_WINDOW, "control: window")
         options = _options(control)
         limits = Limits(**_known(_table(tables, "service"), [row.name for row in fields(Limits)], "service"))
     except InvalidInput as error:
