@@ -38,6 +38,7 @@ from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
 from benchmarks.measure import ROOT, Findings, Target, progress, table_of, targets_table
 from corewise.live.client import Client
 from corewise.live.journal import Journal
+from corewise.live.lessons import conclude
 from corewise.live.origin import controller_of
 from corewise.live.replay import replayed
 
@@ -327,7 +328,7 @@ def _wait_for(process: int) -> None:
 def _allocation_of(folder: Path) -> list[list[Any]]:
     """Return who holds and was told what, by the events in the journal."""
     with Journal.read(folder / "pool.db") as journal:
-        controller = replayed(journal, lambda _snapshot: controller_of(journal))
+        controller = replayed(journal, lambda snapshot: controller_of(journal, snapshot))
         return [[job.name, job.held, job.told, job.target] for job in controller.roster]
 
 
@@ -344,21 +345,28 @@ def measure_lossy(report: Report, folder: Path) -> None:
         client = Client(service.address)
         found, jobs = client.report(), client.allocation()["jobs"]
     with Journal.read(folder / "pool.db") as journal:
+        lossy = replayed(journal, lambda snapshot: controller_of(journal, snapshot))
         ordered = controller_of(journal)
         ordered.mode = "steer"
     for event in scheduler.happened:
         ordered.handle(event)
     wanted = ordered.report().as_mapping()
-    off = {}
-    for one, other in zip(found["classes"], wanted["classes"], strict=True):
-        low, high = other["learned"]["intervals"]["p"]
-        stderr = (high - low) / (2 * 1.96)
-        difference = one["learned"]["parameters"]["p"] - other["learned"]["parameters"]["p"]
+    off: dict[str, dict[str, Any]] = {}
+    rows = zip(
+        found["classes"],
+        wanted["classes"],
+        conclude(lossy.question()).classes,
+        conclude(ordered.question()).classes,
+        strict=True,
+    )
+    for one, other, learned, in_order in rows:
+        low, high = in_order.intervals["p"]
+        difference = learned.parameters["p"] - in_order.parameters["p"]
         off[one["name"]] = {
-            "p": one["learned"]["parameters"]["p"],
-            "in_order": other["learned"]["parameters"]["p"],
+            "p": learned.parameters["p"],
+            "in_order": in_order.parameters["p"],
             "interval": [low, high],
-            "difference_in_standard_errors": difference / stderr,
+            "difference_in_standard_errors": difference / ((high - low) / (2 * 1.96)),
             "departures": [one["finished"], other["finished"]],
             "response": [one["responses"]["mean"], other["responses"]["mean"]],
         }

@@ -162,7 +162,7 @@ def test_the_stream_tells_of_changes(tmp_path: Path) -> None:
 
 
 def test_estimates_and_history_are_there_after_a_window_and_after_a_restart(tmp_path: Path) -> None:
-    with service(tmp_path, f"{POOL}\n[control]\nwindow = 90\n") as running:
+    with service(tmp_path, f"{POOL}\n[control]\nwindow = 150\n") as running:
         client, now = running.client(), time.time()
         for batch in range(10):
             events: list[happened.Event] = []
@@ -174,15 +174,18 @@ def test_estimates_and_history_are_there_after_a_window_and_after_a_restart(tmp_
                     happened.JobFinished(at + 0.1 + 0.1 * (k % 3), f"{name}f", name),
                 ]
             client.tell(sorted(events, key=lambda event: event.time))
-        estimates = client.estimates()
-        assert set(estimates["classes"]) == {"one", "two"}
-        assert estimates["classes"]["one"]["departures"] > 50
+        for _ in range(1000):  # lessons come from the solver, some time after
+            estimates = client.estimates()
+            if estimates["classes"]["one"] and estimates["classes"]["one"]["departures"] > 70:
+                break
+            time.sleep(0.02)
+        assert {row["departures"] for row in estimates["classes"].values()} == {75}
         assert len(estimates["history"]) >= 1
         history = running.ask("GET", "/v1/history")[2]
         assert len(history["time"]) == len(history["classes"][0]["jobs"]) > 20
         table = running.ask("GET", "/v1/policy")[2]
         assert (table["cores"][3][0], table["cores"][0][3], table["cores"][2][2]) == (8, 0, 4)
-    with service(tmp_path, f"{POOL}\n[control]\nwindow = 90\n") as running:
+    with service(tmp_path, f"{POOL}\n[control]\nwindow = 150\n") as running:
         assert running.client().estimates() == estimates
         assert running.ask("GET", "/v1/history")[2] == history
 

@@ -10,10 +10,10 @@ pytest.importorskip("fastapi")
 
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
-from corewise.learning.algorithms import adaptive
 from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
-from corewise.live.service.pool_file import load_pool
+from corewise.live.journal import Journal
+from corewise.live.lessons import conclude
+from corewise.live.origin import controller_of
 from tests.helpers.serving import POOL, service
 
 NEVER = 10**6
@@ -31,14 +31,11 @@ def test_a_lossy_scheduler_reaches_what_the_same_events_reach_in_order(tmp_path:
         ]
         running.client().tell(more)
         found, jobs = running.client().report(), running.client().allocation()["jobs"]
+        question = running.desk.ask(lambda controller: controller.question())
     assert scheduler.mishaps > 30
-    ordered = Controller(
-        adaptive(load_pool(tmp_path / "pool.toml").system, departures=40),
-        lambda _: cw.Equi(),
-        mode="steer",
-        time=scheduler.happened[0].time,
-        options=Options(least_seen=NEVER),
-    )
+    with Journal.read(tmp_path / "pool.db") as journal:
+        ordered = controller_of(journal)
+    ordered.mode = "steer"
     for event in (*scheduler.happened, *more):
         ordered.handle(event)
     wanted = ordered.report().as_mapping()
@@ -46,10 +43,9 @@ def test_a_lossy_scheduler_reaches_what_the_same_events_reach_in_order(tmp_path:
     for one, other in zip(found["classes"], wanted["classes"], strict=True):
         for key in ("arrived", "finished", "ended", "jobs", "told", "target"):
             assert one[key] == other[key]
-        assert one["responses"]["mean"] == pytest.approx(other["responses"]["mean"], rel=0.02)
+        assert one["responses"]["mean"] == pytest.approx(other["responses"]["mean"], rel=1e-9)
+    for one, other in zip(conclude(question).classes, conclude(ordered.question()).classes, strict=True):
         # Which of two jobs that leave at once is the last of a window may differ.
-        assert abs(one["learned"]["departures"] - other["learned"]["departures"]) <= 4
-        low, high = other["learned"]["intervals"]["p"]
-        assert one["learned"]["parameters"]["p"] == pytest.approx(
-            other["learned"]["parameters"]["p"], abs=0.2 * (high - low)
-        )
+        assert abs(one.departures - other.departures) <= 2
+        low, high = other.intervals["p"]
+        assert one.parameters["p"] == pytest.approx(other.parameters["p"], abs=0.2 * (high - low))

@@ -12,7 +12,8 @@ answer is adopted if it passes the gate:
 Until then EQUI is in force, which needs to know nothing. In `watch` no core is ever touched, and what would
 have been done is counted; in `hold` jobs keep the cores they have.
 
-A late event is taken in at the latest time seen. An id that was seen before changes nothing.
+A late event counts from when it happened, as far as nothing later was heard of its job. An id that was seen
+before changes nothing.
 """
 
 from __future__ import annotations
@@ -227,13 +228,13 @@ class Controller:
     def _add(self, event: happened.JobArrived | happened.JobPresent, arrived: float, held: int) -> None:
         i = self._index(event.job_class)
         self.roster.add(event.job, i, arrived, event.least, event.most, held)
-        self.tally.arrive(event.job, i, held, counted=not math.isnan(arrived))
+        self.tally.arrive(event.job, i, held, event.time, counted=not math.isnan(arrived))
         self.books[i].open(counted=not math.isnan(arrived))
 
     def _let_go(self, event: happened.JobFinished | happened.JobEnded) -> None:
         finished = isinstance(event, happened.JobFinished)
         job = self.roster.jobs.pop(event.job)
-        self.tally.leave(event.job, finished=finished)
+        self.tally.leave(event.job, event.time, finished=finished)
         self.books[job.job_class].close(max(event.time - job.arrived, 0.0), finished=finished)
         self.alerted.discard(event.job)
 
@@ -244,7 +245,7 @@ class Controller:
         job.held, job.held_at, job.told_at = event.cores, event.time, self.time
         if self.mode == "watch":
             job.told = event.cores
-        self.tally.hold(event.job, event.cores, event.paused)
+        self.tally.hold(event.job, event.cores, event.time, event.paused)
         if job.held == job.told:
             self.alerted.discard(job.name)
 

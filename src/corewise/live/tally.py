@@ -2,7 +2,8 @@ r"""Running statistics of live jobs: departures, progress and job-time by the co
 
 What counts is what a job held, neither what it was told nor what it used: the first is biased by the delay of
 every move, the second has nothing to do with its curve. A job that leaves just as its cores are withdrawn
-counts at the last width it had; time in which it stood still for a move counts at no width.
+counts at the last width it had; time in which it stood still for a move counts at no width. When something
+happened is by the job's own clock: what is told late, since others were heard of before, is not told wrong.
 """
 
 from __future__ import annotations
@@ -70,15 +71,17 @@ class LiveTally:
             if any(row[0] for row in table.values())
         )
 
-    def arrive(self, job: str, job_class: int, cores: int, *, counted: bool) -> None:
+    def arrive(self, job: str, job_class: int, cores: int, at: float, *, counted: bool) -> None:
         """Take in a job, which holds so many cores; one that was there before is no arrival."""
-        self._jobs[job] = _Held(job_class, cores, self._now, cores)
+        since = min(max(at, self._opened), self._now)
+        self._area += self._now - since
+        self._jobs[job] = _Held(job_class, cores, since, cores)
         self._arrivals[job_class] += counted
 
-    def hold(self, job: str, cores: int, paused: float = 0.0) -> None:
+    def hold(self, job: str, cores: int, at: float, paused: float = 0.0) -> None:
         """Close what a job held so far, less the time that it stood still, and begin anew."""
         held = self._jobs[job]
-        self._spend(held, paused)
+        self._spend(held, paused, at)
         if cores != held.cores:
             self.marks.end_stretch(held.job_class, held.cores, held.pace)
         held.cores = cores
@@ -89,10 +92,11 @@ class LiveTally:
         held = self._jobs[job]
         self.marks.mark(held.job_class, held.pace, amount)
 
-    def leave(self, job: str, *, finished: bool) -> None:
+    def leave(self, job: str, at: float, *, finished: bool) -> None:
         """Let a job go; only one that has finished is a departure."""
         held = self._jobs.pop(job)
-        self._spend(held, 0.0)
+        self._spend(held, 0.0, at)
+        self._area -= self._now - held.since
         self.marks.end_stretch(held.job_class, held.cores, held.pace)
         if finished and held.width:
             self._row(held.job_class, held.width)[0] += 1.0
@@ -115,7 +119,7 @@ class LiveTally:
     def close(self) -> Statistics:
         """Return the statistics of the stretch up to now, and start another."""
         for held in self._jobs.values():
-            self._spend(held, 0.0)
+            self._spend(held, 0.0, self._now)
         classes = []
         for arrived, table in zip(self._arrivals, self._tables, strict=True):
             widths = sorted(table)
@@ -163,13 +167,15 @@ class LiveTally:
         tally.marks = Marks.of(snapshot["marks"])
         return tally
 
-    def _spend(self, held: _Held, paused: float) -> None:
-        whole = self._now - held.since
+    def _spend(self, held: _Held, paused: float, at: float) -> None:
+        """Close what a job held, at a time of its own clock but within the stretch."""
+        until = min(max(at, held.since), self._now)
+        whole = until - held.since
         lasted = max(whole - paused, 0.0)
         self._paused += whole - lasted
         self._row(held.job_class, held.cores)[1] += lasted
         held.pace.time += lasted
-        held.since = self._now
+        held.since = until
 
     def _row(self, job_class: int, width: int) -> list[float]:
         return self._tables[job_class].setdefault(width, [0.0] * _COLUMNS)

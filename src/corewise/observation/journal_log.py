@@ -9,15 +9,15 @@ zero are what they were; time at width zero says nothing about a curve:
 - a job that stood still for a move holds none for as long;
 - a job that was there before holds none from the start until the journal speaks of it.
 
-As the controller does, a late event is taken in at the latest time seen, and events that cannot have happened
-are passed over, as is what a job held if something later was told before. The pool of the path is the largest
-there was.
+As the controller does, a late event counts from when it happened, as far as nothing later was heard of its
+job. Events that cannot have happened are passed over, as is what a job held if something later was told
+before. The pool of the path is the largest there was.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,22 +82,22 @@ class _Rows:
         self._classes = {name: i for i, name in enumerate(system.names)}
         self._names = tuple(system.names)
         self._pool = self._most = system.cores
-        self._now = -math.inf
-        self._started = math.nan
-        self._held = self._jobs_seen = 0
+        self._now, self._started = -math.inf, math.inf
+        self._jobs_seen = 0
         self._jobs: dict[str, _Job] = {}
-        self._present: list[LogRow] = []
+        self._present: list[tuple[int, int]] = []
         self._rows: list[LogRow] = []
 
     def path(self) -> SamplePath:
-        """Return the path so far; rows of pauses, known only when they were over, find their place."""
+        """Return the path so far; rows of pauses and of late events find their place."""
         start = (self._started, Event.START, NOBODY, NOBODY, math.nan)
+        present = [(self._started, Event.PRESENT, job_class, job, 0.0) for job_class, job in self._present]
         end = (self._now, Event.END, NOBODY, NOBODY, math.nan)
-        rows = [start, *self._present, *sorted(self._rows, key=lambda row: row[0]), end]
-        time, event, job_class, job, cores = zip(*rows, strict=True)
+        inner = sorted(self._rows, key=lambda row: row[0])
+        time, event, job_class, job, cores = zip(*[start, *present, *inner, end], strict=True)
         return SamplePath(
             self._names,
-            self._most,
+            max(self._most, _most_held(inner)),
             np.array(time),
             np.array(event, dtype=np.int8),
             np.array(job_class),
@@ -115,8 +115,7 @@ class _Rows:
         if kind in ("job-finished", "job-ended", "cores-held", "progress") and job is None:
             return
         self._now = max(self._now, event["time"])
-        if math.isnan(self._started):
-            self._started = self._now
+        self._started = min(self._started, event["time"])
         if comes:
             self._come(event)
         elif kind == "pool-changed":
@@ -124,10 +123,11 @@ class _Rows:
             self._most = max(self._most, self._pool)
         elif kind == "cores-held" and job is not None and event["time"] >= job.told:
             job.told = event["time"]
-            self._pause(job, event.get("paused", 0.0))
-            self._resize(job, event["cores"])
+            at = max(event["time"], job.since)
+            self._pause(job, at, event.get("paused", 0.0))
+            self._resize(job, at, event["cores"])
         elif kind in ("job-finished", "job-ended") and job is not None:
-            self._leave(job, finished=kind == "job-finished")
+            self._leave(job, max(event["time"], job.since), finished=kind == "job-finished")
             del self._jobs[event["job"]]
 
     def _can_come(self, event: Mapping[str, Any], job: _Job | None) -> bool:
@@ -135,33 +135,45 @@ class _Rows:
         return job is None and fits and event["job_class"] in self._classes
 
     def _come(self, event: Mapping[str, Any]) -> None:
-        job = _Job(self._jobs_seen, self._classes[event["job_class"]], 0, 0, self._now)
+        at = event["time"]
+        job = _Job(self._jobs_seen, self._classes[event["job_class"]], 0, 0, at)
         self._jobs_seen += 1
         self._jobs[event["job"]] = job
         if event["kind"] == "job-present":
-            self._present.append((self._started, Event.PRESENT, job.job_class, job.number, 0.0))
-            self._resize(job, event["held"])
+            self._present.append((job.job_class, job.number))
+            self._resize(job, at, event["held"])
         else:
-            self._add(job, Event.ARRIVAL, 0.0)
+            self._add(job, at, Event.ARRIVAL, 0.0)
 
-    def _pause(self, job: _Job, paused: float) -> None:
+    def _pause(self, job: _Job, at: float, paused: float) -> None:
         if paused > 0.0 and job.cores:
-            began = max(self._now - paused, job.since)
+            began = max(at - paused, job.since)
             self._rows.append((began, Event.RESIZE, job.job_class, job.number, 0.0))
 
-    def _resize(self, job: _Job, cores: int) -> None:
-        self._held += cores - job.cores
-        self._most = max(self._most, self._held)
+    def _resize(self, job: _Job, at: float, cores: int) -> None:
         job.cores, job.width = cores, cores or job.width
-        self._add(job, Event.RESIZE, cores)
+        self._add(job, at, Event.RESIZE, cores)
 
-    def _leave(self, job: _Job, *, finished: bool) -> None:
-        departs = finished and job.width > 0
-        if departs and not job.cores:
-            self._add(job, Event.RESIZE, job.width)
-        self._held -= job.cores
-        self._add(job, Event.DEPARTURE if departs else Event.CANCEL, math.nan)
+    def _leave(self, job: _Job, at: float, *, finished: bool) -> None:
+        if not (finished and job.width):
+            self._resize(job, at, 0)
+            return
+        if not job.cores:
+            self._add(job, at, Event.RESIZE, job.width)
+        self._add(job, at, Event.DEPARTURE, math.nan)
 
-    def _add(self, job: _Job, event: Event, cores: float) -> None:
-        job.since = self._now
-        self._rows.append((self._now, event, job.job_class, job.number, cores))
+    def _add(self, job: _Job, at: float, event: Event, cores: float) -> None:
+        job.since = at
+        self._rows.append((at, event, job.job_class, job.number, cores))
+
+
+def _most_held(rows: Sequence[LogRow]) -> float:
+    """Return the most cores that were held at once."""
+    held: dict[int, float] = {}
+    now = most = 0.0
+    for _, event, _, job, cores in rows:
+        after = 0.0 if event == Event.DEPARTURE else cores
+        now += after - held.get(job, 0.0)
+        held[job] = after
+        most = max(most, now)
+    return most
