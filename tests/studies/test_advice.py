@@ -176,17 +176,26 @@ def test_a_rigid_log_does_not_tell_curves() -> None:
         assert not row.curve.informative
         assert "kept the cores" in row.curve.reason
     whittle = found["whittle"]
-    assert whittle.range[0] < whittle.range[1]
-    assert whittle.gain_interval[0] <= whittle.range[0]
-    assert whittle.range[1] <= whittle.gain_interval[1]
-    assert sum("assumed" in line for line in found.warnings) == 2
+    low, high = sorted(whittle.gains_at_ends)
+    assert low < high
+    assert whittle.gain_interval[0] <= low
+    assert high <= whittle.gain_interval[1]
+    assert sum("is assumed" in line for line in found.warnings) == 2
+    assert any("could be resized is taken for granted" in line for line in found.warnings)
+    assert found.verdict.endswith("It rests on curves that were assumed.")
+    low, value, high = (
+        found.cores.one_more_interval[0],
+        found.cores.one_more,
+        found.cores.one_more_interval[1],
+    )
+    assert low <= value <= high
 
 
 def test_measured_curves_take_the_place_of_assumptions() -> None:
     found = advise(rigid(), throughput={"a": cw.Amdahl(0.8), "b": cw.Amdahl(0.6)})
     assert [row.curve.source for row in found.classes] == ["throughput"] * 2
     assert found.system.classes[0].speedup == cw.Amdahl(0.8)
-    assert found["whittle"].range[0] == found["whittle"].range[1]
+    assert found["whittle"].gains_at_ends == ()
     with pytest.raises(InvalidInput, match="unknown class 'c'"):
         advise(rigid(), throughput={"c": cw.Amdahl(0.8)})
 

@@ -155,7 +155,7 @@ def _as_mapping(
                 "interval": list(row.interval),
                 "gain": row.gain,
                 "gain_interval": list(row.gain_interval),
-                "gain_range": list(row.range),
+                "gains_at_ends": list(row.gains_at_ends),
                 "by_class": dict(zip(found.system.names, row.by_class, strict=True)),
             }
             for row in found.outcomes

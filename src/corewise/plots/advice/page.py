@@ -11,6 +11,7 @@ from corewise.plots.advice.figures import COLOURS, cores_figure, curve_figure, l
 from corewise.plots.advice.style import STYLE
 from corewise.plots.advice.svg import rounded
 from corewise.studies.advice.advice import Advice, ClassAdvice
+from corewise.studies.advice.curves import ASSUMED
 from corewise.studies.advice.words import (
     cores_in_words,
     curve_in_words,
@@ -34,6 +35,7 @@ def advice_page(advice: Advice, title: str, files: Iterable[tuple[str, str]] = (
         _policies(advice),
         _observed(advice),
         _classes(advice),
+        _dependence(advice),
         _cores(advice),
         _listed("What is taken to be so", advice.assumptions),
         _files(files),
@@ -160,11 +162,32 @@ def _classes(advice: Advice) -> str:
     )
 
 
+def _dependence(advice: Advice) -> str:
+    """Return how the answer depends on curves that were assumed, if any were."""
+    assumed = [row.name for row in advice.classes if row.curve.source == ASSUMED]
+    if not assumed:
+        return ""
+    low, high = (f"p = {p:g}" for p in (0.5, 0.99))
+    rows = [
+        [row.label, percent(row.gains_at_ends[0]), percent(row.gain), percent(row.gains_at_ends[1])]
+        for row in advice.outcomes
+        if row.gains_at_ends
+    ]
+    told = (
+        f"The log does not tell the curves of {', '.join(assumed)}. Less time than in the log, if they scale "
+        f"badly ({low} in Amdahl's law), as assumed (p = 0.9), and well ({high}):"
+    )
+    return (
+        f"<section><h2>How the answer depends on the curves</h2><p>{_text(told)}</p>"
+        f"{_table(['policy', low, 'p = 0.9', high], rows)}</section>"
+    )
+
+
 def _caption(row: ClassAdvice) -> str:
     if not row.curve.informative:
         return _text(f"{row.name}: not from the log. {row.curve.reason}")
     return _text(
-        f"{row.name}: line, estimate; band, 95 %; grey, the cores that its jobs held most of the time"
+        f"{row.name}: line, the mean of likely curves; band, 95 %; grey, cores that its jobs held most"
     )
 
 

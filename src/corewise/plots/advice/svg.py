@@ -67,8 +67,9 @@ class Chart:
         self._marks.append(f'<circle cx="{c:.1f}" cy="{b:.1f}" r="5" class="{style} dot"/>')
 
     def text(self, x: float, y: float, text: str, anchor: str = "start", style: str = "") -> None:
-        """Write a text at a point."""
+        """Write a text just above a point."""
         a, b = self.at(x, y)
+        b -= 5.0
         self._marks.append(
             f'<text x="{a:.1f}" y="{b:.1f}" text-anchor="{anchor}" class="{style}">'
             f"{escape(printable(text))}</text>"

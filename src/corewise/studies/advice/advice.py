@@ -34,8 +34,10 @@ from corewise.studies.advice.curves import (
     ASSUMED,
     FROM_LOG,
     FROM_TABLE,
+    RIGID,
     CurveFinding,
     curves_of_log,
+    resized_share,
     why_not_a_curve,
 )
 from corewise.studies.advice.logged_jobs import Law, LoggedJobs
@@ -140,14 +142,15 @@ class Advice(Shown):
         """The answer in a sentence."""
         row = self[self.best]
         low, high = row.gain_interval
+        rests = " It rests on curves that were assumed." if row.gains_at_ends else ""
         if self.best == "log":
             return "No other policy would clearly have been better on these jobs."
         if low > 0.0:
             sure = f"{row.gain:.0%} less time in the system, between {low:.0%} and {high:.0%} (95 %)"
-            return f"Sharing by {self.best} would have paid: {sure}."
+            return f"Sharing by {row.label} would have paid: {sure}.{rests}"
         return (
-            f"Sharing by {self.best} may have paid: {row.gain:.0%} less time in the system, "
-            f"but anything from {low:.0%} to {high:.0%} is possible (95 %)."
+            f"Sharing by {row.label} may have paid: {row.gain:.0%} less time in the system, "
+            f"but anything from {low:.0%} to {high:.0%} is possible (95 %).{rests}"
         )
 
     def __str__(self) -> str:
@@ -213,7 +216,8 @@ def advise(
     outcomes = Outcomes(system, replay, findings)
     rows, policies, notes = _compared(outcomes, system, progress)
     best = min(rows, key=lambda row: row.mean).name
-    needed = outcomes.cores_needed("whittle" if best == "log" else best, rows[0].mean)
+    # Made anew for every number of cores, and also where they are too few to keep up: no optimum would do.
+    needed = outcomes.cores_needed("equi" if best == "equi" else "whittle", rows[0].mean)
     _tell(progress, 1.0)
     classes = tuple(
         ClassAdvice(name, usage.classes[i], findings[i], fits.get(name) if findings[i].informative else None)
@@ -360,6 +364,8 @@ def _warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJo
             )
         if row.usage.done < _FEW:
             told.append(f"{row.name}: only {row.usage.done} jobs were done")
+    if any(resized_share(history) < RIGID for history in jobs.histories):
+        told.append("jobs kept their cores while they ran: that they could be resized is taken for granted")
     failed = float(jobs.failed.mean())
     if failed > 0.2:
         told.append(f"{failed:.0%} of the jobs failed or were cancelled: they run for the work they did")

@@ -37,14 +37,24 @@ from corewise.observation.histories import JobHistories
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics
 
-__all__ = ["CurveFinding", "FoundCurve", "curves_of_log", "likely_curves", "resized_share", "why_not_a_curve"]
+__all__ = [
+    "ASSUMED",
+    "FROM_LOG",
+    "FROM_TABLE",
+    "CurveFinding",
+    "FoundCurve",
+    "curves_of_log",
+    "likely_curves",
+    "resized_share",
+    "why_not_a_curve",
+]
 
 FROM_LOG, FROM_TABLE, ASSUMED = "log", "throughput", "assumed"
 
 _PARAMETRIC = ("amdahl", "power")
 _DRAWN = 400
 _QUANTILE = 1.959964  # of the normal law, for the ends of a 95 % interval
-_RIGID = 0.05  # of the jobs: if fewer changed their cores, the log is one of rigid jobs
+RIGID = 0.05  # of the jobs: if fewer changed their cores, the log is one of rigid jobs
 _GROUPS = 8
 _GROUP = 20.0  # departures in a group of widths
 _SURE = 1e-3  # how seldom widths are said to go by size where they do not
@@ -223,7 +233,7 @@ def why_not_a_curve(table: ClassStatistics, jobs: JobHistories, found: Estimate)
     """Return why a log cannot tell the curve of a class, or an empty text."""
     if not found.informative:
         return found.note
-    if resized_share(jobs) < _RIGID:
+    if resized_share(jobs) < RIGID:
         return (
             "its jobs kept the cores they began with, so wide jobs may simply be large ones: "
             "a curve needs jobs whose cores change while they run"

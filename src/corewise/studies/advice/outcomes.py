@@ -14,7 +14,7 @@ from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.curves import ASSUMED, CurveFinding
-from corewise.studies.advice.replay import Ratio, Replay, mean_of, ratio_of
+from corewise.studies.advice.replay import Replay, mean_of, ratio_of
 
 __all__ = ["CoresNeeded", "Outcome", "Outcomes"]
 
@@ -41,8 +41,8 @@ class Outcome(Shown):
         Its 95 % interval, for the same jobs under both, curves included.
     gain_interval_of_jobs : tuple of float
         The interval if the curves were known.
-    range : tuple of float
-        The gain over the range of assumptions on curves; the gain itself twice if nothing was assumed.
+    gains_at_ends : tuple of float
+        The gain at either end of the range of assumptions on curves; empty if nothing was assumed.
     by_class : tuple of float
         The mean response time of each class.
     """
@@ -55,7 +55,7 @@ class Outcome(Shown):
     gain: float
     gain_interval: tuple[float, float]
     gain_interval_of_jobs: tuple[float, float]
-    range: tuple[float, float]
+    gains_at_ends: tuple[float, ...]
     by_class: tuple[float, ...]
 
     @property
@@ -107,6 +107,7 @@ class Outcomes:
     replay: Replay
     findings: Sequence[CurveFinding]
     _on_cores: dict[int, Floats] = field(default_factory=dict)
+    _at_ends: dict[int, tuple[float, float]] = field(default_factory=dict)
     _on_curves: dict[tuple[str, float], Floats] = field(default_factory=dict)
 
     @property
@@ -145,7 +146,7 @@ class Outcomes:
         times = self.replay.logged
         mean = mean_of(times)
         return Outcome(
-            "log", mean.value, mean.interval, 0.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), self._by_class(times)
+            "log", mean.value, mean.interval, 0.0, (0.0, 0.0), (0.0, 0.0), (), self._by_class(times)
         )
 
     def of(self, name: str, policy: BoundPolicy) -> Outcome:
@@ -164,35 +165,58 @@ class Outcomes:
             1.0 - ratio.value,
             (1.0 - within[1] * high, 1.0 - within[0] * low),
             _gains(ratio.interval_of_jobs),
-            (1.0 - max(gains), 1.0 - min(gains)),
+            tuple(1.0 - ratio for ratio in gains[1:]),
             self._by_class(times),
         )
 
     def cores_needed(self, policy: str, target: float) -> CoresNeeded:
         """Return how many cores meet a mean response time, and what one more than there are is worth."""
         here = math.floor(self.system.cores)
-        sums = self._sums(policy, self._policy(policy, here))
+        moves = _moves(self._sums(policy, self._policy(policy, here)))
 
-        def ratio(cores: int) -> Ratio:
-            return ratio_of(self._times(policy, cores), self.replay.logged, _moves(sums))
+        def ratio(cores: int) -> tuple[float, float, float]:
+            found = ratio_of(self._times(policy, cores), self.replay.logged, moves)
+            low, high = self._factors(policy, cores)
+            return found.interval[0] * low, found.value, found.interval[1] * high
 
-        fewest = _fewest(here, lambda cores: ratio(cores).value <= 1.0)
-        may = _fewest(here, lambda cores: ratio(cores).interval[0] <= 1.0)
-        surely = _fewest(here, lambda cores: ratio(cores).interval[1] <= 1.0)
-        moves = _moves(self._sums(policy, self._policy(policy, here + 1)) / sums)
-        more = ratio_of(self._times(policy, here + 1), self._times(policy, here), moves)
-        mean = float(self._times(policy, here).mean())
-        low, high = more.interval
-        looked = [(cores, ratio(cores)) for cores in sorted(self._on_cores)]
+        def meets(k: int) -> Callable[[int], bool]:
+            return lambda cores: ratio(cores)[k] <= 1.0
+
+        may, fewest, surely = (_fewest(here, meets(k)) for k in range(3))
+        one_more, interval = self._one_more(policy, here)
+        looked = {cores: ratio(cores) for cores in sorted(self._on_cores)}
         return CoresNeeded(
             policy,
             target,
             fewest,
             (may, surely),
-            mean * (1.0 - more.value),
-            (mean * (1.0 - high), mean * (1.0 - low)),
-            tuple(_point(cores, found, target) for cores, found in looked),
+            one_more,
+            interval,
+            tuple(
+                (cores, value * target, low * target, high * target)
+                for cores, (low, value, high) in looked.items()
+            ),
         )
+
+    def _one_more(self, policy: str, here: int) -> tuple[float, tuple[float, float]]:
+        """Return what one more core takes off the mean response time, and its interval."""
+        now, then = (self._sums(policy, self._policy(policy, cores)) for cores in (here, here + 1))
+        more = ratio_of(self._times(policy, here + 1), self._times(policy, here), _moves(then / now))
+        mean = float(self._times(policy, here).mean())
+        low, high = more.interval
+        saved = [mean * (1.0 - end) for end in (high, low)]
+        for curves in self.extremes:
+            slow, fast = (self._run(policy, cores, curves).mean() for cores in (here, here + 1))
+            saved.append(float(slow - fast))
+        return mean * (1.0 - more.value), (min(saved), max(saved))
+
+    def _factors(self, policy: str, cores: int) -> tuple[float, float]:
+        """Return by which factors the ends of the range of assumptions move the mean on so many cores."""
+        if cores not in self._at_ends:
+            here = float(self._times(policy, cores).sum())
+            ends = [float(self._run(policy, cores, curves).sum()) / here for curves in self.extremes]
+            self._at_ends[cores] = min([1.0, *ends]), max([1.0, *ends])
+        return self._at_ends[cores]
 
     def _policy(self, name: str, cores: int) -> BoundPolicy:
         system = System(cores, self.system.classes)
@@ -200,9 +224,12 @@ class Outcomes:
 
     def _times(self, policy: str, cores: int) -> Floats:
         if cores not in self._on_cores:
-            system = System(cores, self.system.classes)
-            self._on_cores[cores] = self.replay.run(system, self._policy(policy, cores), self.curves)
+            self._on_cores[cores] = self._run(policy, cores, self.curves)
         return self._on_cores[cores]
+
+    def _run(self, policy: str, cores: int, curves: Sequence[SpeedUp]) -> Floats:
+        system = System(cores, self.system.classes)
+        return self.replay.run(system, self._policy(policy, cores), curves)
 
     def _by_class(self, times: Floats) -> tuple[float, ...]:
         which = self.replay.jobs.which[self.replay.counted]
@@ -224,11 +251,6 @@ class Outcomes:
 def _moves(sums: Floats) -> Floats:
     """Return by how much likely curves move the logarithm of what stands first."""
     return np.log(sums[1:] / sums[0]) if sums.size > 1 else np.zeros(1)
-
-
-def _point(cores: int, found: Ratio, target: float) -> tuple[int, float, float, float]:
-    low, high = found.interval
-    return cores, found.value * target, low * target, high * target
 
 
 def _gains(ratios: tuple[float, float]) -> tuple[float, float]:
