@@ -63,7 +63,7 @@ def _pack_error(error: BaseException) -> bytes:
     try:
         packed = pickle.dumps((None, error))
         pickle.loads(packed)
-    except Exception:
+    except Exception:  # whatever a stranger's error does when it is packed or made again
         named = CorewiseError(f"{type(error).__name__}: {error}")
         named.add_note(error.__notes__[-1])
         return pickle.dumps((None, named))

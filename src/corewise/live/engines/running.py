@@ -5,6 +5,7 @@ All of this is done by the one thread of a dispatcher.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -52,7 +53,7 @@ class Desk(Protocol):
 
 
 @dataclass(eq=False)
-class RunningJob:
+class RunningJob(ABC):
     """Job at work.
 
     Attributes
@@ -84,21 +85,21 @@ class RunningJob:
         return self.holding.name
 
     @property
+    @abstractmethod
     def cores(self) -> int:
         """The cores that nobody else can have: those it holds, or those it uses."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_cores(self, cores: int) -> None:
         """Have it hold so many cores as soon as it can."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, task: Task, answer: Any, error: BaseException | None) -> None:
         """Take in what became of a call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self) -> None:
         """Feed it no more, and let it go when nothing is in flight."""
-        raise NotImplementedError
 
     def abandon(self) -> None:
         """Let it go as it is."""
