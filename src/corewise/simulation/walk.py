@@ -153,10 +153,6 @@ class Engine(ABC):
         """Return what was seen, for `estimate`."""
 
     @abstractmethod
-    def run_departures(self, batches: Sequence[int], progress: Callable[[float], object] | None) -> None:
-        """Go on until as many jobs have left as all batches say."""
-
-    @abstractmethod
     def _tick(self, until: float, departures: int) -> int:
         """Make moves by the clock, up to a time and at most as many departures; return how many."""
 
@@ -177,6 +173,19 @@ class Engine(ABC):
         if self.responses is not None and when.size:
             self.responses.follow(what, np.diff(when, prepend=self._last_event))
             self._last_event = float(when[-1])
+
+    def run_departures(self, batches: Sequence[int], progress: Callable[[float], object] | None) -> None:
+        """Go on until as many jobs have left as all batches say."""
+        whole, done = sum(batches), 0
+        for size in batches:
+            remaining = size
+            while remaining:
+                step = self._tick(math.inf, remaining)
+                remaining -= step
+                done += step
+                if progress:
+                    progress(done / whole)
+            self._close_batch()
 
     def run_time(self, length: float, batches: int, progress: Callable[[float], object] | None) -> None:
         """Go on for a length of time."""
@@ -201,7 +210,8 @@ class Engine(ABC):
         if not kept:
             del self._when[recorded:], self._what[recorded:]
         moves = 2 * first.size
-        between = np.searchsorted(at, when) * moves + what
+        upto = np.searchsorted(when, at, side="right")  # far fewer of them than events
+        between = np.repeat(np.arange(times + 1), np.diff(upto, prepend=0, append=when.size)) * moves + what
         made = np.bincount(between, minlength=times * moves)[: times * moves].reshape(times, 2, -1)
         return np.ascontiguousarray((first + np.cumsum(made[:, 0] - made[:, 1], axis=0)).T)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -87,19 +86,6 @@ class JobWalk(Engine):
 
     def follow_jobs(self) -> None:
         """Every job is followed in any case."""
-
-    def run_departures(self, batches: Sequence[int], progress: Callable[[float], object] | None) -> None:
-        """Go on until as many jobs have left as all batches say."""
-        whole, done = sum(batches), 0
-        for size in batches:
-            remaining = size
-            while remaining:
-                step = self._tick(math.inf, remaining)
-                remaining -= step
-                done += step
-                if progress:
-                    progress(done / whole)
-            self._close_batch()
 
     def _tick(self, until: float, departures: int) -> int:
         """Make moves up to a time and at most as many departures; return how many."""

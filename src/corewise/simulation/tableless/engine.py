@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,19 +105,6 @@ class TablelessWalk(Engine):
     def visits(self) -> tuple[Ints, Floats]:
         """Nothing: states are not counted."""
         return np.empty((self._now.size, 0), dtype=np.int64), np.empty(0)
-
-    def run_departures(self, batches: Sequence[int], progress: Callable[[float], object] | None) -> None:
-        """Go on until as many jobs have left as all batches say."""
-        whole, done = sum(batches), 0
-        for size in batches:
-            remaining = size
-            while remaining:
-                step = self._tick(math.inf, remaining)
-                remaining -= step
-                done += step
-                if progress:
-                    progress(done / whole)
-            self._close_batch()
 
     def _tick(self, until: float, departures: int) -> int:
         changes = self._system.changes
