@@ -340,6 +340,21 @@ def test_the_data_choose_a_family_and_the_evidence_is_shown() -> None:
     assert set(usl["parameters"]) == set(usl["stderr"]) == set(usl["interval"]) == {"sigma", "kappa"}
 
 
+def test_a_free_curve_of_repeated_measurements_has_a_band() -> None:
+    rows = ["cores,throughput", "1,10", "1,10.2", "2,19", "2,19.5", "4,31", "4,32", "8,40", "8,39"]
+    Path("measured.csv").write_text("\n".join(rows))
+    band = as_json("fit", "measured.csv", "--family", "free", "--level", "0.9", "--plot", "measured.png")[
+        "band"
+    ]
+    assert (band["level"], band["cores"]) == (0.9, [2.0, 4.0, 8.0])
+    assert all(low < high for low, high in zip(band["low"], band["high"], strict=True))
+    assert "all of it with 0.95 probability" in " ".join(
+        succeed("fit", "measured.csv", "--family", "free").split()
+    )
+    assert as_json("fit", "measured.csv")["band"] is None
+    assert "--level must lie between 0.5 and 1" in one_line("fit", "measured.csv", "--level", "2")
+
+
 def test_a_free_curve_is_given_by_its_points_and_a_band() -> None:
     log = logged()
     row = rows_by_name(as_json("estimate", "paper:1", log, "--family", "free", "--save", "free.toml"))["two"]

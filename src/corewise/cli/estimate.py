@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from corewise.cli.options import AsJson, SystemName, number
+from corewise.cli.options import AsJson, SystemName, confidence_level
 from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import waiting
-from corewise.errors import InvalidInput
 
 if TYPE_CHECKING:
     from corewise.estimation.estimates import Estimate, Estimates
@@ -106,7 +105,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     from corewise.observation.statistics import Statistics
 
     known = load_system(system, optional=RATES if family is None else (*RATES, "speedup"))
-    confidence = _level(level)
+    confidence = confidence_level(level)
     free = _chosen(unknown_size_rate or [], known)
     # On no data at all: it finds what is wrong with the question, before the time is spent on reading.
     nothing = Statistics.empty(known.names)
@@ -150,13 +149,6 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
 
 
 # --- what is asked for ------------------------------------------------------------------------
-
-
-def _level(text: str) -> float:
-    level = number(text, "--level")
-    if not 0.5 <= level < 1.0:
-        raise InvalidInput(f"--level must lie between 0.5 and 1, such as 0.95, got {text!r}")
-    return level
 
 
 def _chosen(names: list[str], system: System) -> list[str]:

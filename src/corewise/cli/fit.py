@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.fit_several import fit_several
-from corewise.cli.options import AsJson
+from corewise.cli.options import AsJson, confidence_level
 from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure
 from corewise.errors import InvalidFile, InvalidInput, nearest
 
 if TYPE_CHECKING:
+    from corewise.estimation.concave_band import SpeedBand
     from corewise.estimation.throughput.measured import CurveFit
     from corewise.estimation.throughput.tables import MeasuredTable
 
@@ -77,6 +78,7 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
         Path | None,
         typer.Option(metavar="TOML", help="Write a system file with a class for each type of job."),
     ] = None,
+    level: Annotated[str, typer.Option(metavar="L", help="The level of the band of a free curve.")] = "0.95",
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw the measurements and the curves.")
     ] = None,
@@ -94,6 +96,7 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
         raise InvalidInput("give --throughput or --time, not both")
     from corewise.estimation.throughput.tables import read_table, types_in_table
 
+    confidence = confidence_level(level)
     table, chosen = _selected(read_table(curve), where or [])
     one = throughput is not None or time is not None or weak or chosen
     if by is not None or (not one and types_in_table(table) is not None):
@@ -108,7 +111,7 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
     from corewise.estimation.throughput.measured import fit_curve
 
     try:
-        result = fit_curve(*zip(*pairs, strict=True), family=family)
+        result = fit_curve(*zip(*pairs, strict=True), family=family, level=confidence)
     except InvalidInput as error:
         raise InvalidFile(f"{curve}: {error}") from None
     if plot:
@@ -225,6 +228,7 @@ def _as_mapping(result: CurveFit) -> dict[str, object]:
         "family": result.family,
         "parameters": result.parameters,
         "curve": _points(result),
+        "band": result.band and result.band.as_mapping(),
         "scale": result.scale,
         "error": result.error,
         "n": len(result.cores),
@@ -255,6 +259,12 @@ def _points(result: CurveFit) -> list[list[float]] | None:
     return [list(point) for point in result.curve.points] if isinstance(result.curve, Tabulated) else None
 
 
+def _shown_band(band: SpeedBand) -> str:
+    rows = zip(band.cores, band.low, band.high, strict=True)
+    edges = ", ".join(f"s({z:.4g}) {low:.4g} to {high:.4g}" for z, low, high in rows)
+    return f"{edges}, all of it with {band.level:.4g} probability"
+
+
 def _print_fit(path: str, result: CurveFit) -> None:
     z = result.cores
     source = "measured" if result.one_core_measured else "fitted, as none was measured"
@@ -268,6 +278,7 @@ def _print_fit(path: str, result: CurveFit) -> None:
             "concave majorant",
             f"speed-up {height:.4g} from {at:g} cores on, over {result.one_core:.4g} at one core ({source})",
         ),
+        *([("band", _shown_band(result.band))] if result.band else []),
         *(("note", note) for note in result.notes),
     ]
     title = f"{Path(path).name}: {z.size} measurements on {z.min():g} to {z.max():g} cores"

@@ -19,6 +19,7 @@ __all__ = [
     "AsJson",
     "Capacity",
     "SystemName",
+    "confidence_level",
     "number",
     "numbers",
     "parse_capacity",
@@ -96,3 +97,11 @@ def _parsed(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def confidence_level(text: str) -> float:
+    """Return what ``--level`` says."""
+    level = number(text, "--level")
+    if not 0.5 <= level < 1.0:
+        raise InvalidInput(f"--level must lie between 0.5 and 1, such as 0.95, got {text!r}")
+    return level

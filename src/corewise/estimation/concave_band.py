@@ -21,7 +21,7 @@ from corewise.estimation.likelihood import likely_drop
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 
-__all__ = ["SpeedBand", "band_of"]
+__all__ = ["SpeedBand", "anchors_of", "band_of"]
 
 _ANCHORS = 8
 
@@ -76,12 +76,17 @@ class SpeedBand(Shown):
 
 def band_of(fit: FreeFit, level: float) -> SpeedBand:
     """Return the simultaneous band of a fitted curve."""
-    widths = fit.widths[1:]
-    spread = np.geomspace(widths[0], widths[-1], min(_ANCHORS, widths.size))
-    cores = np.unique(widths[np.argmin(np.abs(np.log(widths) - np.log(spread)[:, None]), axis=1)]).tolist()
+    cores = anchors_of(fit.widths[1:])
     drop = likely_drop(1.0 - (1.0 - level) / len(cores))
     low, high = zip(*(fit.interval(z, drop) for z in cores), strict=True)
     return SpeedBand(level, tuple(cores), low, high)
+
+
+def anchors_of(widths: Floats) -> list[float]:
+    """Return a few of the widths, which increase, spread evenly on a logarithmic scale."""
+    spread = np.geomspace(widths[0], widths[-1], min(_ANCHORS, widths.size))
+    nearest = np.argmin(np.abs(np.log(widths) - np.log(spread)[:, None]), axis=1)
+    return [float(width) for width in np.unique(widths[nearest])]
 
 
 def _hull(at: Floats, lows: Floats) -> tuple[Floats, Floats]:

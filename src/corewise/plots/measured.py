@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corewise.errors import InvalidInput
+from corewise.estimation.free import FREE
 from corewise.estimation.throughput.measured import CurveFit
 from corewise.plots.style import class_colour, curve_shown, legend_below, new_figure
 
@@ -45,12 +46,25 @@ def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
     if not isinstance(fit, CurveFit):
         raise InvalidInput(f"expected what fit_curve returns, got {fit!r}")
     speedup = fit.throughput / fit.scale
-    right, top = 1.04 * fit.cores.max(), 1.08 * max(speedup.max(), fit.curve.rate(fit.cores.max()))
+    banded = fit.band if fit.family == FREE else None
+    heights = [speedup.max(), fit.curve.rate(fit.cores.max()), *(banded.high if banded else ())]
+    right, top = 1.04 * fit.cores.max(), 1.08 * max(heights)
     z = np.unique(np.concatenate([np.linspace(0.0, right, 400), [1.0], fit.majorant.corners[0]]))
     clipped = any(s > width for width, s in fit.majorant.points)
     with new_figure(4.8, 4.2, title) as figure:
         axes = figure.add_subplot()
         axes.plot(z, z, color="0.75", linewidth=0.8, label="linear, $s(z) = z$", zorder=1)
+        if banded:
+            low, high = banded.at(z)
+            axes.fill_between(
+                z,
+                low,
+                np.minimum(high, 2.0 * top),
+                color=class_colour(list(_DASHES).index(FREE)),
+                alpha=0.15,
+                linewidth=0.0,
+                label=f"{100.0 * banded.level:.4g} % band",
+            )
         for candidate in reversed(fit.candidates):
             best = candidate is fit.candidates[0]
             axes.plot(

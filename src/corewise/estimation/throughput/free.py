@@ -22,18 +22,18 @@ _STILL = 1e-12  # relative: what a step gains at the least
 
 def free_curve(data: Measurements) -> Tabulated:
     """Return the concave curve with the least sum of squares, through measurements alone."""
-    wide = np.maximum(data.cores, 1.0)
-    hinges = np.unique(wide)
-    matrix = np.minimum(data.cores[:, None], hinges)
-    weights = _nearest(data, matrix)
+    hinges = np.unique(np.maximum(data.cores, 1.0))  # linear up to the least of them: nobody measured below
+    weights = _nearest(data, hinges)
     at = hinges[(weights > 0.0) & (hinges > 1.0)]
     speed = np.minimum(at[:, None], hinges) @ weights / weights.sum()
     return Tabulated([(1.0, 1.0), *zip(at.tolist(), np.minimum(speed, at).tolist(), strict=True)])
 
 
-def _nearest(data: Measurements, matrix: Floats) -> Floats:
+def _nearest(data: Measurements, hinges: Floats) -> Floats:
     """Return the weights of the hinges with the least sum of squares."""
     from scipy.optimize import nnls
+
+    matrix = np.minimum(data.cores[:, None], hinges)
 
     def squares(rates: Floats) -> float:
         return float(data.weight @ (data.mean_log - np.log(rates)) ** 2) if rates.min() > 0.0 else np.inf

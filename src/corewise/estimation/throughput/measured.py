@@ -27,9 +27,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from corewise.errors import CurveMoved, InvalidInput, nearest
+from corewise.estimation.concave_band import SpeedBand
 from corewise.estimation.free import FREE
 from corewise.estimation.throughput.free import free_curve
+from corewise.estimation.throughput.free_band import measured_band
 from corewise.estimation.throughput.least_squares import Measurements, best_of_family
+from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, moved_points
@@ -41,6 +44,10 @@ _EXACT = 1e-9
 
 
 _QUICK = ("amdahl", "power")
+
+_NO_BAND = (
+    "free has no band: the size of errors is not known, or no concave curve is so near; repeat measurements"
+)
 
 _USUAL, _USUAL_WEIGHT = 0.05, 4
 """A usual relative error, and how many measurements it weighs where groups of them are compared."""
@@ -108,6 +115,9 @@ class CurveFit(Shown):
         What else there is to know: families left out, points that no curve can match, close calls.
     cores, throughput : ndarray
         The measurements.
+    band : SpeedBand or None
+        The simultaneous confidence band of a free curve, if one was asked for and the size of errors can be
+        told; see `corewise.estimation.throughput.free_band`.
     """
 
     _shown = ("family", "parameters", "error")
@@ -119,6 +129,7 @@ class CurveFit(Shown):
     notes: tuple[str, ...]
     cores: Floats = field(compare=False)
     throughput: Floats = field(compare=False)
+    band: SpeedBand | None = None
 
     @property
     def family(self) -> str:
@@ -161,6 +172,7 @@ def fit_curve(
     *,
     families: Iterable[str] | None = None,
     family: str | None = None,
+    level: float = 0.95,
 ) -> CurveFit:
     """Fit a speed-up curve to measured throughputs by least squares on the logarithm.
 
@@ -178,6 +190,8 @@ def fit_curve(
         it passes through their noise, which is no evidence.
     family : str, optional
         The only family to try.
+    level : float, optional
+        The confidence level of the band of a free curve.
 
     Raises
     ------
@@ -188,11 +202,14 @@ def fit_curve(
     data = Measurements.of(cores, throughput)
     if family is not None and families is not None:
         raise InvalidInput(f"give family or families, not both; got {family!r} and {families!r}")
-    notes, candidates = [], []
+    confidence_level = checks.within(level, 0.5, 0.999999, "level")
+    notes, candidates, band = [], [], None
     for name in _checked_families(families if family is None else [family]):
         if name == FREE:
             curve = free_curve(data)
             candidates.append(_candidate(data, curve, len(curve.points)))
+            band = measured_band(data, confidence_level)
+            notes += [] if band else [_NO_BAND]
             continue
         needed = len(FAMILIES[name].bounds) + 1
         if data.widths < needed:
@@ -218,6 +235,7 @@ def fit_curve(
         notes=(*notes, *_doubts(candidates, data), *_unmatched(majorant, data.cores, speedup)),
         cores=data.measured_cores,
         throughput=data.measured_throughput,
+        band=band,
     )
 
 
