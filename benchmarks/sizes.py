@@ -34,6 +34,7 @@ from scipy import stats
 import corewise as cw
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
 from corewise.estimation.changes.detector import ChangeDetector
+from corewise.learning.plant import Plant
 from corewise.model.sizes import (
     Deterministic,
     Erlang,
@@ -44,6 +45,7 @@ from corewise.model.sizes import (
     SizeLaw,
     Weibull,
 )
+from corewise.policies.base import bind
 
 LAWS: dict[str, SizeLaw] = {
     "exponential": Exponential(),
@@ -110,7 +112,7 @@ def estimates(example: int, load: float, rule: str, law: str, extent: Extent) ->
     known, began = system.as_memoryless(), process_time()
     found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in known.names}
     for path in logs(system, rule, extent):
-        robust, likelihood = (cw.estimate(path, known, sizes=sizes) for sizes in ("any", "exponential"))
+        robust, likelihood = (cw.estimate(seen, known) for seen in (path, cw.Statistics.of(path)))
         for name, row in robust.items():
             found[name].append((row.value, *row.interval, likelihood[name].value))
     rows = []
@@ -136,13 +138,26 @@ def alarms(example: int, load: float, rule: str, law: str, extent: Extent) -> li
     system = system_of(example, load, law)
     run = cw.simulate(system, policy_of(system, rule), departures=extent.watched, rng=16, record=True)
     assert run.path is not None
-    plant, detector = cw.ReplayPlant(run.path), ChangeDetector(system.as_memoryless(), BETWEEN)
-    plant.attend(detector.system)
+    plant = cw.ReplayPlant(run.path)
+    plant.attend(system.as_memoryless())
+    return [watched(plant, cw.Equi(), ChangeDetector(system.as_memoryless(), BETWEEN), extent)]
+
+
+def alarms_without_rates(example: int, load: float, rule: str, extent: Extent) -> list[Row]:
+    """Return how many false alarms there were at exponential sizes, if no rate is known."""
+    system = system_of(example, load, "exponential")
+    plant, detector = cw.SimulatedPlant(system, rng=18), ChangeDetector(system.without_rates(), BETWEEN)
+    return [watched(plant, policy_of(system, rule), detector, extent)]
+
+
+def watched(plant: Plant, policy: cw.Policy | str, detector: ChangeDetector, extent: Extent) -> Row:
+    """Return how many alarms a detector raised where nothing changed."""
     seen: set[tuple[str, float]] = set()
+    bound = bind(policy, detector.system)
     for _ in range(extent.watched // EVERY):
-        detector, raised = detector.observe(plant.run(cw.Equi(), EVERY))
+        detector, raised = detector.observe(plant.run(bound, EVERY))
         seen |= {(alarm.name, alarm.departures) for alarm in raised}  # one change may be named twice
-    return [{"alarms": len(seen), "promised": extent.watched / BETWEEN}]
+    return {"alarms": len(seen), "promised": extent.watched / BETWEEN}
 
 
 def delays(extent: Extent) -> list[Row]:
@@ -198,6 +213,9 @@ def cells(extent: Extent) -> dict[str, Callable[[], list[Row]]]:
         for example, load, rule in ALARMS:
             name = f"alarms: {law}, example {example}, load {load}, {rule}"
             wanted[name] = partial(alarms, example, load, rule, law, extent)
+    for example, load, rule in ALARMS:
+        name = f"alarms: no rates, example {example}, load {load}, {rule}"
+        wanted[name] = partial(alarms_without_rates, example, load, rule, extent)
     wanted["delays: exponential"] = partial(delays, extent)
     for law in ("exponential", "hyperexponential 4", "erlang 1/4"):
         for example, load in ((1, 0.1), (2, 0.7)):
