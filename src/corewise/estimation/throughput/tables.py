@@ -149,7 +149,8 @@ def types_in_table(table: MeasuredTable, by: str | None = None) -> dict[str, Pai
     measured = [i for i in table.known(THROUGHPUT) if i not in named]
     if len(named) == 1 and len(measured) == 1 and named != cores:
         rows = ((row[named[0]], line, row[cores[0]], row[measured[0]]) for line, row in table.rows)
-        return _gathered(table, rows)
+        found = _gathered(table, rows)
+        return found if by is not None or len(found) > 1 else None
     others = [i for i in range(len(table.header)) if i not in cores]
     plain = by is None and len(others) > 1 and not (measured or named or table.known(TIME))
     if plain and all(_is_measured(row[i]) for _, row in table.rows for i in others):
