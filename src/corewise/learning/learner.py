@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -121,6 +122,7 @@ class Learner:
         if not isinstance(algorithm, Algorithm):
             raise InvalidInput(f"expected an algorithm such as algorithm_1a(…), got {algorithm!r}")
         self.algorithm = algorithm
+        self._watches = isinstance(algorithm.memory, Watchful)  # to ask that of a protocol is slow
         self._warm_start: Floats | None = None
         self._answer: Solution | Policy | None = None
         if standing is None:
@@ -161,7 +163,7 @@ class Learner:
         self._window = None
         before = self.standing
         memory = before.memory.remember(window)
-        watchful = memory if isinstance(memory, Watchful) else None
+        watchful = cast(Watchful, memory) if self._watches else None
         found, estimated, known = self._learned(memory.recall(), watchful)
         alarms = () if watchful is None else watchful.alarms
         in_force = None if alarms else self._in_force(found, known)

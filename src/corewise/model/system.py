@@ -24,6 +24,7 @@ from corewise.model.speedup import Amdahl, SpeedUp, check_curve
 __all__ = ["Change", "JobClass", "System", "require_system"]
 
 _EXPONENTIAL = Exponential()
+_ONE_CORE, _NO_PAUSE = 1, 0.0  # how jobs move if nothing is said
 _FOUND_BY = "; estimate finds it from an event log"
 
 
@@ -68,9 +69,9 @@ class JobClass(Shown):
     weight: float = 1.0
     sizes: SizeLaw = _EXPONENTIAL
     arrivals: SizeLaw = _EXPONENTIAL
-    least_cores: int = 1
+    least_cores: int = _ONE_CORE
     most_cores: int | None = None
-    resize_pause: float = 0.0
+    resize_pause: float = _NO_PAUSE
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -94,7 +95,9 @@ class JobClass(Shown):
                 raise InvalidSystem(
                     f"class {self.name!r}: {field} must be a law such as sizes.Lognormal(cv2=4), got {law!r}"
                 )
-        self._check_moves()
+        moves = self.most_cores is not None or self.resize_pause is not _NO_PAUSE
+        if moves or self.least_cores is not _ONE_CORE:  # a learner makes four classes at every step
+            self._check_moves()
 
     def _check_moves(self) -> None:
         what = f"class {self.name!r}"
