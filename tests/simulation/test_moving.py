@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.errors import InvalidInput
+from corewise.errors import InvalidInput, UnstablePolicy
 from corewise.observation.statistics import ClassStatistics, Statistics
 from tests.helpers import naive
 
@@ -161,7 +161,7 @@ def test_changes_and_attained_work_are_refused() -> None:
 
 def test_what_does_not_keep_up_is_said() -> None:
     one = cw.JobClass("a", 8.0, 1.0, cw.Amdahl(0.0), least_cores=8)
-    with pytest.raises(InvalidInput, match=r"equi does not keep up: \d+ jobs"):
+    with pytest.raises(UnstablePolicy, match=r"equi does not keep up: \d+ jobs"):
         cw.simulate(cw.System(8, [one]), "equi", moving_costs=True, departures=100_000, rng=1)
 
 
@@ -169,3 +169,17 @@ def test_free_runs_have_no_resizes() -> None:
     run = cw.simulate(linear(0.1), "equi", departures=1000, rng=1)
     assert run.resizes is None
     assert np.isnan(run.resizes_per_event)
+
+
+def test_policies_are_compared_on_the_same_jobs() -> None:
+    found = cw.compare(paused_system(), moving_costs=True, events=20_000, rng=3)
+    rows = {row.name: row for row in found.rows}
+    assert list(rows) == ["equi", "optimal", "held", "priced"]
+    assert rows["priced"].above_best == 0.0
+    assert rows["optimal"].above_best is not None
+    assert rows["optimal"].above_best > 0.05
+    assert found.lower_bound is not None
+    assert all(row.mean_jobs is not None and row.mean_jobs > found.lower_bound for row in found.rows)
+    assert "above best" in str(found)
+    with pytest.raises(InvalidInput, match="nothing is exact"):
+        cw.compare(paused_system(), moving_costs=True, simulate=False)

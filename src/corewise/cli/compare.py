@@ -52,6 +52,14 @@ def compare(
         typer.Option(metavar="N", help=f"Number of events to simulate for each policy. [default: {_EVENTS}]"),
     ] = None,
     seed: Annotated[str | None, typer.Option(metavar="S", help=f"{SEED_HELP} [default: {_SEED}]")] = None,
+    moving_costs: Annotated[
+        bool,
+        typer.Option(
+            "--moving-costs",
+            help="Jobs hold whole cores and stand still for their resize_pause when these change: equi, "
+            "optimal (followed), held and priced are simulated on the same jobs.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies with the optimum, or for many classes by simulation, and with a lower bound."""
@@ -64,7 +72,7 @@ def compare(
     problem = load_system(system)
     chosen = [policy_named(text, problem) for text in policies] if policies else None
     asked = whole_number(events or _EVENTS, "--events", least=1)
-    if capacity is None:
+    if capacity is None and not moving_costs:
         _say_what_is_done(problem, simulate, asked)
     with progress_bar("Comparing", 100.0, "%") as progress:
         comparison = compare_policies(
@@ -75,6 +83,7 @@ def compare(
             events=asked,
             rng=whole_number(seed or _SEED, "--seed"),
             progress=progress,
+            moving_costs=moving_costs,
         )
     if as_json:
         print_json(
@@ -118,7 +127,7 @@ def print_comparison(comparison: Comparison) -> None:
     elif comparison.lower_bound is not None:
         bound = f"{comparison.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
     facts = [("lower bound", bound)]
-    if not system.memoryless:
+    if comparison.beside_best:
         facts.append(("means", "simulated on the same jobs, with 95 % intervals"))
     elif not exact:
         facts.append(
@@ -127,7 +136,7 @@ def print_comparison(comparison: Comparison) -> None:
     print_facts(headline("Policies side by side", system), facts)
     above = "cost above\nthe optimum" if weighted else "above the\noptimum"
     last = above if exact else f"at most {above}"
-    if not system.memoryless:
+    if comparison.beside_best:
         last = above.replace("optimum", "best here")
     columns = ["policy", "mean number\nof jobs", "mean\nresponse time", last]
     if weighted:
@@ -144,8 +153,9 @@ def _cells(row: ComparisonRow, *, weighted: bool, exact: bool) -> list[str]:
         return [row.name, row.verdict, *("-" for _ in range(3 if weighted else 2))]
     shown = row.shown_gap
     jobs, cost = f"{row.mean_jobs:.8g}", f"{row.mean_cost:.8g}"
-    if row.interval is not None and row.cost_interval is not None:
+    if row.interval is not None:
         jobs = plus_minus(row.mean_jobs, half_width(row.interval), figures=1)
+    if row.cost_interval is not None:
         cost = plus_minus(row.mean_cost, half_width(row.cost_interval), figures=1)
     digits = 8 if exact else 5
     middle = [cost] if weighted else []

@@ -70,6 +70,13 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     per_job: Annotated[
         bool, typer.Option("--per-job", help="Write the cores of each job rather than those of each class.")
     ] = False,
+    moving_costs: Annotated[
+        bool,
+        typer.Option(
+            "--moving-costs",
+            help="Jobs hold whole cores and stand still for their resize_pause when these change.",
+        ),
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="PNG", help="Draw jobs and cores of each class over time.")
     ] = None,
@@ -99,7 +106,12 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         percents=_percents(percentiles),
         record=events is not None or plot is not None,
         jobs=trace,
+        moving_costs=moving_costs,
     )
+    if moving_costs and (task.record or task.start is not None or task.replications > 1):
+        raise InvalidInput(
+            "--moving-costs is one run from an empty system: no --events, --plot, --start or --replications"
+        )
     if trace is not None and task.replications > 1:
         raise InvalidInput(f"--jobs has nothing random in it, got --replications {task.replications}")
     if per_job and events is None:
@@ -139,6 +151,7 @@ class _Task:
     percents: list[float]
     record: bool
     jobs: Trace | None = None
+    moving_costs: bool = False
 
     @property
     def total(self) -> float:
@@ -192,11 +205,20 @@ class _Task:
                 for name, row in found.classes.items()
             }
             return _as_mapping(found, within, replications=self.replications, state=None), None
-        record = self.record or (bool(self.percents) and system.memoryless and self.jobs is None)
+        followed = not system.memoryless or self.jobs is not None or self.moving_costs
+        record = self.record or (bool(self.percents) and not followed)
         run = simulate_policy(
-            system, policy, rng=self.seed, record=record, jobs=self.jobs, progress=progress, **window
+            *(system, policy),
+            rng=self.seed,
+            record=record,
+            jobs=self.jobs,
+            progress=progress,
+            moving_costs=self.moving_costs,
+            **window,
         )
         result = _as_mapping(run, self._of_one(run), replications=1, state=run.state.counts)
+        if run.resizes is not None:
+            result |= {"resizes": run.resizes, "resizes_per_event": run.resizes_per_event}
         return {**result, "response_times": _times(run)}, run.path
 
     def _of_one(self, run: Run) -> dict[str, list[dict[str, Any]]]:
@@ -318,6 +340,9 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int | None, s
         ("departures", f"{result['departures']:,} in {result['time']:,.6g} units of time"),
         ("speed", f"{events:,} events in {seconds:.3g} s, {events / seconds:,.0f} a second"),
     ]
+    if "resizes" in result:
+        often = f"{result['resizes_per_event']:.3g} for each arrival or departure"
+        facts.append(("resizes", f"{result['resizes']:,}, {often}"))
     if result["state"] is not None:
         jobs = ", ".join(f"{name} {n}" for n, name in zip(result["state"], system.names, strict=True))
         facts.append(("jobs at the end", jobs))

@@ -18,6 +18,7 @@ from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.optimal import Optimal
+from corewise.control.priced.priced import Priced
 from corewise.control.residual import Residual
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
@@ -26,9 +27,11 @@ from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
 from corewise.policies.equi import Equi
 from corewise.policies.greedy import Greedy
+from corewise.policies.moving.held import Held
 from corewise.policies.priority import Priority
 from corewise.policies.whittle import Whittle
 from corewise.simulation.simulator import Progress, random_streams
+from corewise.simulation.simulator import simulate as simulate_policy
 from corewise.studies.means import simulated_mean
 
 __all__ = ["Comparison", "ComparisonRow", "compare"]
@@ -107,6 +110,8 @@ class Comparison(Shown):
         blocked: it holds only if every job is served.
     optimum : Solution or None
         What the first row is about, with its policy and certificate; None if the numbers are from simulation.
+    moving_costs : bool
+        Whether jobs hold whole cores and pause when these change.
     """
 
     _shown = ("rows", "lower_bound", "exact")
@@ -115,6 +120,12 @@ class Comparison(Shown):
     rows: tuple[ComparisonRow, ...]
     lower_bound: float | None
     optimum: Solution | None = field(compare=False)
+    moving_costs: bool = False
+
+    @property
+    def beside_best(self) -> bool:
+        """Whether rows are set beside the best of them: all were given the same jobs."""
+        return self.moving_costs or not self.system.memoryless
 
     @property
     def exact(self) -> bool:
@@ -132,7 +143,7 @@ class Comparison(Shown):
 
         above = "cost above opt." if weighted else "above optimum"
         last = above if self.exact else f"{above} <="
-        if not self.system.memoryless:
+        if self.beside_best:
             last = "cost above best" if weighted else "above best"
         lines = [
             line(
@@ -159,7 +170,7 @@ class Comparison(Shown):
 
     def _table(self) -> Table:
         above = "above optimum" if self.exact else "above optimum, at most"
-        if not self.system.memoryless:
+        if self.beside_best:
             above = "above best"
         header = ("policy", "mean jobs", "mean response time", "mean cost", above)
         return Table(header, map(self._cells, self.rows))
@@ -179,6 +190,7 @@ def compare(
     events: int = 1_000_000,
     rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
+    moving_costs: bool = False,
 ) -> Comparison:
     """Evaluate policies beside the optimum or, for many classes, beside a lower bound.
 
@@ -203,6 +215,9 @@ def compare(
         The source of randomness for it, or a seed.
     progress : callable, optional
         Called with the share of the policies that are done.
+    moving_costs : bool, optional
+        Whether jobs hold whole cores and pause when these change, see `simulate`: policies are simulated on
+        the same jobs, by default EQUI, the optimum for free moves, held widths and the price rule.
 
     Raises
     ------
@@ -214,6 +229,14 @@ def compare(
     """
     if not isinstance(system, System):
         raise InvalidInput(f"expected a System, got {system!r}")
+    if moving_costs:
+        if simulate is False or capacity is not None:
+            raise InvalidInput(
+                "with moving costs nothing is exact: give neither simulate=False nor a capacity"
+            )
+        usual: list[Policy] = [Equi(), Optimal(), Held(), Priced()]
+        rules = usual if policies is None else _checked(policies, system)
+        return _moved(system, rules, events, rng, progress)
     chosen = _usual(system) if policies is None else _checked(policies, system)
     if simulate and capacity is not None:
         raise InvalidInput(f"a simulation blocks nobody: give no capacity, got {capacity!r}")
@@ -291,6 +314,34 @@ def _simulated(
     if unsettled and len(unsettled) == len(rows):
         raise unsettled[0]
     return Comparison(system, tuple(rows if system.memoryless else _beside_the_best(rows)), bound, None)
+
+
+def _moved(
+    system: System,
+    policies: Sequence[Policy],
+    events: int,
+    rng: np.random.Generator | int | None,
+    progress: Progress | None,
+) -> Comparison:
+    """Return the comparison with moving costs, all policies on the same jobs."""
+    system.require_stable()
+    (common,) = random_streams(rng, 1)
+    rows = []
+    for k, policy in enumerate(policies):
+        try:
+            run = simulate_policy(
+                system, policy, moving_costs=True, departures=-(-events // 2), rng=deepcopy(common)
+            )
+        except UnstablePolicy:
+            rows.append(ComparisonRow(policy.name, None, None, None, None, stable=False))
+        else:
+            means = (run.mean_jobs, run.mean_response_time, run.mean_cost)
+            interval = None if np.isnan(run.interval[0]) else run.interval
+            rows.append(ComparisonRow(policy.name, *means, None, stable=True, interval=interval))
+        if progress:
+            progress((k + 1) / len(policies))
+    bound = lower_bound(system) if system.memoryless else None
+    return Comparison(system, tuple(_beside_the_best(rows)), bound, None, moving_costs=True)
 
 
 def _streams(system: System, rng: np.random.Generator | int | None, count: int) -> list[np.random.Generator]:

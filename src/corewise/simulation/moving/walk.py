@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corewise.errors import InvalidInput
+from corewise.errors import UnstablePolicy
 from corewise.kit.arrays import Floats
 from corewise.model.space import StateSpace
 from corewise.model.system import System
@@ -102,7 +102,7 @@ class MovingWalk:
         size = self._present[0].size
         if self._here[0] == size:
             if size >= _MOST_JOBS:
-                raise InvalidInput(
+                raise UnstablePolicy(
                     f"{self.policy.name} does not keep up: {size} jobs after {self.departures} departures"
                 )
             self._present = _room(2 * size, self._present)
