@@ -37,6 +37,7 @@ from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Sol
 from corewise.live.invariants import check
 from corewise.live.learned import Learned
 from corewise.live.lessons import Lesson, LiveLearner, Question
+from corewise.live.moving import Moving
 from corewise.live.report import Report, report_of
 from corewise.live.roster import Roster
 from corewise.live.snapshots import restore, snapshot_of
@@ -105,7 +106,8 @@ class Controller:
         self.mode: happened.Mode = mode
         self.time = time
         self.pool = int(algorithm.system.cores)
-        self.roster = Roster([(1, None)] * len(algorithm.system.classes))
+        self.roster = Roster([(known.least_cores, known.most_cores) for known in algorithm.system.classes])
+        self.moving = Moving(algorithm.system)
         self.tally = LiveTally(algorithm.system.names, time)
         self.learner = LiveLearner(algorithm)
         self.request: str | None = None
@@ -245,6 +247,8 @@ class Controller:
         job.held, job.held_at, job.told_at = event.cores, event.time, self.time
         if self.mode == "watch":
             job.told = event.cores
+        job.begun = job.begun or event.cores > 0
+        self.moving.report(job.job_class, event.paused)
         self.tally.hold(event.job, event.cores, event.time, event.paused)
         if job.held == job.told:
             self.alerted.discard(job.name)
@@ -260,7 +264,7 @@ class Controller:
         given = self.given(counts)
         if self.mode == "watch":
             before = {job.name: job.target for job in self.roster}
-            self.roster.aim(given, self.pool)
+            self._aim(given)
             self.would_have_moved += sum(
                 job.target not in {job.held, before[job.name]} for job in self.roster
             )
@@ -268,10 +272,18 @@ class Controller:
         if self.mode == "hold":
             self.roster.keep(self.pool)
         else:
-            self.roster.aim(given, self.pool)
+            self._aim(given)
         told = self.roster.moves(self.pool, self.time)
         reason = Reason(counts, given, self.policy_name, self.mode)
         return [SetCores(job.name, job.told, reason) for job in told]
+
+    def _aim(self, given: tuple[int, ...]) -> None:
+        """Set the target of every job: an equal share, or what is worth its move."""
+        if self.moving.free:
+            self.roster.aim(given, self.pool)
+        else:
+            believed = self.learner.standing.believed
+            self.roster.assign(self.moving.targets(self.roster, self._policy, given, self.pool, believed))
 
     def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Return the whole cores that the policy gives to each class; of another pool in proportion."""
@@ -288,7 +300,8 @@ class Controller:
 
     def question(self) -> Question:
         """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
-        return Question(self.learner.algorithm, self.learner.standing, self.tally.marks.seen())
+        marks, pauses = self.tally.marks.seen(), tuple(self.moving.pauses)
+        return Question(self.learner.algorithm, self.learner.standing, marks, pauses)
 
     def _learn(self) -> list[Instruction]:
         """Remember a window if it is full, and ask what follows from it."""

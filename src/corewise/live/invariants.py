@@ -55,9 +55,12 @@ def _targets_fit(controller: Controller) -> None:
 
 
 def _nothing_is_left_over(controller: Controller) -> None:
-    """Check that a core is left only where all that run have their most, and none that waits fits."""
+    """Check that a core is left only where all that run have their most, and none that waits fits.
+
+    Where moves cost something a core may be left for whoever comes next.
+    """
     rest = controller.pool - sum(job.target for job in controller.roster)
-    if not rest or controller.mode == "hold":
+    if not rest or controller.mode == "hold" or not controller.moving.free:
         return
     for job in controller.roster:
         least, most = controller.roster.bounds(job, controller.pool)

@@ -53,11 +53,14 @@ class Question:
         What was believed, and what is remembered.
     progress : tuple of ClassProgress
         What jobs have told of their progress.
+    pauses : tuple of float
+        How long a job of each class stands still when it is resized, as far as is known.
     """
 
     algorithm: Algorithm
     standing: LearnerState
     progress: tuple[ClassProgress, ...]
+    pauses: tuple[float, ...] = ()
 
     @property
     def seen(self) -> Statistics:

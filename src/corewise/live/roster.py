@@ -43,6 +43,8 @@ class RosterJob:
         Since when it has not followed: when it was told, or last said what it holds.
     held_at : float
         When it was last heard of what it holds, by the clock of whoever told.
+    begun : bool
+        Whether it was ever told to hold cores, or held some.
     """
 
     name: str
@@ -56,6 +58,7 @@ class RosterJob:
     target: int = 0
     told_at: float = 0.0
     held_at: float = -math.inf
+    begun: bool = False
 
     @property
     def taken(self) -> int:
@@ -67,6 +70,7 @@ class RosterJob:
         if self.held == self.told:
             self.told_at = time
         self.told = cores
+        self.begun = self.begun or cores > 0
 
 
 class Roster:
@@ -112,6 +116,10 @@ class Roster:
     def aim(self, given: Sequence[int], pool: int) -> None:
         """Set the target of every job for the cores that a policy gives to each class."""
         self._set(share([self._claim(job, *self.bounds(job, pool)) for job in self], given, pool))
+
+    def assign(self, targets: Mapping[str, int]) -> None:
+        """Set the target of every job, by its name."""
+        self._set(targets)
 
     def keep(self, pool: int) -> None:
         """Set the target of every job to what it was told, and share out what is left to those that wait.

@@ -22,6 +22,7 @@ from corewise.live import events as happened
 from corewise.live.books import Book
 from corewise.live.instructions import Alert
 from corewise.live.learned import Learned
+from corewise.live.moving import Moving
 from corewise.live.roster import Roster
 from corewise.live.tally import LiveTally
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
@@ -51,6 +52,7 @@ def snapshot_of(controller: Controller) -> bytes:
         "alerted": sorted(controller.alerted),
         "books": [asdict(book) for book in controller.books],
         "roster": controller.roster.snapshot(),
+        "moving": controller.moving.snapshot(),
         "tally": controller.tally.snapshot(),
         "k": standing.k,
         "departures": standing.departures,
@@ -79,6 +81,8 @@ def restore(controller: Controller, content: bytes) -> None:
         controller.alerted = set(about["alerted"])
         controller.books = [Book(**values) for values in about["books"]]
         controller.roster = Roster.of(about["roster"])
+        if "moving" in about:
+            controller.moving = Moving.of(controller.system, about["moving"])
         controller.tally = LiveTally.of(controller.system.names, about["tally"])
         memory = controller.learner.algorithm.memory
         ids = arrays.pop("ids").tobytes().decode()

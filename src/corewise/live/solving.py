@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from corewise.control.priced.priced import solve_priced
 from corewise.control.solution import solve
 from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
 from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
+from corewise.live.moving import with_pauses
 from corewise.live.worth import Worth, worth
 from corewise.model.system import JobClass, System
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import Equi
+from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.saved import policy_from_bytes, policy_to_bytes
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
@@ -58,16 +62,25 @@ def answer(asked: Question, in_force: bytes | None) -> Answer:
     `in_force` is the policy in force, None for EQUI.
     """
     lesson = conclude(asked)
-    policy = _best(asked.algorithm, lesson.believed)
+    policy = _best(asked.algorithm, lesson.believed, asked.pauses)
     rival = Equi() if in_force is None else policy_from_bytes(in_force, "the policy in force")
     return Answer(lesson, policy_to_bytes(policy), worth(asked, lesson, policy, rival))
 
 
-def _best(algorithm: Algorithm, system: System) -> Tabular | BoundPolicy:
-    """Return the optimum or the rule that was asked for; Whittle's where there are too many states."""
+def _best(
+    algorithm: Algorithm, system: System, pauses: Sequence[float]
+) -> Tabular | PricedTabular | BoundPolicy:
+    """Return the optimum or the rule that was asked for; Whittle's where there are too many states.
+
+    Where jobs pause when they are resized, it is the optimum for free moves with the prices of moves.
+    """
     rule = algorithm.policy
     try:
-        return bind(rule, system) if rule is not None else solve(system, whole_cores=True).policy
+        if rule is not None:
+            return bind(rule, system)
+        if any(pauses):
+            return solve_priced(with_pauses(system, pauses))
+        return solve(system, whole_cores=True).policy
     except BoxTooLarge:
         return bind(Whittle(), system)
 

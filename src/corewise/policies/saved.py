@@ -23,6 +23,7 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.fitted.rule import FittedRule
 from corewise.policies.fitted.values import FittedValues
+from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.names import policy_named
 from corewise.policies.tabular import Tabular
 from corewise.policies.whole import WholeCores, WholeRule
@@ -33,7 +34,7 @@ _RULE, _FITTED = "corewise rule 1", "corewise fitted policy 1"
 _RULES = ("equi", "greedy", "whittle", "fixed", "priority")
 
 
-def save_policy(policy: Tabular | BoundPolicy, path: str | Path) -> None:
+def save_policy(policy: Tabular | PricedTabular | BoundPolicy, path: str | Path) -> None:
     """Write a policy and the system it was made for to a file, for any number of classes.
 
     Raises
@@ -44,16 +45,19 @@ def save_policy(policy: Tabular | BoundPolicy, path: str | Path) -> None:
     write_bytes(path, policy_to_bytes(policy))
 
 
-def load_policy(path: str | Path) -> Tabular | BoundPolicy:
+def load_policy(path: str | Path) -> Tabular | PricedTabular | BoundPolicy:
     """Read a policy that `save_policy`, or `Tabular.save`, has written."""
     return policy_from_bytes(read_bytes(path), str(path))
 
 
-def policy_to_bytes(policy: Tabular | BoundPolicy) -> bytes:
+def policy_to_bytes(policy: Tabular | PricedTabular | BoundPolicy) -> bytes:
     """Return the bytes of a table, of fitted values, or of a rule that is all in its name and its system."""
-    if isinstance(policy, Tabular):
+    if isinstance(policy, Tabular | PricedTabular):
         return policy.to_bytes()
     if policy.table is not None:
+        if policy.widths is not None and policy.widths.tables is not None:
+            base = Tabular(policy.system, policy.table, True, "optimal")
+            return PricedTabular(base, policy.widths.tables).to_bytes()
         whole = bool(np.all(policy.table == np.rint(policy.table)))
         return Tabular(policy.system, policy.table, whole, policy.name).to_bytes()
     rounded = isinstance(policy.rule, WholeRule)
@@ -71,7 +75,7 @@ def policy_to_bytes(policy: Tabular | BoundPolicy) -> bytes:
     return packed(inner.name, _RULE, {**about, "rule": rule}, {})
 
 
-def policy_from_bytes(content: bytes, name: str) -> Tabular | BoundPolicy:
+def policy_from_bytes(content: bytes, name: str) -> Tabular | PricedTabular | BoundPolicy:
     """Return the policy that `policy_to_bytes` has written; `name` is what to call it in errors."""
     for kind in (_RULE, _FITTED):
         try:
@@ -82,7 +86,10 @@ def policy_from_bytes(content: bytes, name: str) -> Tabular | BoundPolicy:
             system = system_from_mapping(about["system"])
             rule = _rule(about["rule"], system) if kind == _RULE else _fitted(system, about, arrays)
             return bind(WholeCores(rule), system) if about.get("whole_cores") else rule
-    return Tabular.from_bytes(content, name)
+    try:
+        return PricedTabular.from_bytes(content, name)
+    except InvalidFile:
+        return Tabular.from_bytes(content, name)
 
 
 def _arrays(rule: FittedRule) -> dict[str, Floats]:

@@ -139,9 +139,17 @@ class VirtualEngine:
             self._tell(happened.CoresHeld, name, running.held)
         if running.held and not running.working:
             running.working = True
+            if paused:
+                self._at(self._now + paused, partial(self._end_pause, name, paused))
             work = min(self._round(running.job.job_class), running.left)
             lasts = paused + work / self._speeds[running.job.job_class](running.held)
             self._at(self._now + lasts, partial(self._end_round, name, work, lasts))
+
+    def _end_pause(self, name: str, paused: float) -> None:
+        """Say how long a job stood still for its move."""
+        running = self._running.get(name)
+        if running is not None:
+            self._tell(happened.CoresHeld, name, running.held, paused)
 
     def _round(self, job_class: str) -> float:
         """Return the work of the next round of a job."""

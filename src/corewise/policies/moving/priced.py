@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from corewise.kit.archive import packed, unpacked, usable
+from corewise.kit.arrays import Floats
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
@@ -34,6 +36,15 @@ class PricedTabular:
     base: Tabular
     tables: PriceTables
     name: str = "priced"
+
+    @property
+    def system(self) -> System:
+        """The system that it was made for."""
+        return self.base.system
+
+    def allocate(self, counts: ArrayLike) -> Floats:
+        """Return the cores per class for counts of jobs where moves are free, both of shape (…, K)."""
+        return self.base.allocate(counts)
 
     def require_fit(self, system: System) -> None:
         """Raise `InvalidPolicy` unless `system` has the same cores and class names in order."""
