@@ -12,15 +12,15 @@ from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, cores_of
 from corewise.policies.moving.rule import WidthRule, job_times
 from corewise.policies.whole import require_whole, round_cores
-from corewise.simulation.general.source import JobSource
+from corewise.simulation.general.source import JobSource, RecordedJobs
 from corewise.simulation.general.times import JobTimes
 from corewise.simulation.moving._kernels import Present, moving_walk
 
 __all__ = ["MovingWalk"]
 
 _ROOM = 64
-_MOST_JOBS = 2**14
-"""Jobs at which a system is taken not to keep up: each event looks at all of them."""
+_MOST_JOBS, _MOST_A_CORE = 2**12, 64
+"""Jobs at which a system is taken not to keep up: so many, and so many more for each core."""
 
 
 class MovingWalk:
@@ -101,7 +101,7 @@ class MovingWalk:
         self.source.refill()
         size = self._present[0].size
         if self._here[0] == size:
-            if size >= _MOST_JOBS:
+            if size >= _MOST_JOBS + _MOST_A_CORE * self.pool and not isinstance(self.source, RecordedJobs):
                 raise UnstablePolicy(
                     f"{self.policy.name} does not keep up: {size} jobs after {self.departures} departures"
                 )
