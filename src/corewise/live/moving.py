@@ -18,6 +18,7 @@ from corewise.kit.arrays import Floats
 from corewise.live.roster import Roster
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
+from corewise.policies.moving._kernels import Jobs
 from corewise.policies.moving.rule import WidthRule
 
 __all__ = ["Moving", "with_pauses"]
@@ -35,6 +36,8 @@ class Moving:
     def __init__(self, system: System) -> None:
         self._given = [known.resize_pause for known in system.classes]
         self._reported = [(0, 0.0) for _ in system.classes]
+        if not self.free:
+            _rehearse(system)
 
     @property
     def free(self) -> bool:
@@ -57,24 +60,10 @@ class Moving:
         self, roster: Roster, policy: BoundPolicy, given: Sequence[int], pool: int, believed: System
     ) -> Mapping[str, int]:
         """Return the cores that every job is to hold; `given` are those of each class."""
-        jobs = list(roster)
         pauses = np.array(self.pauses)
-        moving = [pauses[job.job_class] if job.held != job.told and job.held else 0.0 for job in jobs]
-        limits = [roster.bounds(job, pool) for job in jobs]
         rule = policy.widths or WidthRule("steady", pauses, _times(believed, pool))
-        widths = rule.widths(
-            (
-                np.array([job.job_class for job in jobs], dtype=np.int64),
-                np.array([job.told for job in jobs], dtype=np.int64),
-                np.array([not (job.told or job.held or job.begun) for job in jobs], dtype=np.bool_),
-                np.array(moving, dtype=np.float64),
-                np.array([least for least, _ in limits], dtype=np.int64),
-                np.array([most for _, most in limits], dtype=np.int64),
-            ),
-            np.array(given, dtype=np.int64),
-            pool,
-        )
-        return {job.name: int(cores) for job, cores in zip(jobs, widths, strict=True)}
+        widths = rule.widths(_listed(roster, pauses, pool), np.array(given, dtype=np.int64), pool)
+        return {job.name: int(cores) for job, cores in zip(roster, widths, strict=True)}
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -87,6 +76,30 @@ class Moving:
         moving._given = list(snapshot["given"])
         moving._reported = [(int(count), float(total)) for count, total in snapshot["reported"]]
         return moving
+
+
+def _rehearse(system: System) -> None:
+    """Choose for a job that is not there: the first choice compiles code or loads it, for seconds."""
+    roster = Roster([(known.least_cores, known.most_cores) for known in system.classes])
+    roster.add("nobody", 0, 0.0, None, None, 0)
+    pool, nothing = int(system.cores), np.zeros(len(system.classes))
+    given = np.zeros(len(system.classes), dtype=np.int64)
+    WidthRule("steady", nothing, _times(system, pool)).widths(_listed(roster, nothing, pool), given, pool)
+
+
+def _listed(roster: Roster, pauses: Floats, pool: int) -> Jobs:
+    """Return the jobs of a roster as a width rule takes them; one that is on its way pauses."""
+    jobs = list(roster)
+    limits = [roster.bounds(job, pool) for job in jobs]
+    moving = [pauses[job.job_class] if job.held != job.told and job.held else 0.0 for job in jobs]
+    return (
+        np.array([job.job_class for job in jobs], dtype=np.int64),
+        np.array([job.told for job in jobs], dtype=np.int64),
+        np.array([not (job.told or job.held or job.begun) for job in jobs], dtype=np.bool_),
+        np.array(moving, dtype=np.float64),
+        np.array([least for least, _ in limits], dtype=np.int64),
+        np.array([most for _, most in limits], dtype=np.int64),
+    )
 
 
 def with_pauses(system: System, pauses: Sequence[float]) -> System:
