@@ -69,7 +69,7 @@ class Options:
         After how many events the state is written to the journal.
     """
 
-    least_seen: int = 25
+    least_seen: int = 10
     patience: float = math.inf
     checked: bool = False
     snapshot_every: int = 10_000

@@ -10,7 +10,7 @@
 
     [control]                       # optional
     patience = 30.0                 # seconds that a job may take to hold what it was told
-    least_seen = 25                 # departures of every class before another policy than EQUI is adopted
+    least_seen = 10                 # departures of every class before another policy than EQUI is adopted
     window = 50                     # departures before the first look at what was learned
 
     [service]                       # optional
