@@ -19,7 +19,7 @@ from corewise.estimation.unknown_rates import estimate_unknown, with_rates
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import LearnerState
-from corewise.learning.memories import Memory, Watchful
+from corewise.learning.memories import Watchful
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
@@ -36,16 +36,16 @@ _ENOUGH_FOR_A_LAW = 300
 def learned(
     algorithm: Algorithm,
     before: LearnerState,
-    memory: Memory,
+    seen: Statistics,
+    watchful: Watchful | None,
     refine: Callable[[Estimates, Statistics], Estimates] | None = None,
 ) -> tuple[Estimates, System, System]:
-    """Return what a memory says: estimates, the system with them, and the rates to make a policy for.
+    """Return what follows from what is remembered: estimates, the system with them, and the rates to make a policy for.
 
     `refine` is given the estimates and what they are from, and returns those to go by, where more was seen
     than statistics hold.
     """
-    given, seen = algorithm.system, memory.recall()
-    watchful = memory if isinstance(memory, Watchful) else None
+    given = algorithm.system
     if algorithm.knows_rates:
         found = estimate(seen, given, sizes=algorithm.sizes)
         found = found if refine is None else refine(found, seen)

@@ -14,47 +14,31 @@ likely at the posterior mean of the curve (`corewise.estimation.posterior`). Not
 under every policy that idles no core a class is alone with one job, with two, with three, and so seen at
 several widths, which tells its curve from its size rate in time.
 
-Two rules keep the loop from freezing. An estimate at the end of its range is reported as it is, but the
-policy is made for the middle of its interval: with p̂ = 0 and cores that could be withheld, a class might
-never again hold more than one core a job, and the likelihood would stay flat for ever. And where the data say
-nothing about a class, its last estimate stays.
-
 Paper: Algorithms 1, 1a and 1b.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from corewise.control.residual import Residual
 from corewise.control.solution import Solution
 from corewise.errors import InvalidInput
 from corewise.estimation.changes.detector import Alarm
-from corewise.estimation.estimates import Estimate, Estimates
-from corewise.estimation.mle import estimate
-from corewise.estimation.unknown_rates import estimate_unknown, with_rates
+from corewise.estimation.estimates import Estimates
 from corewise.kit.arrays import Floats
-from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import LearnerState
+from corewise.learning.conclusions import kept, learned, to_solve_for
 from corewise.learning.memories import Watchful
-from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import Policy, checked_policy
 
 _SAME_RATE = 0.01
 """Rates that differ by less ask for no new policy."""
-
-_BUSIEST = 0.95
-"""The load at which to solve if arrivals are found to be more than that: above it a solve takes long."""
-
-_ENOUGH_FOR_A_LAW = 300
-"""Departures of a class from which on its size law is believed, if none was given."""
 
 __all__ = ["Learner", "SolveRequest"]
 
@@ -92,17 +76,6 @@ class SolveRequest:
     def carry_out(self) -> Solution | Policy:
         """Return what to adopt."""
         return self.algorithm.answer(self.system, self.warm_start) if self.in_force is None else self.in_force
-
-
-def _with_size_laws(system: System, found: Estimates, given: System) -> System:
-    """Return a system with the size laws that were found, of classes that have left often enough."""
-    laws = {
-        name: row.size_law
-        for name, row in found.items()
-        if given[name].memoryless and row.departures >= _ENOUGH_FOR_A_LAW
-    }
-    classes = [replace(known, sizes=laws.get(known.name) or known.sizes) for known in system.classes]
-    return System(system.cores, classes, system.changes)
 
 
 class Learner:
@@ -164,17 +137,13 @@ class Learner:
         before = self.standing
         memory = before.memory.remember(window)
         watchful = cast(Watchful, memory) if self._watches else None
-        found, estimated, known = self._learned(memory.recall(), watchful)
+        found, estimated, known = learned(self.algorithm, before, memory.recall(), watchful)
         alarms = () if watchful is None else watchful.alarms
         in_force = None if alarms else self._in_force(found, known)
         if in_force is not None:
             believed, warm_start = before.believed, before.warm_start
         else:
-            at_end = any(row.at_boundary for row in found.values())
-            believed = known.with_curves(_tempered(found) if at_end else found.curves)
-            warm_start = self._warm_start
-            if isinstance(self.algorithm.policy, Residual):
-                believed = _with_size_laws(believed, found, self.algorithm.system)
+            believed, warm_start = to_solve_for(self.algorithm, found, known), self._warm_start
         self._answer = in_force
         self.standing = now = LearnerState(
             before.k + 1,
@@ -185,24 +154,8 @@ class Learner:
             warm_start,
             memory,
         )
-        estimates = {name: _kept(row, now.estimated[name].speedup) for name, row in found.items()}
-        kept = Estimates(FrozenMapping(estimates))
-        return SolveRequest(now.k, kept, now.believed, self.algorithm, now.warm_start, alarms, in_force)
-
-    def _learned(self, seen: Statistics, watchful: Watchful | None) -> tuple[Estimates, System, System]:
-        """Return the estimates, the system with them, and the rates to make a policy for."""
-        before, given = self.standing, self.algorithm.system
-        if self.algorithm.knows_rates:
-            found = estimate(seen, given, sizes=self.algorithm.sizes)
-            estimated, known = before.estimated.with_curves(found.curves), before.believed
-            if watchful is not None:
-                estimated, known = watchful.known(estimated), _servable(watchful.known(known), known)
-            return found, estimated, known
-        found = estimate_unknown(seen, given, before.estimated)
-        estimated = with_rates(before.estimated, found, given, seen)
-        if watchful is not None:
-            estimated = watchful.known(estimated)
-        return found, estimated, _servable(estimated, before.believed)
+        rows = kept(found, now.estimated)
+        return SolveRequest(now.k, rows, now.believed, self.algorithm, now.warm_start, alarms, in_force)
 
     def _in_force(self, found: Estimates, known: System) -> Solution | Policy | None:
         """Return what was adopted last, if it will do: no estimate is far from what it was made for."""
@@ -232,38 +185,3 @@ def _same_rates(one: System, other: System) -> bool:
         return True
     pairs = ((one.arrival_rates, other.arrival_rates), (one.size_rates, other.size_rates))
     return all(bool(np.all(np.abs(a - b) <= _SAME_RATE * b)) for a, b in pairs)
-
-
-def _servable(system: System, last: System) -> System:
-    """Return what is believed of all rates, with fewer arrivals if no policy would keep up easily."""
-    return system if system is last or system.load <= _BUSIEST else system.at_load(_BUSIEST)
-
-
-def _tempered(found: Estimates) -> dict[str, SpeedUp]:
-    """Return the curves to make a policy for: parameters at an end of their range are moved inside.
-
-    Not so where the interval has no middle, as that of κ in the Universal Scalability Law after a few
-    departures: it is [0, ∞), and κ = 0 withholds no cores.
-    """
-    curves = {}
-    for name, curve in found.curves.items():
-        row = found[name]
-        if row.size_rate is not None:  # its size rate is the best one for this very curve
-            curves[name] = curve
-            continue
-        middles = {parameter: 0.5 * sum(interval) for parameter, interval in row.intervals.items()}
-        inside = {
-            parameter: middles[parameter]
-            for parameter, ends in curve.bounds.items()
-            if row.parameters[parameter] in ends and math.isfinite(middles[parameter])
-        }
-        curves[name] = curve.with_parameters(**inside)
-    return curves
-
-
-def _kept(row: Estimate, last: SpeedUp) -> Estimate:
-    """Return an estimate, or the last one where the data say nothing."""
-    if row.informative or not last.bounds:
-        return row
-    note = f"{row.note}; the last estimate stays"
-    return replace(row, curve=last, parameters=FrozenMapping(last.parameters), note=note)

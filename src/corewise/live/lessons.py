@@ -131,7 +131,9 @@ def conclude(asked: Question) -> Lesson:
         return Estimates(FrozenMapping(better))
 
     algorithm, before = asked.algorithm, asked.standing
-    found, estimated, known = learned(algorithm, before, before.memory, refined)
+    memory = before.memory
+    watchful = memory if isinstance(memory, Watchful) else None
+    found, estimated, known = learned(algorithm, before, memory.recall(), watchful, refined)
     classes = tuple(Learned.of(row) for row in kept(found, estimated).values())
     return Lesson(classes, estimated, to_solve_for(algorithm, found, known))
 
