@@ -40,7 +40,7 @@ def learned(
     watchful: Watchful | None,
     refine: Callable[[Estimates, Statistics], Estimates] | None = None,
 ) -> tuple[Estimates, System, System]:
-    """Return what follows from what is remembered: estimates, the system with them, and the rates to make a policy for.
+    """Return what follows: estimates, the system with them, and the rates to make a policy for.
 
     `refine` is given the estimates and what they are from, and returns those to go by, where more was seen
     than statistics hold.
