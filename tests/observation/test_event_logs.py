@@ -472,25 +472,28 @@ def test_a_bad_row_is_skipped_and_counted(text: str, number: int, line: str, mes
     rows = len(text.splitlines()) - 1
     assert found.rows == rows
     assert found.skipped >= 1
-    assert found.path.time.size == rows - found.skipped
+    assert found.path.time.size == rows - found.skipped + found.cut
     assert len(found.reasons) == found.skipped
     told = [reason for reason in found.reasons if reason.startswith(f"line {number}: ")]
     assert len(told) == 1
     assert message in told[0]
     assert str(found).splitlines()[1:] == [
-        f"{found.skipped} of {rows} rows skipped",
+        f"{found.skipped} of {rows} rows skipped"
+        + (f", {found.cut} jobs cut short there" if found.cut else ""),
         *(f"  {r}" for r in found.reasons),
     ]
 
 
-def test_a_skipped_row_is_as_if_it_were_not_there(log: Path) -> None:
-    """Parsed or not: what remains is the log without it."""
+def test_a_skipped_row_takes_nothing_else_away(log: Path) -> None:
+    """Parsed or not: what remains is the log without it, but for jobs that are cut short."""
     for line in ("oops", "0.7,departure,two,c,4.0,6.0"):
         lines = TOTALS.splitlines()
         spoiled = "\n".join([*lines[:4], line, *lines[4:]])
         found = read(log, spoiled, lenient=True)
         assert found.skipped == 1
-        assert_equal(found.path, read(log, TOTALS).path)
+        clean = read(log, TOTALS).path
+        assert (found.path.arrivals, found.path.departures) == (clean.arrivals, clean.departures)
+        assert found.path.time.size == clean.time.size + found.cut
 
 
 @pytest.mark.parametrize("text", [TOTALS, PER_JOB], ids=["totals", "per job"])
@@ -515,7 +518,7 @@ def test_a_row_that_is_not_utf_8_is_named_or_skipped(log: Path) -> None:
     with pytest.raises(cw.errors.InvalidFile, match="line 6: not UTF-8 text, byte 0xff"):
         read(log, content)
     found = read(log, content, lenient=True)
-    assert found.reasons == ("line 6: not UTF-8 text, byte 0xff",)
+    assert found.reasons[0] == "line 6: not UTF-8 text, byte 0xff"
 
 
 def test_only_the_first_reasons_are_told(log: Path) -> None:

@@ -77,7 +77,10 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         ),
     ] = "any",
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Skip and count rows that cannot be used.")
+        bool,
+        typer.Option(
+            "--lenient", help="Leave out and count rows that cannot be used, and cut their jobs short."
+        ),
     ] = False,
     save: Annotated[
         Path | None,
@@ -157,11 +160,8 @@ def _chosen(names: list[str], system: System) -> list[str]:
 
 
 def _warning(log: EventLog) -> str:
-    """Return what skipping rows may have done."""
-    return (
-        f"a job whose departure was skipped is taken to stay, and to share the cores, until the end "
-        f"({int(log.path.counts[-1].sum()):,} jobs are there at the end): estimates may be far off"
-    )
+    """Return what was done about rows that cannot be used."""
+    return f"{log.cut:,} jobs that such rows are about are cut short there, as if they were cancelled"
 
 
 # --- for machines -----------------------------------------------------------------------------
@@ -173,6 +173,7 @@ def _about(log: EventLog, level: float) -> dict[str, object]:
         "rows": log.rows,
         "skipped": log.skipped,
         "skipped_reasons": list(log.reasons),
+        "cut_short": log.cut,
         "warning": _warning(log) if log.skipped else None,
         "arrivals": log.path.arrivals,
         "departures": log.path.departures,
@@ -227,7 +228,7 @@ def _print_log(file: Path, log: EventLog, unit: str | None, seconds: float) -> N
         facts += [("", reason) for reason in log.reasons]
         if log.skipped > len(log.reasons):
             facts.append(("", f"and {log.skipped - len(log.reasons):,} more"))
-        facts.append(("warning", _warning(log)))
+        facts.append(("note", _warning(log)))
     if unit:
         facts.append(("warning", f"events come at {unit} If so, the estimates are far off"))
     print_facts(str(file), facts)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corewise.kit.arrays import Floats, Ints
+from corewise.kit.arrays import Bools, Floats, Ints
 
 # As in `corewise.observation.sample_path.Event`.
 START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END, CANCEL = range(7)
@@ -350,6 +350,35 @@ def check_rows(
             total += cores[row, 0] - held[who]
             held[who] = cores[row, 0]
     return -1
+
+
+# --- mending -----------------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def longest_rising(time: Floats, scratch: Ints, kept: Bools) -> None:
+    """Mark a longest subsequence of times that do not decrease.
+
+    The first row of `scratch` has, for every length, where the subsequence of that length ends that ends
+    earliest (M. L. Fredman, *On computing the length of longest increasing subsequences*, 1975); the second
+    where each time's predecessor is.
+    """
+    tails, back, size = scratch[0], scratch[1], 0
+    for k in range(time.size):
+        low, high = 0, size
+        while low < high:
+            middle = (low + high) // 2
+            if time[tails[middle]] <= time[k]:
+                low = middle + 1
+            else:
+                high = middle
+        back[k] = tails[low - 1] if low > 0 else -1
+        tails[low] = k
+        size = max(size, low + 1)
+    k = tails[size - 1] if size > 0 else -1
+    while k >= 0:
+        kept[k] = True
+        k = back[k]
 
 
 # --- splitting ----------------------------------------------------------------------------------

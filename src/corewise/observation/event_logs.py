@@ -68,12 +68,15 @@ class EventLog(Shown):
         How many of them could not be used.
     reasons : tuple of str
         Why, for the first few, with their lines.
+    cut : int
+        How many jobs were cut short where the log is wrong about them.
     """
 
     path: SamplePath
     rows: int
     skipped: int
     reasons: tuple[str, ...]
+    cut: int = 0
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -85,7 +88,11 @@ class EventLog(Shown):
         if not self.skipped:
             return str(self.path)
         more = ["  …"] if self.skipped > len(self.reasons) else []
-        told = [f"{self.skipped} of {self.rows} rows skipped", *(f"  {reason}" for reason in self.reasons)]
+        cut = f", {self.cut} jobs cut short there" if self.cut else ""
+        told = [
+            f"{self.skipped} of {self.rows} rows skipped{cut}",
+            *(f"  {reason}" for reason in self.reasons),
+        ]
         return "\n".join([str(self.path), *told, *more])
 
     def _facts(self) -> Mapping[str, object]:
@@ -107,7 +114,8 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     system : System
         Its classes are those of the log, its cores the pool.
     lenient : bool, optional
-        Whether to skip and count rows that cannot be used, and to ignore unknown columns.
+        Whether to leave out and count rows that cannot be used, and to ignore unknown columns. A job that
+        such a row is about is cut short at its last good one, as if cancelled, so that it does not mislead.
 
     Raises
     ------

@@ -31,6 +31,7 @@ __all__ = [
     "is_simple",
     "parse_block",
     "parse_line",
+    "salvaged_line",
 ]
 
 EVENTS = {event.name.lower(): int(event) for event in Event}
@@ -284,6 +285,16 @@ def parse_line(line: str, header: Header, labels: Labels) -> LogRow:
         held = {f"cores:{known}": fields[f"cores:{known}"] for known in header.names}
         cores = [0.0 if edge and not text else _number(text, column) for column, text in held.items()]
     return time, EVENTS[kind], job_class, labels.code(fields["job"]), cores
+
+
+def salvaged_line(line: str, header: Header, labels: Labels) -> LogRow:
+    """Return what can be said of a line that cannot be read: whose it is, perhaps; its time is NaN."""
+    texts = [text.strip() for text in line.split(",")]
+    fields = dict(zip(header.columns, texts, strict=False)) if len(texts) == len(header.columns) else {}
+    name, kind = fields.get("class", ""), fields.get("event", "")
+    cores = [math.nan] * (1 if header.per_job else len(header.names))
+    job_class = header.names.index(name) if name in header.names else NOBODY
+    return math.nan, EVENTS.get(kind, int(Event.RESIZE)), job_class, labels.code(fields.get("job", "")), cores
 
 
 def _hint(line: str, columns: Sequence[str], missing: Sequence[str]) -> str:

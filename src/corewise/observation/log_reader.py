@@ -19,7 +19,16 @@ from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.arrays import Ints
 from corewise.model.system import System
 from corewise.observation.instants import settled
-from corewise.observation.log_lines import Block, Header, Labels, is_simple, parse_block, parse_line
+from corewise.observation.log_lines import (
+    Block,
+    Header,
+    Labels,
+    is_simple,
+    parse_block,
+    parse_line,
+    salvaged_line,
+)
+from corewise.observation.mending import mended
 from corewise.observation.rows import NOBODY, Columns, Fault, find_faults, in_words
 from corewise.observation.sample_path import SamplePath
 
@@ -42,7 +51,7 @@ class Reader:
     system : System
         Its classes are those of the log, its cores the pool.
     lenient : bool
-        Whether to skip rows that cannot be used.
+        Whether to leave out what cannot be used, and to cut the jobs short that it is about.
     """
 
     name: str
@@ -53,31 +62,31 @@ class Reader:
     _columns: tuple[list[NDArray[Any]], ...] = field(default_factory=lambda: ([], [], [], [], []))
     _lines: int = 0  # so far
     _rowless: list[int] = field(default_factory=list)  # lines that gave no row: header, blank, skipped
+    _said: dict[int, str] = field(default_factory=dict)  # why a line cannot be read
     _skipped: int = 0
-    _reasons: list[tuple[int, str]] = field(default_factory=list)
+    _cut: int = 0
+    _reasons: tuple[str, ...] = ()
 
     def read(self, file: BufferedIOBase) -> None:
         """Parse a file."""
         for block in self._blocks(file):
             self._take(block)
 
-    def finish(self) -> tuple[SamplePath, int, int, tuple[str, ...]]:
-        """Return the path, how many rows there were, how many were skipped, and why."""
+    def finish(self) -> tuple[SamplePath, int, int, tuple[str, ...], int]:
+        """Return the path, how many rows there were and were skipped, why, and how many jobs were cut."""
         if self._header is None:
             raise InvalidFile(f"{self.name}: empty, without even a header")
         time, event, job_class, label, cores = (_joined(column) for column in self._columns)
-        rows = time.size + self._skipped
+        rows = time.size
         if rows == 0:
             raise InvalidFile(f"{self.name}: no events")
         usable = Columns(
             tuple(self.system.names), self.system.cores, time, event, job_class, _numbers(label), cores
         )
-        if time.size:
-            usable = self._without_faults(usable, label)
-        reasons = tuple(f"line {line}: {why}" for line, why in self._reasons)
-        if rows == self._skipped:
-            raise InvalidFile(f"{self.name}: none of {rows} rows can be used; {reasons[0]}")
-        return SamplePath._checked(usable), rows, self._skipped, reasons
+        usable = self._mended(usable, label) if self.lenient else self._settled(usable, label)
+        if not usable.time.size:
+            raise InvalidFile(f"{self.name}: none of {rows} rows can be used; {self._reasons[0]}")
+        return SamplePath._checked(usable), rows, self._skipped, self._reasons, self._cut
 
     # --- taking in lines
 
@@ -134,49 +143,54 @@ class Reader:
     def _rows_one_by_one(self, block: bytes, header: Header) -> Block:
         rows = []
         for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), start=self._lines + 1):
+            if not line.strip():
+                self._rowless.append(number)
+                continue
             try:
-                if line.strip():
-                    rows.append(parse_line(_decoded(line), header, self._labels))
-                    continue
+                rows.append(parse_line(_decoded(line), header, self._labels))
             except InvalidInput as error:
-                self._skip(number, str(error))
-            self._rowless.append(number)
+                if not self.lenient:
+                    raise self._error(number, str(error)) from None
+                self._said[number] = str(error)
+                rows.append(salvaged_line(line.decode(errors="replace"), header, self._labels))
         return Block.of(rows, header)
 
     # --- what is wrong
 
-    def _without_faults(self, columns: Columns, label: Ints) -> Columns:
-        """Return the rows that are possible after those before them and with those of their instant."""
-        _, faults = find_faults(columns, lenient=self.lenient)
-        if not np.any(faults):
+    def _settled(self, columns: Columns, label: Ints) -> Columns:
+        """Return the rows, if need be in another order within instants; an impossible one is an error."""
+        if find_faults(columns)[0] < 0:
             return columns
         columns, source = settled(columns)
-        _, faults = find_faults(columns, lenient=self.lenient)
-        bad = np.flatnonzero(faults)
-        rowless = np.array(self._rowless) - np.arange(1, len(self._rowless) + 1)  # rows before each
-        for row in bad[:_MOST_REASONS].tolist():
-            was = int(source[row])
-            line = was + 1 + int(np.searchsorted(rowless, was, side="right"))
-            job = repr(self._labels.text(int(label[was]))) if label[was] != NOBODY else None
-            what, why = in_words(columns, row, Fault(faults[row]), job)
-            self._skip(line, f"{what}: {why}")
-        self._skipped += max(bad.size - _MOST_REASONS, 0)
-        good = faults == Fault.NONE
-        return Columns(
-            columns.names,
-            columns.pool,
-            columns.time[good],
-            columns.event[good],
-            columns.job_class[good],
-            columns.job[good],
-            columns.cores[good],
-        )
+        row, faults = find_faults(columns)
+        if row < 0:
+            return columns
+        was = int(source[row])
+        raise self._error(self._line(was), self._why(columns, row, Fault(faults[row]), int(label[was])))
 
-    def _skip(self, line: int, why: str) -> None:
-        if not self.lenient:
-            raise self._error(line, why) from None
-        self._skipped += 1
-        self._reasons = sorted([*self._reasons, (line, why)])[:_MOST_REASONS]
+    def _mended(self, columns: Columns, label: Ints) -> Columns:
+        """Return the rows with what is wrong left out, and the jobs it was about cut short."""
+        if find_faults(columns)[0] < 0:
+            return columns
+        found = mended(columns)
+        bad = np.flatnonzero(found.faults)
+        self._skipped, self._cut = bad.size, found.cut
+        reasons = []
+        for row in bad[:_MOST_REASONS].tolist():
+            line = self._line(row)
+            why = self._said.get(line) or self._why(columns, row, Fault(found.faults[row]), int(label[row]))
+            reasons.append(f"line {line}: {why}")
+        self._reasons = tuple(reasons)
+        return found.columns
+
+    def _line(self, row: int) -> int:
+        """Return the line that a row is on."""
+        rowless = np.array(self._rowless) - np.arange(1, len(self._rowless) + 1)  # rows before each
+        return row + 1 + int(np.searchsorted(rowless, row, side="right"))
+
+    def _why(self, columns: Columns, row: int, fault: Fault, label: int) -> str:
+        job = repr(self._labels.text(label)) if label != NOBODY else None
+        return ": ".join(in_words(columns, row, fault, job))
 
     def _error(self, line: int, why: str) -> InvalidFile:
         return InvalidFile(f"{self.name}, line {line}: {why}")

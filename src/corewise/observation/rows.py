@@ -54,6 +54,8 @@ class Fault(IntEnum):
     AFTER_END = 15
     NOT_FINITE = 16
     NOT_ABOUT_JOBS = 17
+    EARLY_END = 18
+    BROKEN = 19
 
     @property
     def reason(self) -> str:
@@ -80,6 +82,8 @@ _REASONS = {
     Fault.AFTER_END: "it comes after the end",
     Fault.NOT_FINITE: "its time must be finite",
     Fault.NOT_ABOUT_JOBS: "a start or an end is about no class and no job",
+    Fault.EARLY_END: "an end that is not the last row",
+    Fault.BROKEN: "the job is broken in the log above",
 }
 
 _SLACK = 1e-6
