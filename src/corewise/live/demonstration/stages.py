@@ -64,7 +64,7 @@ def _ray(cores: int) -> Engine:
 STAGES: Mapping[str, Stage] = {
     stage.name: stage
     for stage in (
-        Stage("threads", _threads, mean_size=0.5, rounds=20),
+        Stage("threads", _threads, mean_size=0.75, rounds=10),
         Stage("dask", _dask, mean_size=4.0, rounds=10),
         Stage("ray", _ray, mean_size=4.0, rounds=10, at_once=False),
     )
