@@ -17,7 +17,7 @@ from corewise.kit import checks
 from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
-from corewise.live.engines.base import Bag, Engine, Gang, Holding, JobSpec, Rounds
+from corewise.live.engines.base import Bag, Crew, Engine, Gang, Holding, JobSpec, Rounds, RunsCommands
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.workers import OwnProcesses, Workers
 from corewise.live.explain import Explanation
@@ -194,15 +194,50 @@ class LivePool:
             return self._handle(job_class, bag)
         return self._submit(job_class, bag, None, len(bag.calls))
 
+    def command(
+        self,
+        job_class: str,
+        command: Sequence[str],
+        name: str | None = None,
+        least: int | None = None,
+        most: int | None = None,
+    ) -> LiveJob:
+        """Run a command by as many workers as the job holds cores; its result is how many of them were done.
+
+        For engines of commands, such as `SlurmEngine`. A worker ends with exit code 0 once nothing is left to
+        do; one that is taken away gets SIGTERM, and another does again what it was at.
+
+        Parameters
+        ----------
+        job_class : str
+            Its class.
+        command : sequence of str
+            What a worker runs.
+        name, least, most : optional
+            As in `run`.
+        """
+        if isinstance(command, str) or not command or not all(isinstance(word, str) for word in command):
+            raise InvalidInput(f"command must be a list of words, got {checks.shown(command)}")
+        return self._submit(job_class, Crew(self._holding(job_class, name), tuple(command)), least, most)
+
     def _holding(self, job_class: str, name: str | None) -> Holding:
         return Holding(f"{job_class}-{next(self._numbers)}" if name is None else name)
 
     def _submit(self, job_class: str, job: JobSpec, least: int | None, most: int | None) -> LiveJob:
         if self._closed:
             raise CorewiseError("the pool is closed, or is being closed")
+        self._require_kind(job)
         begin = partial(self._begin, job)
         self._runner.request(happened.JobArrived, job.holding.name, job_class, least, most, then=begin)
         return self._handle(job_class, job)
+
+    def _require_kind(self, job: JobSpec) -> None:
+        """Refuse a job of a kind that the engine does not run."""
+        engine, commands = type(self._engine).__name__, isinstance(self._engine, RunsCommands)
+        if commands and not isinstance(job, Crew):
+            raise InvalidInput(f"{engine} runs commands, not calls: use pool.command")
+        if isinstance(job, Crew) and not commands:
+            raise InvalidInput(f"{engine} runs calls, not commands: use pool.run or pool.map")
 
     def _begin(self, job: JobSpec) -> None:
         """Give a job to the engine; its arrival is safe."""

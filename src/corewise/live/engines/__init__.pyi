@@ -3,5 +3,6 @@ from .base import Round as Round
 from .dask import DaskEngine as DaskEngine
 from .executor import ExecutorEngine as ExecutorEngine
 from .ray import RayEngine as RayEngine
+from .slurm import SlurmEngine as SlurmEngine
 from .virtual import VirtualEngine as VirtualEngine
 from .virtual import VirtualJob as VirtualJob

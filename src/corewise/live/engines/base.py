@@ -19,7 +19,20 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.live.events import Event
 
-__all__ = ["Bag", "Call", "Engine", "Gang", "Holding", "JobSpec", "Round", "Rounds", "Tell", "as_round"]
+__all__ = [
+    "Bag",
+    "Call",
+    "Crew",
+    "Engine",
+    "Gang",
+    "Holding",
+    "JobSpec",
+    "Round",
+    "Rounds",
+    "RunsCommands",
+    "Tell",
+    "as_round",
+]
 
 Call = Callable[[], Any]
 """Something to carry out, without arguments."""
@@ -127,7 +140,30 @@ def _joined(answers: list[list[Any]]) -> list[Any]:
     return list(chain.from_iterable(answers))
 
 
-JobSpec = Gang | Bag
+@dataclass(frozen=True, eq=False)
+class Crew:
+    """Crew: a command that each worker of a job runs, as many of them as the job holds cores.
+
+    Attributes
+    ----------
+    holding : Holding
+        Its name, and the cores it holds.
+    command : sequence of str
+        What a worker runs; it ends with exit code 0 once nothing is left to do.
+    future : Future
+        Where its result is put: how many workers ended so.
+    """
+
+    holding: Holding
+    command: Sequence[str]
+    future: Future[Any] = field(default_factory=Future)
+
+
+class RunsCommands:
+    """Engine whose jobs are crews; those of all others are gangs and bags."""
+
+
+JobSpec = Gang | Bag | Crew
 """A job as an engine is given it."""
 
 

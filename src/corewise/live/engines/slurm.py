@@ -1,0 +1,306 @@
+r"""Slurm by its commands: one allocation is the pool, one step a worker.
+
+A step cannot be resized, and a job only with rights that few have. So a pool is an allocation (`salloc
+--no-shell`), and a job has as many steps as it holds cores: to grow it starts some (`srun --jobid … --exact
+-n1 -c1`), to shrink it ends the newest (`scancel --signal=TERM J.k`). No rights are needed, and every version
+can do it. What a job holds are the steps that Slurm says run, not those that were asked for.
+
+A job is a *crew*: a command that each of its workers runs, and that ends with exit code 0 once nothing is
+left to do. What workers share, such as a queue of work, is theirs. A worker that is taken away gets SIGTERM;
+what it was at must be done again by another.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from corewise.errors import CorewiseError
+from corewise.kit import checks
+from corewise.live.engines.base import Crew, JobSpec, RunsCommands, Tell
+from corewise.live.events import CoresHeld, JobEnded, JobFinished
+
+__all__ = ["Slurm", "SlurmEngine"]
+
+_ANSWER = 30.0  # seconds that a command of Slurm may take
+_LOOK = 0.1  # seconds between two looks at steps that are to start
+
+
+class Started(Protocol):
+    """A command that runs: what `subprocess.Popen` gives."""
+
+    def wait(self) -> int:
+        """Return its exit code when it has ended."""
+        ...
+
+    def terminate(self) -> None:
+        """Have it end."""
+        ...
+
+
+class Slurm:
+    """Commands of Slurm about one allocation.
+
+    Parameters
+    ----------
+    allocation : int
+        Its number, as `salloc` says it.
+    run : callable, optional
+        Carries out a command, and returns its exit code and what it printed.
+    start : callable, optional
+        Starts a command.
+    """
+
+    def __init__(
+        self,
+        allocation: int,
+        run: Callable[[Sequence[str]], tuple[int, str]] | None = None,
+        start: Callable[[Sequence[str]], Started] | None = None,
+    ) -> None:
+        self.allocation = checks.count(allocation, "allocation")
+        self._run, self._start = run or _run, start or _start
+
+    def cores(self) -> int:
+        """Return the cores of the allocation."""
+        text = self._said("squeue", "--noheader", f"--jobs={self.allocation}", "--format=%C")
+        if not text.strip().isdigit():
+            raise CorewiseError(f"Slurm knows no allocation {self.allocation}: {checks.shown(text.strip())}")
+        return int(text)
+
+    def steps(self) -> dict[str, str]:
+        """Return the numbers of the steps that run, by their names."""
+        text = self._said("squeue", "--noheader", "--steps", f"--jobs={self.allocation}", "--format=%i %j")
+        rows = [line.split(maxsplit=1) for line in text.splitlines()]
+        return {row[1].strip(): row[0] for row in rows if len(row) == 2}  # a number and a name
+
+    def stop(self, step: str) -> None:
+        """Have a step end."""
+        self._said("scancel", "--signal=TERM", step)
+
+    def start(self, name: str, command: Sequence[str]) -> Started:
+        """Start a worker as a step of that name."""
+        step = ["--exact", "--ntasks=1", "--cpus-per-task=1", "--quiet", f"--job-name={name}"]
+        return self._start(["srun", f"--jobid={self.allocation}", *step, *command])
+
+    def _said(self, *command: str) -> str:
+        code, text = self._run(command)
+        if code:
+            raise CorewiseError(f"{command[0]} failed with {code}: {checks.shown(text.strip())}")
+        return text
+
+
+def _run(command: Sequence[str]) -> tuple[int, str]:
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=_ANSWER, check=False
+        )
+    except FileNotFoundError:
+        raise CorewiseError(f"there is no command {command[0]!r}: is Slurm installed here?") from None
+    except subprocess.TimeoutExpired:
+        raise CorewiseError(f"{command[0]} has not answered in {_ANSWER:g} s: does slurmctld run?") from None
+    return done.returncode, done.stdout
+
+
+def _start(command: Sequence[str]) -> Started:
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """A worker: the command that carries it, its step once that runs, and whether it was taken away."""
+
+    name: str
+    process: Started
+    step: str | None = None
+    withdrawn: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A crew at work, the newest worker last."""
+
+    crew: Crew
+    wanted: int = 0
+    workers: list[_Worker] = field(default_factory=list)
+    done: int = 0
+    ended: str | None = None
+
+    @property
+    def staying(self) -> list[_Worker]:
+        return [worker for worker in self.workers if not worker.withdrawn]
+
+    @property
+    def held(self) -> int:
+        return sum(worker.step is not None for worker in self.workers)
+
+
+class SlurmEngine(RunsCommands):
+    """Engine over an allocation of Slurm, whose jobs are crews; one thread owns all state.
+
+    Parameters
+    ----------
+    slurm : Slurm or int
+        The allocation, or its number.
+
+    Examples
+    --------
+    ::
+
+        allocation = 1234                         # of: salloc --no-shell --nodes=8 --exclusive
+        with cw.LivePool(classes, SlurmEngine(allocation)) as pool:
+            job = pool.command("encode", ["worker.py", "queue-7"])
+    """
+
+    pause = None
+
+    def __init__(self, slurm: Slurm | int) -> None:
+        self._slurm = Slurm(slurm) if isinstance(slurm, int) else slurm
+        self.pool = self._slurm.cores()
+        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._jobs: dict[str, _Job] = {}
+        self._numbers = count(1)
+        self._thread = threading.Thread(target=self._go, name="corewise-slurm", daemon=True)
+        self._closing = False
+
+    def start(self, tell: Tell) -> None:
+        """Begin; what happens from now on is told."""
+        self._tell = tell
+        self._thread.start()
+
+    def submit(self, job: JobSpec) -> None:
+        """Take in a crew; it begins when it is given cores."""
+        assert isinstance(job, Crew)  # whoever submits has looked
+        self._inbox.put(lambda: self._jobs.__setitem__(job.holding.name, _Job(job)))
+
+    def set_cores(self, job: str, cores: int) -> None:
+        """Have a job hold so many cores, which is told by `CoresHeld`."""
+        self._inbox.put(lambda: self._aim(job, cores))
+
+    def end(self, job: str) -> None:
+        """Take all workers from a job; when they have gone, `JobEnded` is told."""
+        self._inbox.put(lambda: self._end(job, "cancelled"))
+
+    def close(self) -> None:
+        """End all jobs; the allocation stays."""
+        if self._thread.is_alive():
+            self._inbox.put(None)
+            self._thread.join()
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _go(self) -> None:
+        while not (self._closing and not self._jobs):
+            starting = any(worker.step is None for job in self._jobs.values() for worker in job.staying)
+            with suppress(Empty):
+                act = self._inbox.get(timeout=_LOOK if starting else None)
+                if act is None:
+                    self._closing = True
+                    for name in list(self._jobs):
+                        self._end(name, "cancelled")
+                else:
+                    act()
+            if starting:
+                self._look()
+
+    def _look(self) -> None:
+        """See which steps run by now."""
+        try:
+            running = self._slurm.steps()
+        except CorewiseError:
+            return  # asked again soon; who waits too long is told of by the controller
+        for job in self._jobs.values():
+            before = job.held
+            for worker in job.workers:
+                worker.step = worker.step or running.get(worker.name)
+            if job.held != before:
+                self._say(job)
+
+    def _aim(self, name: str, cores: int) -> None:
+        job = self._jobs.get(name)
+        if job is None or job.ended is not None:
+            return
+        job.wanted = cores
+        for worker in job.staying[cores:]:
+            self._withdraw(worker)
+        if not job.done:
+            for _ in range(cores - len(job.staying)):
+                self._hire(job)
+
+    def _withdraw(self, worker: _Worker) -> None:
+        """Take a worker away: its step is told, or if there is none yet, the command that waits for one."""
+        worker.withdrawn = True
+        if worker.step is None:
+            worker.process.terminate()
+            return
+        with suppress(CorewiseError):  # it has just ended; if not, its cores are missed and somebody is told
+            self._slurm.stop(worker.step)
+
+    def _hire(self, job: _Job) -> None:
+        name = f"{job.crew.holding.name}.{next(self._numbers)}"
+        worker = _Worker(name, self._slurm.start(name, job.crew.command))
+        job.workers.append(worker)
+
+        def wait() -> None:
+            code = worker.process.wait()
+            self._inbox.put(lambda: self._left(job, worker, code))
+
+        threading.Thread(target=wait, name=f"corewise-{name}", daemon=True).start()
+
+    def _left(self, job: _Job, worker: _Worker, code: int) -> None:
+        """Take note of a worker that has ended: it was done, was taken away, or has failed."""
+        job.workers.remove(worker)
+        job.done += code == 0
+        if code and not worker.withdrawn and job.ended is None:
+            self._end(job.crew.holding.name, "failed")
+        if job.workers:
+            self._say(job)
+            return
+        name = job.crew.holding.name
+        if job.ended is not None or (not job.done and not job.wanted):
+            self._settle(job, name)
+        elif job.done:
+            self._finish(job, name)
+
+    def _settle(self, job: _Job, name: str) -> None:
+        """Let an ended crew go; one that merely holds no cores stays."""
+        self._say(job)
+        if job.ended is None:
+            return
+        del self._jobs[name]
+        self._tell(JobEnded, name, job.ended)
+        if (
+            job.crew.future.set_running_or_notify_cancel()
+        ):  # those who wait for one that was cancelled are told
+            with suppress(InvalidStateError):
+                job.crew.future.set_exception(CorewiseError(f"job {name!r} was ended: {job.ended}"))
+
+    def _finish(self, job: _Job, name: str) -> None:
+        del self._jobs[name]
+
+        def give() -> None:
+            if job.crew.future.set_running_or_notify_cancel():
+                with suppress(InvalidStateError):
+                    job.crew.future.set_result(job.done)
+
+        self._tell(JobFinished, name, then=give)
+
+    def _end(self, name: str, why: str) -> None:
+        job = self._jobs.get(name)
+        if job is None or job.ended is not None:
+            return
+        job.ended = why
+        for worker in job.staying:
+            self._withdraw(worker)
+        if not job.workers:
+            self._settle(job, name)
+
+    def _say(self, job: _Job) -> None:
+        job.crew.holding.cores = job.held
+        self._tell(CoresHeld, job.crew.holding.name, job.held)
