@@ -130,6 +130,7 @@ def _client(address: str, token: str, number: int, batch: int, events: int, late
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     life = _life(number)
     took = []
+    first = time.time()
     for _ in range(events // batch):
         body = json.dumps([next(life) for _ in range(batch)])
         began = time.perf_counter()
@@ -138,7 +139,7 @@ def _client(address: str, token: str, number: int, batch: int, events: int, late
         answer = response.read()
         took.append(time.perf_counter() - began)
         assert response.status == 200, answer
-    latencies.put(took)
+    latencies.put((first, time.time(), took))
 
 
 def _life(number: int) -> Iterator[dict[str, Any]]:
@@ -166,11 +167,12 @@ def load(service: Served, clients: int, batch: int, events: int) -> dict[str, fl
         context.Process(target=_clients, args=(service.address, service.token, share, batch, each, latencies))
         for share in np.array_split(np.arange(clients), min(clients, 2))
     ]
-    before, began = service.cpu, time.perf_counter()
+    before = service.cpu
     for process in processes:
         process.start()
-    took = np.concatenate([latencies.get() for _ in range(clients)])
-    elapsed = time.perf_counter() - began
+    told = [latencies.get() for _ in range(clients)]
+    took = np.concatenate([row[2] for row in told])
+    elapsed = max(row[1] for row in told) - min(row[0] for row in told)
     for process in processes:
         process.join()
     done = each // batch * batch * clients

@@ -40,24 +40,28 @@ def test_a_service_starts_stops_and_goes_on(tmp_path: Path, monkeypatch: pytest.
         process = subprocess.Popen(
             [*COMMAND, *options], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        assert process.stdout is not None
-        address, _, rest = process.stdout.readline().partition(" ")
-        assert rest == "serves 8 cores for one, two; the token is in pool.db.token\n"
-        token = (tmp_path / "pool.db.token").read_text().strip()
-        client = Client(address, token)
-        if not options:
-            client.arrived("a", "one")
-            taken = failed("pool.toml", "--journal", "other.db", "--port", address.rsplit(":", 1)[1])
-            assert "Address already in use" in taken
-            used = failed("pool.toml", "--journal", "pool.db", "--port", "0")
-            assert "another pool has this journal open" in used
-        seen.append((client.report()["mode"], [row["told"] for row in client.allocation()["jobs"]]))
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 0
-        lines = [json.loads(line) for line in errors.splitlines()]
-        assert [line["message"] for line in lines] == ["started", "stopped"]
-        assert token not in errors
+        try:
+            assert process.stdout is not None
+            address, _, rest = process.stdout.readline().partition(" ")
+            assert rest == "serves 8 cores for one, two; the token is in pool.db.token\n"
+            token = (tmp_path / "pool.db.token").read_text().strip()
+            client = Client(address, token)
+            if not options:
+                client.arrived("a", "one")
+                taken = failed("pool.toml", "--journal", "other.db", "--port", address.rsplit(":", 1)[1])
+                assert "Address already in use" in taken
+                used = failed("pool.toml", "--journal", "pool.db", "--port", "0")
+                assert "another pool has this journal open" in used
+            seen.append((client.report()["mode"], [row["told"] for row in client.allocation()["jobs"]]))
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0
+            lines = [json.loads(line) for line in errors.splitlines()]
+            assert [line["message"] for line in lines] == ["started", "stopped"]
+            assert token not in errors
+        finally:
+            process.kill()
+            process.wait()
     assert seen == [("steer", [8]), ("watch", [8])]
     with Journal.read(tmp_path / "pool.db") as journal:
         assert [event.kind for _, event in journal.events() if event.kind != "tick"] == [
