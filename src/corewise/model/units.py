@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corewise.errors import InvalidInput, nearest
 
-__all__ = ["UNITS", "per_unit", "require_unit", "with_unit"]
+__all__ = ["UNITS", "require_unit"]
 
 UNITS = {"milliseconds": 1e-3, "seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 """The units by name, in seconds."""
@@ -15,13 +15,3 @@ def require_unit(name: object) -> str:
     if not isinstance(name, str) or name not in UNITS:
         raise InvalidInput(f"unknown unit of time {name!r}{nearest(str(name), list(UNITS))}")
     return name
-
-
-def with_unit(shown: str, unit: str | None) -> str:
-    """Return a time with its unit, if that is known: ``"2.5 hours"``."""
-    return f"{shown} {unit}" if unit else shown
-
-
-def per_unit(what: str, unit: str | None) -> str:
-    """Return what a rate is called with its unit, if that is known: ``"arrivals per hour"``."""
-    return f"{what} per {unit.removesuffix('s')}" if unit else what
