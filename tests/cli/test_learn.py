@@ -538,7 +538,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(options: list[str]
     ("where", "done"),
     [
         ("corewise.learning.plant.SimulatedPlant.run", 3),
-        ("corewise.learning.learner.estimate", 3),
+        ("corewise.learning.conclusions.estimate", 3),
         ("corewise.learning.judge.Judge.verdict", 3),
         ("corewise.learning.loop.plant_snapshot", 3),  # when the epoch is over but for its record
     ],

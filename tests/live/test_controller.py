@@ -46,7 +46,6 @@ class LiveMachine(RuleBasedStateMachine):
         self.time = 0.0
         self.sent: list[happened.Event] = []
         self.area = 0.0
-        self.told: dict[str, int] = {}
         self.ran: set[str] = set()
         self.departed = 0
         self.instructions: list[list[Instruction]] = []
@@ -59,16 +58,16 @@ class LiveMachine(RuleBasedStateMachine):
         now = self.time - 1.0 if back else self.time
         event = kind(now, f"e{len(self.sent)}", *values)
         self.sent.append(event)
+        told = {job.name: job.told for job in self.controller.roster}  # in `watch`, what it holds
         self.instructions.append(self.controller.handle(event))
         moves = [one for one in self.instructions[-1] if isinstance(one, SetCores)]
         if self.controller.mode == "watch":
             assert not moves
-        grown = [one for one in moves if one.cores > self.told.get(one.job, 0)]
+        grown = [one for one in moves if one.cores > told.get(one.job, 0)]
         assert moves[len(moves) - len(grown) :] == grown  # shrinks come first
         held = {job.name: job.held for job in self.controller.roster}
         if any(one.cores > held[one.job] for one in grown):  # only where nobody holds it or was told to
             assert sum(job.taken for job in self.controller.roster) <= self.controller.pool
-        self.told |= {one.job: one.cores for one in moves}
 
     @rule(
         job_class=st.sampled_from(["a", "b"]),
@@ -90,7 +89,6 @@ class LiveMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
-        self.told.pop(name, None)
         self.departed += name in self.ran  # a job that never held a core left at no width
         self.tell(happened.JobFinished, name)
 
@@ -98,7 +96,6 @@ class LiveMachine(RuleBasedStateMachine):
     @rule(data=st.data(), why=st.sampled_from(["failed", "cancelled", "lost"]))
     def end(self, data: st.DataObject, why: str) -> None:
         name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
-        self.told.pop(name, None)
         self.tell(happened.JobEnded, name, why)
 
     @precondition(lambda self: self.controller.roster.jobs)

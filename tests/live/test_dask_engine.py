@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -33,10 +34,11 @@ def slowly(number: int) -> tuple[int, int]:
     return number, os.getpid()
 
 
-def rounds(job: Holding, count: int) -> Rounds:
+def rounds(job: Holding, count: int, begun: threading.Event) -> Rounds:
     answers = []
     for _ in range(count):
         answers.append((yield [partial(slowly, k) for k in range(job.cores)]))
+        begun.set()
     return answers
 
 
@@ -54,10 +56,11 @@ def test_equal_calls_are_two_calls(engine: tuple[DaskEngine, Log]) -> None:
 
 def test_a_worker_that_is_lost_is_followed_and_no_job_fails(engine: tuple[DaskEngine, Log]) -> None:
     holding = Holding("gang")
-    gang = Gang(holding, rounds(holding, 8))
+    begun = threading.Event()
+    gang = Gang(holding, rounds(holding, 8, begun))
     engine[0].submit(gang)
     engine[0].set_cores("gang", 4)
-    engine[1].wait_for("progress", "gang", 1.0)
+    assert begun.wait(PATIENCE)
     victim = _a_worker(engine[0])
     os.kill(victim, signal.SIGKILL)
     engine[1].wait_for("pool-changed", 2)

@@ -30,7 +30,7 @@ from corewise.live.worth import Worth
 from tests.helpers.engines import listening
 from tests.helpers.live_pools import solve_in_a_thread
 
-PATIENCE = 60.0  # seconds until a test that waits for something gives up
+PATIENCE = 180.0  # seconds until a test that waits for something gives up, on a busy machine
 CLASSES = [
     cw.JobClass("one", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5)),
     cw.JobClass("two", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5)),
