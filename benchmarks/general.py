@@ -32,7 +32,7 @@ from benchmarks.simulators import simulate_with_ciw, simulate_with_simpy_jobs
 from corewise.kit.arrays import Floats
 from corewise.observation.sample_path import Event
 from corewise.policies.base import bind
-from corewise.simulation.simulator import first_walk
+from corewise.simulation.paths import first_walk
 from corewise.simulation.walk import State
 from corewise.sizes import (
     Deterministic,

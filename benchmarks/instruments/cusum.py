@@ -38,7 +38,7 @@ from corewise.model.rates import departure_rates
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind, tabulate
-from corewise.simulation.simulator import random_generator
+from corewise.simulation.randomness import random_generator
 from corewise.simulation.tables import Tables
 
 __all__ = ["Jump", "RunLength", "cusum_delays", "cusum_height", "cusum_run_length"]

@@ -21,7 +21,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import Policy, bind
-from corewise.simulation.simulator import random_generator, random_streams
+from corewise.simulation.randomness import random_generator, random_streams
 from corewise.simulation.tables import Tables
 from corewise.simulation.walk import State, Walk
 

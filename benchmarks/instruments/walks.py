@@ -18,7 +18,7 @@ from corewise.learning.algorithms import first_curve
 from corewise.model.speedup import Amdahl
 from corewise.model.system import Change, JobClass, System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
-from corewise.simulation.simulator import random_generator
+from corewise.simulation.randomness import random_generator
 
 __all__ = ["FixedWindows", "fixed_windows", "random_walk"]
 

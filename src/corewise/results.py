@@ -22,7 +22,7 @@ from corewise.observation.sample_path import Event
 from corewise.observation.statistics import ClassStatistics
 from corewise.simulation.general.times import ClassTimes
 from corewise.simulation.replicate import ClassReplications, Percentile, Replications
-from corewise.simulation.simulator import ClassRun, Run
+from corewise.simulation.run import ClassRun, Run
 from corewise.simulation.walk import State
 from corewise.studies.compare import Comparison
 from corewise.studies.means import SimulatedMean

@@ -27,8 +27,10 @@ from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.fitted.rule import FittedRule
 from corewise.simulation.general.source import JobSource, RandomJobs
 from corewise.simulation.general.tableless import FittedJobWalk, LevelJobWalk, TablelessJobWalk
-from corewise.simulation.simulator import Run, Window, first_walk
+from corewise.simulation.paths import first_walk
+from corewise.simulation.run import Run
 from corewise.simulation.walk import Engine, State
+from corewise.simulation.window import Window
 from tests.control.test_improve import some_values
 
 FALSE_ALARM = 1e-6

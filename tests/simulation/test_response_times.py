@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.simulation import simulator
 from corewise.simulation.response_times import ResponseTimes
 
 SYSTEM = cw.System(
@@ -108,12 +107,12 @@ def test_long_runs_are_made_again_if_jobs_are_left_over(
             continue
         monkeypatch.undo()
         at_once = cw.simulate(system, policy, rng=2, start=start, **window)
-        monkeypatch.setattr(simulator, "_FOLLOWED", 0)
+        monkeypatch.setattr("corewise.simulation.window._FOLLOWED", 0)
         after = cw.simulate(system, policy, rng=2, start=start, **window)
         assert after.mean_jobs == at_once.mean_jobs
         if start or system is full:
             assert after.classes == at_once.classes
-        monkeypatch.setattr(simulator, "_NEGLIGIBLE", 1.0)
+        monkeypatch.setattr("corewise.simulation.run._NEGLIGIBLE", 1.0)
         little = cw.simulate(system, policy, rng=2, start=start, **window)
         assert little.mean_response_time == pytest.approx(little.mean_jobs * little.time / little.departures)
         if system is full:

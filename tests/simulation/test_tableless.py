@@ -26,10 +26,11 @@ from corewise.policies.waterfill import _kernels as split_kernels
 from corewise.policies.waterfill.demand import index_shapes, linear_width, marginal_shapes
 from corewise.policies.waterfill.levels import _kernels as kernels
 from corewise.policies.waterfill.split import split
-from corewise.simulation.simulator import Window, first_walk
+from corewise.simulation.paths import first_walk
 from corewise.simulation.tableless.fitted import FittedWalk
 from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.walk import Walk
+from corewise.simulation.window import Window
 from tests.helpers import naive, naive_jobs
 from tests.simulation.test_simulate import mean_zero, stays, times_arrivals, window_of
 from tests.simulation.test_tableless_kernels import Logarithmic, fitted_rule

@@ -21,12 +21,13 @@ from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit.numbers import value_with_interval
 
 if TYPE_CHECKING:
+    from corewise.kit.progress import Progress
     from corewise.model.system import System
     from corewise.observation.sample_path import SamplePath
     from corewise.policies.base import Policy
     from corewise.simulation.general.trace import Trace
     from corewise.simulation.replicate import Replications
-    from corewise.simulation.simulator import Progress, Run
+    from corewise.simulation.run import Run
 
 __all__ = ["simulate"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from corewise.experiments.studies.learning import LearningStudy
-from corewise.simulation.simulator import Progress
+from corewise.kit.progress import Progress
 
 __all__ = ["Block", "Heading", "Picture", "Result", "Setting", "Table", "epochs_table"]
 

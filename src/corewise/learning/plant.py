@@ -22,8 +22,10 @@ from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
 from corewise.simulation.general.box import BoxJobWalk
 from corewise.simulation.general.source import RandomJobs
-from corewise.simulation.simulator import Window, first_walk, random_generator, start_state
+from corewise.simulation.paths import first_walk
+from corewise.simulation.randomness import random_generator
 from corewise.simulation.walk import State, Walk
+from corewise.simulation.window import Window, start_state
 
 __all__ = ["Attentive", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
 

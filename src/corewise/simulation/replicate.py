@@ -25,22 +25,16 @@ from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.numbers import value_and_ends
+from corewise.kit.progress import Progress
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import mean_interval, ratio_interval
-from corewise.simulation.simulator import (
-    Progress,
-    Replay,
-    Run,
-    Window,
-    another_walk,
-    mean_response_time,
-    random_streams,
-    run_of,
-    start_state,
-)
+from corewise.simulation.paths import another_walk
+from corewise.simulation.randomness import random_streams
+from corewise.simulation.run import Run, mean_response_time, run_of
 from corewise.simulation.walk import Engine, State
+from corewise.simulation.window import Replay, Window, start_state
 
 __all__ = ["ClassReplications", "Percentile", "Replications", "carried_out", "replicate"]
 

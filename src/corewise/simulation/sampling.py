@@ -21,7 +21,7 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.correlation import correlation_time, excess_growth
 from corewise.simulation.intervals import BATCH_TIMES
-from corewise.simulation.simulator import draws_without_tables, first_tables, first_walk
+from corewise.simulation.paths import draws_without_tables, first_tables, first_walk
 from corewise.simulation.tables import suits_sampled_tables
 from corewise.simulation.walk import State, Walk
 

@@ -23,6 +23,7 @@ from corewise.control.residual import Residual
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown, Table
+from corewise.kit.progress import Progress
 from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
 from corewise.policies.equi import Equi
@@ -30,7 +31,7 @@ from corewise.policies.greedy import Greedy
 from corewise.policies.moving.held import Held
 from corewise.policies.priority import Priority
 from corewise.policies.whittle import Whittle
-from corewise.simulation.simulator import Progress, random_streams
+from corewise.simulation.randomness import random_streams
 from corewise.simulation.simulator import simulate as simulate_policy
 from corewise.studies.means import simulated_mean
 

@@ -25,7 +25,7 @@ from corewise.policies.base import BoundPolicy
 from corewise.simulation.correlation import correlation_time, excess_growth
 from corewise.simulation.general.walk import JobWalk
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
-from corewise.simulation.simulator import first_walk
+from corewise.simulation.paths import first_walk
 from corewise.simulation.walk import State
 
 __all__ = ["JobMeans", "job_means", "least_events"]

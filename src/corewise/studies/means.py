@@ -48,8 +48,8 @@ from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.simulation.correlation import correlation_time
 from corewise.simulation.intervals import independent, ratio_interval
+from corewise.simulation.randomness import random_generator
 from corewise.simulation.sampling import sample_states, settled_events
-from corewise.simulation.simulator import random_generator
 from corewise.studies.job_means import job_means, least_events
 
 __all__ = ["LONGEST", "SimulatedMean", "shortest_simulation", "simulated_mean"]

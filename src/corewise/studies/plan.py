@@ -22,10 +22,11 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.display import Shown, Table
+from corewise.kit.progress import Progress
 from corewise.model.speedup import PowerLaw, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy
-from corewise.simulation.simulator import Progress, random_generator
+from corewise.simulation.randomness import random_generator
 from corewise.studies.responses import Point, Responses
 
 __all__ = ["CapacityPlan", "least_response_time", "plan"]

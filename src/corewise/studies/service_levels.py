@@ -20,10 +20,11 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
+from corewise.kit.progress import Progress
 from corewise.model.system import System, require_system
 from corewise.policies.base import bind
 from corewise.simulation.general.trace import Trace
-from corewise.simulation.simulator import Progress, random_generator
+from corewise.simulation.randomness import random_generator
 from corewise.studies.advice.logged_jobs import LoggedJobs
 from corewise.studies.advice.replay import response_times
 

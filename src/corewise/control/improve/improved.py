@@ -29,8 +29,8 @@ from corewise.policies.fitted.rule import FittedRule
 from corewise.policies.fitted.values import FittedValues
 from corewise.policies.whittle import Whittle
 from corewise.simulation.intervals import ratio_interval
+from corewise.simulation.randomness import random_generator
 from corewise.simulation.sampling import Sample, sample_states, settled_events
-from corewise.simulation.simulator import random_generator
 
 __all__ = ["Improved", "Improvement", "Round", "improve"]
 

@@ -21,10 +21,11 @@ from corewise.errors import InvalidInput
 from corewise.estimation.mle import estimate
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.progress import Progress
 from corewise.model.system import System
 from corewise.policies.base import Policy
+from corewise.simulation.randomness import random_generator
 from corewise.simulation.replicate import replicate
-from corewise.simulation.simulator import Progress, random_generator
 
 __all__ = ["Convergence", "convergence"]
 

@@ -21,14 +21,15 @@ from corewise.estimation.changes.detector import Alarm
 from corewise.experiments.studies.tracking import Worth, squared_errors, true_values
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.progress import Progress
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.judge import Judge
 from corewise.learning.loop import learn
 from corewise.learning.memories import Latest
 from corewise.learning.plant import SimulatedPlant
 from corewise.model.system import System, require_system
+from corewise.simulation.randomness import random_streams
 from corewise.simulation.replicate import carried_out
-from corewise.simulation.simulator import Progress, random_streams
 
 __all__ = [
     "Detections",

@@ -9,6 +9,7 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.progress import Progress
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.correlation import correlation_time
@@ -16,8 +17,9 @@ from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.times import ClassTimes
 from corewise.simulation.intervals import ratio_interval
 from corewise.simulation.moving.walk import MovingWalk
-from corewise.simulation.simulator import ClassRun, Progress, Run, Window, has_batches
+from corewise.simulation.run import ClassRun, Run, has_batches
 from corewise.simulation.walk import State
+from corewise.simulation.window import Window
 
 __all__ = ["moving_run", "require_moves"]
 

@@ -20,6 +20,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.progress import Progress
 from corewise.model.sizes import Exponential
 from corewise.model.speedup import Amdahl, SpeedUp
 from corewise.model.system import JobClass, System
@@ -29,7 +30,6 @@ from corewise.observation.recent import recent_part
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, bind
-from corewise.simulation.simulator import Progress
 from corewise.studies.advice.curves import (
     ASSUMED,
     FROM_LOG,

@@ -29,7 +29,8 @@ from corewise.learning.plant import SimulatedPlant
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 from corewise.policies.names import policy_named
-from corewise.simulation.simulator import Run, simulate
+from corewise.simulation.run import Run
+from corewise.simulation.simulator import simulate
 from corewise.studies.means import SimulatedMean, simulated_mean
 from corewise.studies.sweeps.grid import Trial
 

@@ -1,0 +1,305 @@
+"""Results of a simulation: the means over a sample path, their intervals, and response times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from corewise.errors import InvalidInput
+from corewise.kit.arrays import Floats, Ints
+from corewise.kit.display import Shown, Table
+from corewise.kit.frozen import FrozenMapping
+from corewise.kit.numbers import value_and_ends
+from corewise.model.system import System
+from corewise.observation.sample_path import SamplePath
+from corewise.observation.statistics import Statistics
+from corewise.simulation.correlation import correlation_time
+from corewise.simulation.general.box import BoxJobWalk
+from corewise.simulation.general.times import ClassTimes, JobTimes, exact_percentiles
+from corewise.simulation.general.trace import Trace
+from corewise.simulation.general.walk import JobWalk
+from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
+from corewise.simulation.walk import Engine, State, Walk
+from corewise.simulation.window import LEAST_DEPARTURES, Replay
+
+__all__ = ["ClassRun", "Run", "has_batches", "mean_response_time", "run_of"]
+
+_LEFT_OVER, _FEW = 0.05, 10
+"""Of those who left, as many may be left over where a run has settled; of a class, a few in any case."""
+
+_NEGLIGIBLE = 1e-3
+"""The part of the departures that may be left over where response times come from Little's law."""
+
+
+@dataclass(frozen=True, repr=False)
+class ClassRun(Shown):
+    """Simulation output for one class.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    arrivals, departures : int
+        How many jobs came and left.
+    mean_jobs : float
+        The mean number in the system.
+    interval : tuple of float
+        A 95 % confidence interval for it, by batch means; NaN if the run is too short.
+    mean_response_time : float
+        The mean time in the system of the jobs that came and left, NaN if none did; see
+        `corewise.simulation.response_times`.
+    completed : float
+        How many those are; a fraction if jobs were there at the start, as any of them may have left.
+    """
+
+    _shown = ("name", "mean_jobs", "interval", "mean_response_time")
+
+    name: str
+    arrivals: int
+    departures: int
+    mean_jobs: float
+    interval: tuple[float, float]
+    mean_response_time: float
+    completed: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Shown):
+    """Simulation output: the means over a sample path, and what is needed to go on from its end.
+
+    Attributes
+    ----------
+    policy : str
+        The name of the policy.
+    path : SamplePath or None
+        The record of events, if it was asked for.
+    mean_jobs : float
+        The mean number of jobs over the window.
+    interval : tuple of float
+        A 95 % confidence interval for the long-run mean, by means of 20 batches; NaN if the run is too short
+        for one: if batches are not ten times as long as the number of jobs is correlated, which grows as 1/(1
+        − load)², or if each is like the next. `replicate` needs no such condition.
+    mean_cost : float
+        The mean of Σ h_i n_i over the window, each job counted by the weight of its class.
+    events, departures : int
+        How many there were.
+    time : float
+        How long the window lasted.
+    state : State
+        Where it ended; ``simulate(..., start=run.state)`` goes on from there.
+    classes : mapping
+        The same for each class, by name.
+    visited : ndarray
+        The states visited, shape (K, states); none if it ran without tables, which does not count them.
+    times : ndarray
+        The time spent in each of them.
+    observed : Statistics or callable
+        What `statistics` gives, or what makes it.
+    response_times : mapping
+        The response times of each class, by its name: the mean, its interval, and percentiles.
+    job_times : JobTimes or None
+        Where all percentiles come from, if every job was followed.
+    resizes : int or None
+        How often the cores of a job that had begun changed; None but with moving costs.
+    """
+
+    _shown = ("policy", "mean_jobs", "interval", "departures")
+
+    policy: str
+    path: SamplePath | None
+    mean_jobs: float
+    interval: tuple[float, float]
+    mean_cost: float
+    events: int
+    departures: int
+    time: float
+    state: State
+    classes: Mapping[str, ClassRun]
+    visited: Ints
+    times: Floats
+    observed: Statistics | Replay
+    response_times: Mapping[str, ClassTimes]
+    job_times: JobTimes | None = None
+    resizes: int | None = None
+
+    @property
+    def resizes_per_event(self) -> float:
+        """How often cores of running jobs changed, for each arrival or departure; NaN if moves are free."""
+        return math.nan if self.resizes is None else self.resizes / max(self.events, 1)
+
+    @property
+    def arrivals(self) -> int:
+        """How many jobs came."""
+        return sum(row.arrivals for row in self.classes.values())
+
+    @property
+    def mean_response_time(self) -> float:
+        """The mean time in the system of the jobs that came and left, of all classes; NaN if none did."""
+        return mean_response_time(self.classes.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether few jobs are left over at the end: at most one for every twenty that have left.
+
+        So in all, and in every class that has more than ten left over. Otherwise the window was filling, or
+        too short for the jobs that take long, and its means are not those of the long run.
+        """
+        left_over = self.state.counts
+        rows = zip(left_over, self.classes.values(), strict=True)
+        return sum(left_over) <= _LEFT_OVER * self.departures and all(
+            count <= max(_FEW, _LEFT_OVER * row.departures) for count, row in rows
+        )
+
+    def percentiles(self, percents: Sequence[float]) -> dict[str, Floats]:
+        """Return percentiles of the response times of each class, by its name; NaN if no job came and left.
+
+        They are known where every job is followed: with ``record=True``, and to about half a per cent where
+        sizes are not exponential.
+        """
+        if self.path is None and self.job_times is not None:
+            wanted = np.array(percents, dtype=np.float64)
+            return {name: self.job_times.percentiles(i, wanted) for i, name in enumerate(self.classes)}
+        if self.path is None:
+            raise InvalidInput("percentiles need every event: simulate(…, record=True)")
+        none = np.full(len(percents), math.nan)
+        return {
+            name: np.percentile(times, percents) if times.size else none
+            for name, times in self.path.response_times.items()
+        }
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Departures and job-time by cores per job, for `estimate`.
+
+        A run without tables does not keep them, since a tally of all classes at every event takes far longer
+        than the run; when asked for, they come from the same run once more.
+        """
+        return self.observed if isinstance(self.observed, Statistics) else self.observed()
+
+    def __str__(self) -> str:
+        """Return the numbers as a small table."""
+        lines = [
+            f"{self.policy}: {self.departures} departures in {self.time:.6g} units of time, "
+            f"mean jobs {value_and_ends(self.mean_jobs, self.interval)}"
+        ]
+        lines += [
+            f"  {row.name}: {row.departures} departures, "
+            f"mean jobs {value_and_ends(row.mean_jobs, row.interval)}, "
+            f"mean response time {row.mean_response_time:.6g}"
+            for row in self.classes.values()
+        ]
+        return "\n".join(lines)
+
+    def _table(self) -> Table:
+        columns = "name", "departures", "mean_jobs", "interval", "mean_response_time"
+        return Table.of(self.classes.values(), *columns)
+
+
+def mean_response_time(rows: Iterable[ClassRun]) -> float:
+    """Return the mean response time of all jobs that came and left; NaN if none did."""
+    done = [(row.completed, row.mean_response_time) for row in rows if row.completed]
+    return math.fsum(n * time for n, time in done) / math.fsum(n for n, _ in done) if done else math.nan
+
+
+def run_of(walk: Engine, replay: Replay) -> Run:
+    """Return what a walk saw; `replay` makes the same one again, for what it kept no count of."""
+    names, moves = tuple(walk.system.names), walk.moves
+    counts, times = walk.visits
+    counts.setflags(write=False)
+    times.setflags(write=False)
+    departures = int(moves[len(names) :].sum())
+    areas, spans = np.array(walk.areas), np.array(walk.spans)
+    correlation = 0.0
+    if replay.jobs is None and has_batches(walk.system, areas.sum(axis=1), spans, departures):
+        correlation = correlation_time(walk.system)
+    else:
+        areas, spans = areas.sum(axis=0, keepdims=True), spans.sum(keepdims=True)
+    duration = float(spans.sum())
+    if duration <= 0.0:
+        raise InvalidInput(f"a window of no length at time {walk.start.time!r}: the clock cannot resolve it")
+    state, path = walk.finish()
+    spent, completed = _responses(walk, replay, areas.sum(axis=0))
+    rows = {}
+    for i, name in enumerate(names):
+        rows[name] = ClassRun(
+            name,
+            int(moves[i]),
+            int(moves[len(names) + i]),
+            float(areas[:, i].sum()) / duration,
+            ratio_interval(areas[:, i], spans, correlation),
+            spent[i] / completed[i] if completed[i] else math.nan,
+            completed[i],
+        )
+    return Run(
+        policy=walk.policy.name,
+        path=path,
+        mean_jobs=float(areas.sum()) / duration,
+        interval=ratio_interval(areas.sum(axis=1), spans, correlation),
+        mean_cost=math.fsum(known.weight * rows[known.name].mean_jobs for known in walk.system.classes),
+        events=walk.events,
+        departures=departures,
+        time=duration,
+        state=state,
+        classes=FrozenMapping(rows),
+        visited=counts,
+        times=times,
+        observed=walk.statistics() if isinstance(walk, Walk | BoxJobWalk) else replay,
+        response_times=FrozenMapping(_class_times(walk, rows, path, correlation, replay.jobs)),
+        job_times=walk.times if isinstance(walk, JobWalk) else None,
+    )
+
+
+def _class_times(
+    walk: Engine,
+    rows: Mapping[str, ClassRun],
+    path: SamplePath | None,
+    correlation: float,
+    jobs: Trace | None,
+) -> dict[str, ClassTimes]:
+    """Return the response times of each class; `correlation` is zero if batches are not independent."""
+    if isinstance(walk, JobWalk):
+        means = None if jobs is not None else 1.0 / walk.system.size_rates
+        return walk.class_times(means, correlation)
+    none = math.nan, math.nan
+    times: Mapping[str, Floats] = path.response_times if path is not None else {}
+    return {
+        name: ClassTimes(
+            name,
+            row.completed,
+            row.mean_response_time,
+            none,
+            row.mean_response_time,
+            exact_percentiles(times.get(name)),
+        )
+        for name, row in rows.items()
+    }
+
+
+def has_batches(system: System, areas: Floats, spans: Floats, departures: int) -> bool:
+    """Return whether batches are long enough to be independent, and look as if they were.
+
+    Where more work comes than all cores can do, there is no long-run mean to give an interval for.
+    """
+    if system.load >= 1.0 or departures < LEAST_DEPARTURES:
+        return False
+    return float(spans.min()) >= BATCH_TIMES * correlation_time(system) and independent(areas / spans)
+
+
+def _responses(walk: Engine, replay: Replay, areas: Floats) -> tuple[list[float], list[float]]:
+    """Return, by class, the time spent by the jobs that came and left, and how many those are.
+
+    In a long run that no one has followed, Little's law says as much, if next to no jobs are left over from
+    before it and to after it; otherwise the run is made again.
+    """
+    departures = walk.moves[areas.size :]
+    over = np.array(walk.start.counts) + np.array(walk.counts)
+    if isinstance(walk, JobWalk):
+        return walk.times.spent.tolist(), walk.times.left.tolist()
+    if walk.responses is None and np.all(over <= _NEGLIGIBLE * departures):
+        return areas.tolist(), departures.astype(np.float64).tolist()
+    found = walk.responses or replay.response_times()
+    return found.spent.tolist(), found.left.tolist()
