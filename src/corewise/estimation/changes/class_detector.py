@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corewise.estimation.changes import _kernels
 from corewise.estimation.changes.alarms import Alarm, Check, believed_rate, place_of
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.departure_rate import DepartureRate
 from corewise.estimation.changes.dispersion import Dispersion
+from corewise.estimation.changes.doubts import Pending, Suspect
 from corewise.estimation.changes.grid import DEPARTURES, PER_OCTAVE, TABLE, TIME, columns_of, table_of
+from corewise.estimation.changes.scan import NEAR, WINDOW_LENGTHS, View, window_start
 from corewise.estimation.likelihood import Likelihood, curve_of, parameters_of
 from corewise.estimation.search import fit_curve_to
 from corewise.kit.arrays import Floats, Ints
@@ -42,8 +42,6 @@ _AS_BEFORE = 2.0
 _SLOWEST = 1e-3
 """The least size rate that such a class is believed to have, of the one before: below, no split changes."""
 
-_NEAR = 0.5
-"""If the quadratic model of a split reaches this part of the threshold, G is computed."""
 
 _AT_MOST = 4
 """For so many splits at first, and for all if one of them exceeds the threshold."""
@@ -57,34 +55,12 @@ _LOOK_AGAIN = 1.0 / 16.0
 _STEP = 0.25
 """The reference is moved by a step of Newton's if that raises ℓ by less than half of this, else refitted."""
 
-_WINDOW_LENGTHS = 2 ** np.arange(1, 13)
-"""The lengths of the windows that follow drift, in checks."""
 
 _BEYOND_A_JUMP = 1.5
 """How far a window must lead to take over, in thresholds: before a jump is found, it leads by about one."""
 
 _ENOUGH = 0.9
 """The part of the departures to estimate from that strata must be of, to be used instead."""
-
-_KINDS = ("speed", "curve", "size rate")
-"""What a change of a class's speed may be called."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Suspect:
-    """An unidentified change of speed, of the curve or the size rate: the alarm, and what was seen before."""
-
-    alarm: Alarm
-    curve: SpeedUp
-    row: Floats
-    checks: int
-
-
-class _Pending(NamedTuple):
-    """Statistics from before a change that is in doubt: kept until it is sure, and when to look again."""
-
-    row: Floats
-    checks: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,16 +79,16 @@ class ClassDetector:
     offsets : ndarray
         What each window would have estimated, from the reference.
     window_index : int
-        The window the estimate is from: 0 for all since the last change, j for the j-th of `_WINDOW_LENGTHS`.
+        The window the estimate is from: 0 for all since the last change, j for the j-th of `WINDOW_LENGTHS`.
     window_leads : ndarray
         By how much, in log-likelihood, each window has foretold better than the one in force.
     size_rate_factor : float
         The estimated size rate over the one taken for granted.
     min_checks_before : int
         Minimum number of checks before a change point: splits with fewer before them are not tried.
-    suspect : _Suspect or None
+    suspect : Suspect or None
         A change that has not been named.
-    pending : _Pending or None
+    pending : Pending or None
         Statistics from before the last change while that is not sure: estimates are made from them as well.
     dispersion : Dispersion
         By how much scores vary more than if sizes were exponential.
@@ -125,11 +101,11 @@ class ClassDetector:
     speed: Buckets
     offsets: Floats
     window_index: int = 0
-    window_leads: Floats = field(default_factory=lambda: np.zeros(_WINDOW_LENGTHS.size + 1))
+    window_leads: Floats = field(default_factory=lambda: np.zeros(WINDOW_LENGTHS.size + 1))
     size_rate_factor: float = 1.0
     min_checks_before: int = 0
-    suspect: _Suspect | None = None
-    pending: _Pending | None = None
+    suspect: Suspect | None = None
+    pending: Pending | None = None
     dispersion: Dispersion = field(default_factory=Dispersion.unknown)
     strata: Strata | None = None
 
@@ -175,7 +151,7 @@ class ClassDetector:
         _kernels.share_out(table.widths, table.departures, table.job_time, PER_OCTAVE, departed, spent)
         spent *= self.size_rate_factor
         speed = self.speed.with_row(row)
-        view = _View.of(self, speed, nodes)
+        view = View.of(self, speed, nodes)
         if view.alerting(thresholds):
             changed = replace(self, speed=speed)._speed_changed(view, now, nodes, thresholds)
             if changed is not None:
@@ -204,18 +180,18 @@ class ClassDetector:
     # --- jumps ------------------------------------------------------------------------------------
 
     def _speed_changed(
-        self, view: _View, now: Check, nodes: Floats, thresholds: Mapping[str, float]
+        self, view: View, now: Check, nodes: Floats, thresholds: Mapping[str, float]
     ) -> tuple[ClassDetector, Alarm] | None:
         """Return the detector after a change of speed, and the alarm, if there is one."""
         exceeding = {"size rate": view.by_size} if view.most_by_size >= thresholds["size rate"] else {}
-        if view.most_by_curve >= _NEAR * thresholds["curve"]:
+        if view.most_by_curve >= NEAR * thresholds["curve"]:
             exceeding |= self._curve_changed(view, nodes, thresholds["curve"])
         if not exceeding:
             return None
         test = max(exceeding, key=lambda kind: float(exceeding[kind].max()))
         return self._alarm(now, nodes, exceeding[test], test, thresholds)
 
-    def _curve_changed(self, view: _View, nodes: Floats, threshold: float) -> dict[str, Floats]:
+    def _curve_changed(self, view: View, nodes: Floats, threshold: float) -> dict[str, Floats]:
         """Return G for a change of the curve after each bucket, if it exceeds the threshold after some.
 
         Curves with several parameters take long to fit: G is computed at the likeliest place alone, and at
@@ -277,7 +253,7 @@ class ClassDetector:
         )
         if self.stalled:
             return self._resumed(alarm, before, rest, nodes)
-        suspect = _Suspect(alarm, old, before, int(self.speed.sizes[:split].sum()))
+        suspect = Suspect(alarm, old, before, int(self.speed.sizes[:split].sum()))
         detector = replace(
             self,
             curve=new,
@@ -289,7 +265,7 @@ class ClassDetector:
         if self.window_index:
             return replace(detector, suspect=None), alarm
         row = before if self.pending is None else before + self.pending.row
-        detector = replace(detector, pending=_Pending(row, 0))._made_sure(nodes, thresholds)
+        detector = replace(detector, pending=Pending(row, 0))._made_sure(nodes, thresholds)
         named, alarms = detector._named(now, nodes)
         return named, alarms[0] if alarms else alarm
 
@@ -335,7 +311,7 @@ class ClassDetector:
         found = {"curve": by_curve, "size rate": by_size}
         if any(found[test] >= thresholds[test] + _SURER * factor for test, factor in self._factors.items()):
             return replace(self, pending=None)
-        return replace(self, pending=_Pending(before, seen + max(int(_LOOK_AGAIN * seen), 1)))
+        return replace(self, pending=Pending(before, seen + max(int(_LOOK_AGAIN * seen), 1)))
 
     def _named(self, now: Check, nodes: Floats) -> tuple[ClassDetector, list[Alarm]]:
         """Return the detector and an alarm that says what changed, if that has become clear."""
@@ -413,7 +389,7 @@ class ClassDetector:
         return best, np.zeros(window_leads.size)
 
     def _estimate(
-        self, view: _View, window_index: int, speed: Buckets, nodes: Floats
+        self, view: View, window_index: int, speed: Buckets, nodes: Floats
     ) -> tuple[SpeedUp, Floats]:
         """Return the latest estimate, which is the next reference, and how far from it each window's is."""
         if not self.curve.bounds:
@@ -422,12 +398,12 @@ class ClassDetector:
         estimates = np.minimum(np.maximum(parameters_of(self.curve) + view.steps, low), high)
         if window_index == self.window_index and view.square <= _STEP:
             return curve_of(self.curve, estimates[window_index]), estimates - estimates[window_index]
-        curve, _ = self._fitted(speed.rows[_start_of(speed, window_index) :].sum(axis=0), nodes)
+        curve, _ = self._fitted(speed.rows[window_start(speed, window_index) :].sum(axis=0), nodes)
         return curve, estimates - parameters_of(curve)
 
     def table(self, nodes: Floats, arrivals: int) -> ClassStatistics:
         """Return the statistics to estimate from."""
-        row = self.speed.rows[_start_of(self.speed, self.window_index) :].sum(axis=0)
+        row = self.speed.rows[window_start(self.speed, self.window_index) :].sum(axis=0)
         return table_of(row if self.pending is None else row + self.pending.row, nodes, arrivals)
 
     def strata_of(self, table: ClassStatistics) -> Strata | None:
@@ -439,67 +415,6 @@ class ClassDetector:
         if self.strata is None or self.window_index or self.size_rate_factor != 1.0:
             return None
         return self.strata if self.strata.departures >= _ENOUGH * table.left else None
-
-    # --- to go on later ---------------------------------------------------------------------------
-
-    @property
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The checkpoint of the detector: all that was seen of the class, as named arrays."""
-        arrays: dict[str, NDArray[Any]] = {
-            "curve": parameters_of(self.curve),
-            "sizes": self.speed.sizes,
-            "rows": self.speed.rows,
-            "offsets": self.offsets,
-            "leads": self.window_leads,
-            "numbers": np.array([self.window_index, self.size_rate_factor, self.min_checks_before]),
-            "dispersion": self.dispersion.sums,
-        }
-        if self.strata is not None:
-            arrays |= {f"strata.{name}": array for name, array in self.strata.arrays.items()}
-        if self.pending is not None:
-            arrays |= {"pending": self.pending.row, "look again": np.array(self.pending.checks)}
-        if self.suspect is None:
-            return arrays
-        alarm = self.suspect.alarm
-        numbers = (alarm.raised, alarm.departures, *alarm.interval, alarm.time, *alarm.time_interval)
-        evidence = (alarm.statistic, alarm.threshold, alarm.between, self.suspect.checks)
-        return arrays | {
-            "suspect": np.array([*numbers, *evidence, _KINDS.index(alarm.kind)]),
-            "before": np.array(list(alarm.before.values())),
-            "after": np.array(list(alarm.after.values())),
-            "old": parameters_of(self.suspect.curve),
-            "row": self.suspect.row,
-        }
-
-    def of_state(self, arrays: Mapping[str, NDArray[Any]]) -> ClassDetector:
-        """Return the detector of this class that goes on from a checkpoint, the `state` of one like it."""
-        window_index, size_rate_factor, min_checks_before = arrays["numbers"].tolist()
-        return replace(
-            self,
-            curve=curve_of(self.known.speedup, arrays["curve"]),
-            speed=Buckets(arrays["sizes"], arrays["rows"]),
-            window_index=int(window_index),
-            offsets=arrays["offsets"],
-            window_leads=arrays["leads"],
-            size_rate_factor=size_rate_factor,
-            min_checks_before=int(min_checks_before),
-            dispersion=Dispersion(arrays["dispersion"]) if "dispersion" in arrays else self.dispersion,
-            strata=Strata.of_arrays(self.known.speedup.family, arrays, "strata."),
-            suspect=self._suspect_of(arrays) if "suspect" in arrays else None,
-            pending=_Pending(arrays["pending"], int(arrays["look again"])) if "pending" in arrays else None,
-        )
-
-    def _suspect_of(self, arrays: Mapping[str, NDArray[Any]]) -> _Suspect:
-        raised, departures, low, high, time, early, late, *evidence = arrays["suspect"].tolist()
-        kind = _KINDS[int(evidence[4])]
-        names = ["size_rate"] if kind == "size rate" else list(self.known.speedup.parameters)
-        before, after = (
-            FrozenMapping(dict(zip(names, arrays[side].tolist(), strict=True)))
-            for side in ("before", "after")
-        )
-        place = (departures, (low, high), time, (early, late))
-        alarm = Alarm(self.known.name, kind, int(raised), *place, before, after, *evidence[:3])
-        return _Suspect(alarm, curve_of(self.known.speedup, arrays["old"]), arrays["row"], int(evidence[3]))
 
 
 def _two_rates(before: Floats, after: Floats, rate: Floats, nodes: Floats) -> float:
@@ -523,57 +438,3 @@ def min_checks_after(rest: Buckets) -> int:
     one false alarm would lead to another; with as many checks again beside them, they hardly matter.
     """
     return 2 * int(rest.sizes.sum())
-
-
-class _View(NamedTuple):
-    """Likelihood ratios at all edges of the buckets, and the state of the drift windows: see `scan`."""
-
-    by_curve: Floats
-    by_size: Floats
-    window_leads: Floats
-    steps: Floats
-    most_by_curve: float
-    most_by_size: float
-    square: float
-
-    @classmethod
-    def of(cls, detector: ClassDetector, speed: Buckets, nodes: Floats) -> _View:
-        """Return what a scan of the buckets shows."""
-        rate = detector.curve.rate_above(nodes)  # no node is below one core
-        ratio = detector.curve.gradient_above(nodes) / rate[:, None]
-        by_curve, by_size = np.zeros((2, len(speed) - 1))
-        window_leads, steps = (
-            detector.window_leads.copy(),
-            np.empty((_WINDOW_LENGTHS.size + 1, ratio.shape[1])),
-        )
-        rate = detector.known.known_size_rate * rate
-        most = _kernels.scan(
-            speed.sizes,
-            speed.rows,
-            TABLE,
-            rate,
-            ratio,
-            _WINDOW_LENGTHS,
-            detector.offsets,
-            window_leads,
-            detector.window_index,
-            detector.min_checks_before,
-            by_curve,
-            by_size,
-            steps,
-        )
-        return cls(by_curve, by_size, window_leads, steps, *most)
-
-    def alerting(self, thresholds: Mapping[str, float]) -> bool:
-        """Return whether a change might be found."""
-        return (
-            self.most_by_size >= thresholds["size rate"] or self.most_by_curve >= _NEAR * thresholds["curve"]
-        )
-
-
-def _start_of(speed: Buckets, window_index: int) -> int:
-    """Return the first bucket of a window."""
-    if window_index == 0:
-        return 0
-    ages = np.cumsum(speed.sizes[::-1])
-    return max(ages.size - 1 - int(np.searchsorted(ages, _WINDOW_LENGTHS[window_index - 1])), 0)

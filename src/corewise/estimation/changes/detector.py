@@ -66,6 +66,7 @@ from corewise.estimation.changes.alarms import (
 )
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.class_detector import ClassDetector, min_checks_after
+from corewise.estimation.changes.class_state import detector_of, state_of
 from corewise.estimation.changes.grid import TABLE, TIME, grid_of
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
@@ -272,7 +273,7 @@ class ChangeDetector(Shown):
             "quiet": np.array(self._min_checks_before),
         }
         for i, class_detector in enumerate(self._detectors):
-            arrays |= {f"{i}.{name}": array for name, array in class_detector.state.items()}
+            arrays |= {f"{i}.{name}": array for name, array in state_of(class_detector).items()}
         return arrays
 
     def of_state(self, arrays: Mapping[str, NDArray[Any]]) -> ChangeDetector:
@@ -282,7 +283,7 @@ class ChangeDetector(Shown):
         for i, class_detector in enumerate(self._detectors):
             own = f"{i}."
             mine = {name.removeprefix(own): array for name, array in arrays.items() if name.startswith(own)}
-            detectors.append(class_detector.of_state(mine))
+            detectors.append(detector_of(class_detector, mine))
         return ChangeDetector(
             self.system,
             self.between_alarms,
