@@ -1,13 +1,16 @@
 """Live control in virtual time, all rates unknown: gains, starts, estimates from progress, CPU, invariants.
 
     python benchmarks/live.py [--only gains starts progress cpu sequences] [--traces N] [--starts N]
-                              [--sequences N] [--seed S] [--json FILE]
+                              [--sequences N] [--seed S] [--runs FILE] [--json FILE]
 
 *Gains*: the same jobs, 120 mean sizes of them at a load of .7, under EQUI, under what is learned, and under
-the optimum that knows all. *Starts*: the first 400 jobs of a pool, with the gate and without. *Progress*: the
-estimates of p after 2000 departures, and their spread after 200. *CPU*: of the controller, an event, of a
-stream with all kinds. *Sequences*: random histories of events under which all invariants hold, a replay gives
-the same, and a snapshot goes on as if nothing had been.
+the optimum that knows all. *Starts*: the first 400 jobs of a pool, with the gate and without, and under the
+plainest learner, which goes by what is most likely. *Progress*: the estimates of p after 2000 departures, and
+their spread after 200. *CPU*: of the controller, an event, of a stream with all kinds. *Sequences*: random
+histories of events under which all invariants hold, a replay gives the same, and a snapshot goes on as if
+nothing had been.
+
+With ``--runs`` traces and starts are added to a file as they are done, and those in it are not run again.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +35,14 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
+from benchmarks.instruments.kept_runs import KeptRuns
 from benchmarks.instruments.live_starts import (
     LOADS,
     SYSTEMS,
+    MostLikely,
     Solver,
+    believing_all,
+    excesses,
     learning,
     mean_response,
     run,
@@ -44,6 +52,8 @@ from benchmarks.instruments.live_starts import (
 from benchmarks.instruments.live_stream import new_controller, stream
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
 from corewise.errors import InvalidInput
+from corewise.kit.jsonable import plain
+from corewise.learning.algorithms import Algorithm
 from corewise.live.lessons import conclude
 from tests.live.test_controller import LiveMachine
 
@@ -63,25 +73,20 @@ class Report(Findings):
     progress: list[dict[str, Any]] = field(default_factory=list)
 
 
-def seeds(chosen: argparse.Namespace, what: int, count: int) -> Iterator[np.random.Generator]:
+def seeds(chosen: argparse.Namespace, what: int, count: int) -> Iterator[tuple[int, ...]]:
     for k in range(count):
-        yield np.random.default_rng([chosen.seed, what, k])
+        yield (chosen.seed, what, k)
 
 
 def measure_gains(chosen: argparse.Namespace, report: Report) -> Iterator[Table]:
     """Gain over EQUI on each of some traces: what is learned, and the optimum."""
     table = table_of(f"Gain over EQUI, {chosen.traces} traces, %", ("", "mean", "sd", "least", "optimum"))
+    runs = KeptRuns(chosen.runs)
     for what, name in enumerate(SYSTEMS):
-        system = system_at(name, LOAD)
-        best = cw.solve(system, whole_cores=True).policy
         found = []
-        for rng in seeds(chosen, what, chosen.traces):
-            jobs = trace(system, rng, time=TIME)
-            equi = mean_response(run(jobs, system)[0])
-            learned, _ = run(jobs, system, algorithm=learning(system))
-            known, _ = run(jobs, system, policy=best)
-            found.append([100.0 * (1.0 - mean_response(one) / equi) for one in (learned, known)])
-            progress(f"{name}: {len(jobs)} jobs, learned {found[-1][0]:.2f} %, optimum {found[-1][1]:.2f} %")
+        for seed in seeds(chosen, what, chosen.traces):
+            found.append(runs.run(["gain", name, *seed], partial(gains_of, name, seed)))
+            progress(f"{name}: learned {found[-1][0]:.2f} %, optimum {found[-1][1]:.2f} %")
         gains, optimum = np.array(found).T
         table.add_row(
             name, *(f"{x:.2f}" for x in (gains.mean(), gains.std(ddof=1), gains.min(), optimum.mean()))
@@ -93,49 +98,74 @@ def measure_gains(chosen: argparse.Namespace, report: Report) -> Iterator[Table]
     yield table
 
 
-CONTROLS = {
-    "with the gate": (True, True),
-    "with it, departures only": (True, False),
-    "without": (False, True),
-    "without, departures only": (False, False),
+def gains_of(name: str, seed: tuple[int, ...]) -> list[float]:
+    """The gains on a trace, in per cent: of what is learned, and of the optimum."""
+    system = system_at(name, LOAD)
+    jobs = trace(system, np.random.default_rng(seed), time=TIME)
+    equi = mean_response(run(jobs, system)[0])
+    learned, _ = run(jobs, system, algorithm=learning(system))
+    known, _ = run(jobs, system, policy=cw.solve(system, whole_cores=True).policy)
+    return [100.0 * (1.0 - mean_response(one) / equi) for one in (learned, known)]
+
+
+CONTROLS: dict[str, tuple[Callable[[], Solver], Callable[[cw.System], Algorithm], bool]] = {
+    "gate": (Solver, learning, True),
+    "gate, silent jobs": (Solver, learning, False),
+    "no gate": (partial(Solver, gate=False), learning, True),
+    "no gate, silent jobs": (partial(Solver, gate=False), learning, False),
+    "most likely, silent jobs": (MostLikely, believing_all, False),
 }
-"""Whether there is a gate, and whether jobs tell of their progress."""
+"""What answers, how it learns, and whether jobs tell of their progress; the last is the control."""
 
 
 def measure_starts(chosen: argparse.Namespace, report: Report) -> Iterator[Table]:
-    """How much longer the first jobs take than under EQUI."""
-    each = -(-chosen.starts // (len(SYSTEMS) * len(LOADS)))
-    table = table_of(
-        f"First {FIRST} jobs against EQUI, {each} starts a row, %", ("", "mean", "worst twentieth", "worst")
-    )
-    whole: dict[str, list[float]] = {control: [] for control in CONTROLS}
+    """How much longer the first jobs take than under EQUI, and how far off policies were in force."""
+    each, runs = -(-chosen.starts // (len(SYSTEMS) * len(LOADS))), KeptRuns(chosen.runs)
+    heads = ("", "mean", "worst 20th", "worst", "worse", "worst policy")
+    table = table_of(f"First {FIRST} jobs against EQUI, %", heads)
+    whole: dict[str, list[tuple[float, float]]] = {control: [] for control in CONTROLS}
     for what, (name, load) in enumerate((name, load) for name in SYSTEMS for load in LOADS):
-        system = system_at(name, load)
-        found: dict[str, list[float]] = {control: [] for control in CONTROLS}
-        for rng in seeds(chosen, 10 + what, each):
-            jobs = trace(system, rng, time=2.0 * FIRST / float(np.sum(system.arrival_rates)))[:FIRST]
-            equi = mean_response(run(jobs, system)[0])
-            for control, (gate, told) in CONTROLS.items():
-                learned, _ = run(
-                    jobs, system, algorithm=learning(system), solver=Solver(gate=gate), progress=told
-                )
-                found[control].append(100.0 * (mean_response(learned) / equi - 1.0))
+        found: dict[str, list[tuple[float, float]]] = {control: [] for control in CONTROLS}
+        for seed in seeds(chosen, 10 + what, each):
+            for control in CONTROLS:
+                of = ["start", name, load, control, *seed]
+                longer, policies = runs.run(of, partial(start_of, name, load, control, seed))
+                found[control].append((longer, max(policies)))
         for control, values in found.items():
-            row = [f"{x:+.2f}" for x in ends(values)]
-            table.add_row(f"{name}, load {load:g}, {control}", *row)
-            progress(f"{name}, load {load:g}, {control}: {', '.join(row)}")
+            progress(f"{name}, load {load:g}, {control}: {', '.join(cells(values))}")
             whole[control] += values
-        report.starts.append({"system": name, "load": load, **found})
+        report.starts.append({"system": name, "load": load, "found": plain(found)})
     for control, values in whole.items():
-        table.add_row(f"all, {control}", *(f"{x:+.2f}" for x in ends(values)))
-    for control in ("with the gate", "with it, departures only"):
-        mean, worst, _ = ends(whole[control])
-        report.targets.append(Target(f"starts {control}: mean, worse than EQUI by", mean, 1.0, False, "%"))
-        report.targets.append(Target(f"starts {control}: worst twentieth", worst, 3.0, False, "%"))
+        table.add_row(control, *cells(values))
+    for control in list(CONTROLS)[:2]:
+        mean, worst, _ = ends([longer for longer, _ in whole[control]])
+        report.targets.append(Target(f"starts, {control}: mean", mean, 1.0, False, "%"))
+        report.targets.append(Target(f"starts, {control}: worst twentieth", worst, 3.0, False, "%"))
+    worst = max(policy for _, policy in whole[list(CONTROLS)[-1]])
+    report.targets.append(Target("the control: its worst policy above EQUI", worst, 20.0, True, "%"))
     yield table
 
 
-def ends(values: list[float]) -> tuple[float, float, float]:
+def start_of(name: str, load: float, control: str, seed: tuple[int, ...]) -> tuple[float, list[float]]:
+    """How much longer the first jobs take than under EQUI, and the excess of each policy in force, in %."""
+    solver, how, told = CONTROLS[control]
+    system, answers = system_at(name, load), solver()
+    expected = FIRST / float(np.sum(system.arrival_rates))
+    jobs = trace(system, np.random.default_rng(seed), time=2.0 * expected)[:FIRST]
+    equi = mean_response(run(jobs, system)[0])
+    times, controller = run(jobs, system, algorithm=how(system), solver=answers, progress=told)
+    policies = [100.0 * excess for excess in excesses(system, answers, controller)]
+    return 100.0 * (mean_response(times) / equi - 1.0), policies
+
+
+def cells(values: list[tuple[float, float]]) -> list[str]:
+    """The ends of what was found, how many starts were worse than EQUI, and the worst policy in force."""
+    longer, policies = zip(*values, strict=True)
+    worse = f"{sum(x > 0.0 for x in longer)} of {len(longer)}"
+    return [*(f"{x:+.2f}" for x in ends(longer)), worse, f"{max(policies):+.1f}"]
+
+
+def ends(values: Sequence[float]) -> tuple[float, float, float]:
     """The mean, the mean of the worst twentieth, and the worst."""
     ordered = np.sort(values)[::-1]
     return float(ordered.mean()), float(ordered[: max(len(values) // 20, 1)].mean()), float(ordered[0])
@@ -155,7 +185,8 @@ def measure_progress(chosen: argparse.Namespace, report: Report) -> Iterator[Tab
         )
     ):
         found = []
-        for rng in seeds(chosen, 20 + what, runs):
+        for seed in seeds(chosen, 20 + what, runs):
+            rng = np.random.default_rng(seed)
             enough = 2.0 * departures / float(np.sum(system.arrival_rates))
             jobs = trace(system, rng, time=enough)[:departures]
             drawn = rng if kind.startswith("exp") else None
@@ -235,6 +266,7 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=200, help="of all systems and loads together")
     parser.add_argument("--sequences", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--runs", type=Path, metavar="FILE", help="where traces and starts are kept")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     report, console = Report(), Console()

@@ -5,6 +5,7 @@ All rates are unknown to what learns. Jobs are gangs whose rounds are a tenth of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,11 +13,13 @@ from hashlib import sha256
 import numpy as np
 
 import corewise as cw
+from corewise.errors import UnstablePolicy
 from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.lessons import FIRST_WINDOW, conclude, how_to_learn
+from corewise.live.learned import Learned
+from corewise.live.lessons import FIRST_WINDOW, Lesson, Question, conclude, how_to_learn
 from corewise.live.solving import answer
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes, policy_to_bytes
@@ -25,8 +28,11 @@ from corewise.policies.tabular import Tabular
 __all__ = [
     "LOADS",
     "SYSTEMS",
+    "MostLikely",
     "RandomRounds",
     "Solver",
+    "believing_all",
+    "excesses",
     "learning",
     "mean_response",
     "run",
@@ -40,6 +46,7 @@ SYSTEMS = {"p = .1/.95, mu = 4/1": ((0.1, 0.95), (4.0, 1.0)), "p = .3/.8, mu = 1
 LOADS = (0.4, 0.7)
 NEVER = 10**9
 _SURE = (1.0, 1.0, 1.0)
+_BUSIEST = 0.95
 
 
 def system_at(name: str, load: float) -> cw.System:
@@ -73,6 +80,11 @@ def learning(system: cw.System, departures: int = FIRST_WINDOW) -> Algorithm:
     return how_to_learn(unknown(system), departures)
 
 
+def believing_all(system: cw.System, departures: int = FIRST_WINDOW) -> Algorithm:
+    """Return how a learner with the same windows learns that looks out for no change."""
+    return cw.algorithm_1b(unknown(system), departures=departures, power=0.5)
+
+
 @dataclass
 class Solver:
     """Answers what a controller asks, and keeps the policies.
@@ -81,10 +93,13 @@ class Solver:
     ----------
     gate : bool
         Whether what a policy is worth is looked at; otherwise all of them are adopted, from the first.
+    in_force : list of str or None
+        What was in force when each question was asked: the digest of a policy, None for EQUI.
     """
 
     gate: bool = True
     policies: dict[str, bytes] = field(default_factory=dict)
+    in_force: list[str | None] = field(default_factory=list)
 
     def policy(self, digest: str) -> Policy:
         """Return a policy by its digest."""
@@ -94,17 +109,54 @@ class Solver:
         """Answer the request of a controller."""
         assert controller.request is not None
         adopted = controller.adopted
+        self.in_force.append(None if adopted is None else adopted.policy)
         question, name = controller.question(), f"answer-{controller.request}"
         if self.gate:
             found = answer(question, None if adopted is None else self.policies[adopted.policy])
             policy, told = found.policy, found.told
         else:
-            lesson = conclude(question)
+            lesson = self.lesson(question)
             policy = policy_to_bytes(cw.solve(lesson.believed, whole_cores=True).policy)
             told = (_SURE, _SURE, None, None, lesson.as_mapping())
         digest = sha256(policy).hexdigest()
         self.policies[digest] = policy
         return happened.Solved(time, name, controller.request, digest, *told)
+
+    def lesson(self, question: Question) -> Lesson:
+        """Return what follows from what was seen."""
+        return conclude(question)
+
+
+class MostLikely(Solver):
+    """Answers as the plainest learner does: curves and size rates at their maximum likelihood, no gate.
+
+    Of departures alone; arrival rates are counts over time, and the load is taken to be .95 at most.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(gate=False)
+
+    def lesson(self, question: Question) -> Lesson:
+        """Return what is most likely."""
+        found = cw.estimate(question.seen, question.algorithm.system, sizes="exponential")
+        system = found.applied_to(question.standing.estimated)
+        believed = system if system.load <= _BUSIEST else system.at_load(_BUSIEST)
+        return Lesson(tuple(Learned.of(row) for row in found.values()), system, believed)
+
+
+def excesses(system: cw.System, solver: Solver, controller: Controller) -> list[float]:
+    """Return the exact mean cost over that of EQUI, less one, of what was in force after each window."""
+    equi = cw.evaluate(system, "equi").mean_cost
+    adopted = controller.adopted
+    last = None if adopted is None else adopted.policy
+    costs: dict[str | None, float] = {None: equi}
+    for digest in {*solver.in_force, last} - {None}:
+        assert digest is not None
+        try:
+            costs[digest] = cw.evaluate(system, solver.policy(digest)).mean_cost
+        except UnstablePolicy:
+            costs[digest] = math.inf
+    return [costs[digest] / equi - 1.0 for digest in (*solver.in_force[1:], last)]
 
 
 class RandomRounds(VirtualEngine):
