@@ -109,6 +109,14 @@ class LiveMachine(RuleBasedStateMachine):
         self.tell(happened.CoresHeld, name, cores)
 
     @precondition(lambda self: self.controller.roster.jobs)
+    @rule(data=st.data(), fits=st.none() | st.integers(0, 12))
+    def refuse(self, data: st.DataObject, fits: int | None) -> None:
+        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
+        job = self.controller.roster.jobs[name]
+        if job.held <= self.controller.pool:  # what it holds may become its least
+            self.tell(happened.MoveRefused, name, job.told, "no room", fits)
+
+    @precondition(lambda self: self.controller.roster.jobs)
     @rule(data=st.data(), amount=st.floats(0.0, 3.0))
     def progress(self, data: st.DataObject, amount: float) -> None:
         self.tell(happened.Progress, data.draw(st.sampled_from(sorted(self.controller.roster.jobs))), amount)

@@ -32,6 +32,7 @@ OF_EVERY_KIND: list[happened.Event] = [
     happened.Progress(0.6, "5", "job 1", 1e-300),
     happened.JobFinished(0.7, "6", "job 1"),
     happened.JobEnded(0.7, "7", "job 3", "lost"),
+    happened.MoveRefused(0.7, "7a", "job 3", 4, "Infeasible: no room", 3),
     happened.PoolChanged(0.8, "8", 12),
     happened.LimitsChanged(0.8, "9", "b", 1, 8),
     happened.Solved(0.9, "10", "4", "f00d", (-0.1, THIRD, 0.5), (0.0, 0.1, 0.2)),
@@ -61,12 +62,12 @@ def file(tmp_path: Path) -> Path:
 def test_events_of_every_kind_come_back_bit_for_bit(file: Path) -> None:
     assert {event.kind for event in OF_EVERY_KIND} == set(happened.KINDS)
     with Journal.open(file, ABOUT) as journal:
-        assert journal.append(OF_EVERY_KIND, 7.0) == list(range(1, 14))
+        assert journal.append(OF_EVERY_KIND, 7.0) == list(range(1, 15))
         assert [event for _, event in journal.events()] == OF_EVERY_KIND
-        assert [seq for seq, _ in journal.events(after=11)] == [12, 13]
+        assert [seq for seq, _ in journal.events(after=12)] == [13, 14]
     with Journal.open(file, ABOUT) as journal:
         assert list(journal.events()) == list(enumerate(OF_EVERY_KIND, start=1))
-        assert journal.append(ticks("14"), 8.0) == [14]
+        assert journal.append(ticks("15"), 8.0) == [15]
 
 
 def test_an_id_that_is_there_changes_nothing(file: Path) -> None:

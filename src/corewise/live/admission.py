@@ -37,7 +37,13 @@ def require(event: happened.Event, system: System, jobs: Collection[str], pool: 
                 raise InvalidInput(
                     f"{event.kind}: job {event.job!r} needs {least} cores, and the pool has {pool}"
                 )
-        case happened.JobFinished() | happened.JobEnded() | happened.CoresHeld() | happened.Progress():
+        case (
+            happened.JobFinished()
+            | happened.JobEnded()
+            | happened.CoresHeld()
+            | happened.MoveRefused()
+            | happened.Progress()
+        ):
             if event.job not in jobs:
                 hint = nearest(event.job, list(jobs)) if 0 < len(jobs) <= _COMPARED else ""
                 raise InvalidInput(f"{event.kind}: no job {event.job!r} is there{hint}")

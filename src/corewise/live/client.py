@@ -94,6 +94,10 @@ class Client:
         """Tell what a job holds from now on, and for how many seconds it stood still for the move."""
         return self._tell(happened.CoresHeld, job, cores, paused)
 
+    def refused(self, job: str, cores: int, why: str, *, fits: int | None = None) -> dict[str, Any]:
+        """Tell that a job cannot hold so many cores, why, and how many it could hold if that is known."""
+        return self._tell(happened.MoveRefused, job, cores, why, fits)
+
     def progress(self, job: str, amount: float) -> dict[str, Any]:
         """Tell how much work a job has done since it last told."""
         return self._tell(happened.Progress, job, amount)

@@ -209,6 +209,8 @@ class Controller:
                 self._let_go(event)
             case happened.CoresHeld():
                 self._hold(event)
+            case happened.MoveRefused():
+                return self._refuse(event)
             case happened.Progress():
                 self.tally.progress(event.job, event.amount)
                 self.books[self.roster.jobs[event.job].job_class].marks += event.amount
@@ -252,6 +254,11 @@ class Controller:
         self.tally.hold(event.job, event.cores, event.time, event.paused)
         if job.held == job.told:
             self.alerted.discard(job.name)
+
+    def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
+        """Tell a job no more what it cannot hold, and somebody that it cannot."""
+        self.roster.jobs[event.job].refuse(event.cores, event.fits)
+        return [Alert("resize", f"job {event.job!r} cannot hold {event.cores} cores: {event.why}")]
 
     def _index(self, name: str) -> int:
         return self.system.index(name)

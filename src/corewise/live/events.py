@@ -24,6 +24,7 @@ __all__ = [
     "LimitsChanged",
     "Mode",
     "ModeChanged",
+    "MoveRefused",
     "PoolChanged",
     "Progress",
     "SolveFailed",
@@ -60,16 +61,18 @@ class Event:
     def __post_init__(self) -> None:
         checks.finite(self.time, f"{self.kind}: time")
         for name in ("id", "job", "job_class", "request"):
-            value = getattr(self, name, "none")
-            if not isinstance(value, str) or not value or len(value) > _LONGEST or not value.isprintable():
-                raise InvalidInput(
-                    f"{self.kind}: {name} must be a line of 1 to {_LONGEST} characters, "
-                    f"got {checks.shown(value)}"
-                )
+            self._require_line(name)
         for name in ("held", "cores"):
             if hasattr(self, name):
                 checks.count(getattr(self, name), f"{self.kind}: {name}", least=0)
         self._require_limits()
+
+    def _require_line(self, name: str) -> None:
+        value = getattr(self, name, "none")
+        if not isinstance(value, str) or not value or len(value) > _LONGEST or not value.isprintable():
+            raise InvalidInput(
+                f"{self.kind}: {name} must be a line of 1 to {_LONGEST} characters, got {checks.shown(value)}"
+            )
 
     def _require_limits(self) -> None:
         least, most = getattr(self, "least", None), getattr(self, "most", None)
@@ -138,6 +141,28 @@ class CoresHeld(Event):
     def __post_init__(self) -> None:
         super(CoresHeld, self).__post_init__()
         checks.within(self.paused, 0.0, float("inf"), f"{self.kind}: paused")
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRefused(Event):
+    """A move that will not come about: the job cannot hold so many cores, and keeps those that it holds.
+
+    It is not told so many again: of a growth that was refused, what would fit is its most from now on, or
+    what it holds; of a shrink, what it holds is its least.
+    """
+
+    kind: ClassVar[str] = "move-refused"
+    job: str
+    cores: int
+    why: str
+    fits: int | None = None
+    """How many cores it could hold, if that is known."""
+
+    def __post_init__(self) -> None:
+        super(MoveRefused, self).__post_init__()
+        self._require_line("why")
+        if self.fits is not None:
+            checks.count(self.fits, f"{self.kind}: fits", least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +276,7 @@ KINDS: Mapping[str, type[Event]] = {
         JobFinished,
         JobEnded,
         CoresHeld,
+        MoveRefused,
         Progress,
         PoolChanged,
         LimitsChanged,

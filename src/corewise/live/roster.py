@@ -72,6 +72,15 @@ class RosterJob:
         self.told = cores
         self.begun = self.begun or cores > 0
 
+    def refuse(self, cores: int, fits: int | None) -> None:
+        """Take so many cores to be more than it can hold, or fewer; one that holds none may still begin."""
+        if cores < self.held:
+            self.least = self.held
+            self.most = None if self.most is None else max(self.most, self.held)
+        elif fits is not None or self.held:
+            self.most = max(self.held, min(fits or 0, cores - 1), 1)
+            self.least = None if self.least is None else min(self.least, self.most)
+
 
 class Roster:
     """Jobs of a live pool, in order of arrival, with the limits of their classes.

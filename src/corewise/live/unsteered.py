@@ -24,6 +24,7 @@ _CONCERNS = (
     happened.JobPresent,
     happened.JobFinished,
     happened.JobEnded,
+    happened.MoveRefused,
     happened.CoresHeld,
     happened.PoolChanged,
     happened.LimitsChanged,

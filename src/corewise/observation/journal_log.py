@@ -112,7 +112,7 @@ class _Rows:
         comes = kind in ("job-arrived", "job-present")
         if comes and not self._can_come(event, job):
             return
-        if kind in ("job-finished", "job-ended", "cores-held", "progress") and job is None:
+        if kind in ("job-finished", "job-ended", "cores-held", "move-refused", "progress") and job is None:
             return
         self._now = max(self._now, event["time"])
         self._started = min(self._started, event["time"])

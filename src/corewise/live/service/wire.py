@@ -44,6 +44,7 @@ TOLD: tuple[type[happened.Event], ...] = (
     happened.JobFinished,
     happened.JobEnded,
     happened.CoresHeld,
+    happened.MoveRefused,
     happened.Progress,
     happened.PoolChanged,
 )
@@ -78,6 +79,7 @@ class Told(Strict):
 _TYPES: dict[str, Any] = {
     "held": Cores,
     "cores": Cores,
+    "fits": Cores | None,
     "least": Whole | None,
     "most": Whole | None,
     "paused": Amount,
