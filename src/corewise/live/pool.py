@@ -17,7 +17,18 @@ from corewise.kit import checks
 from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
-from corewise.live.engines.base import Bag, Crew, Engine, Gang, Holding, JobSpec, Rounds, RunsCommands
+from corewise.live.engines.base import (
+    Bag,
+    Crew,
+    Engine,
+    Gang,
+    Holding,
+    JobSpec,
+    Pod,
+    Rounds,
+    RunsPods,
+    require_kind,
+)
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.workers import OwnProcesses, Workers
 from corewise.live.explain import Explanation
@@ -220,24 +231,44 @@ class LivePool:
             raise InvalidInput(f"command must be a list of words, got {checks.shown(command)}")
         return self._submit(job_class, Crew(self._holding(job_class, name), tuple(command)), least, most)
 
+    def pod(
+        self,
+        job_class: str,
+        pod: str | Path,
+        container: str | None = None,
+        least: int | None = None,
+        most: int | None = None,
+    ) -> LiveJob:
+        """Share cores with a pod of Kubernetes; the job has its name, and ends when the pod has succeeded.
+
+        For a `KubernetesEngine`.
+
+        Parameters
+        ----------
+        job_class : str
+            Its class.
+        pod : str or path
+            The name of a pod that is there, or the path of a manifest, from which one is begun as soon as
+            there are cores for it.
+        container : str, optional
+            Which of its containers; it needs none to be named if it has only one.
+        least, most : optional
+            As in `run`.
+        """
+        require_kind(self._engine, Pod)
+        assert isinstance(self._engine, RunsPods)
+        return self._submit(job_class, self._engine.pod(pod, container), least, most)
+
     def _holding(self, job_class: str, name: str | None) -> Holding:
         return Holding(f"{job_class}-{next(self._numbers)}" if name is None else name)
 
     def _submit(self, job_class: str, job: JobSpec, least: int | None, most: int | None) -> LiveJob:
         if self._closed:
             raise CorewiseError("the pool is closed, or is being closed")
-        self._require_kind(job)
+        require_kind(self._engine, type(job))
         begin = partial(self._begin, job)
         self._runner.request(happened.JobArrived, job.holding.name, job_class, least, most, then=begin)
         return self._handle(job_class, job)
-
-    def _require_kind(self, job: JobSpec) -> None:
-        """Refuse a job of a kind that the engine does not run."""
-        engine, commands = type(self._engine).__name__, isinstance(self._engine, RunsCommands)
-        if commands and not isinstance(job, Crew):
-            raise InvalidInput(f"{engine} runs commands, not calls: use pool.command")
-        if isinstance(job, Crew) and not commands:
-            raise InvalidInput(f"{engine} runs calls, not commands: use pool.run or pool.map")
 
     def _begin(self, job: JobSpec) -> None:
         """Give a job to the engine; its arrival is safe."""

@@ -8,11 +8,12 @@ what is in flight comes to its own end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, Protocol
 
 from corewise.errors import InvalidInput
@@ -27,11 +28,14 @@ __all__ = [
     "Gang",
     "Holding",
     "JobSpec",
+    "Pod",
     "Round",
     "Rounds",
     "RunsCommands",
+    "RunsPods",
     "Tell",
     "as_round",
+    "require_kind",
 ]
 
 Call = Callable[[], Any]
@@ -159,12 +163,58 @@ class Crew:
     future: Future[Any] = field(default_factory=Future)
 
 
-class RunsCommands:
-    """Engine whose jobs are crews; those of all others are gangs and bags."""
+@dataclass(frozen=True, eq=False)
+class Pod:
+    """Pod: a container of a cluster, whose cores are changed while it runs.
+
+    Attributes
+    ----------
+    holding : Holding
+        Its name, which is that of the job, and the cores it holds.
+    pod, container : str
+        What the cluster calls them.
+    manifest : mapping, optional
+        What to begin it with; without one it is there.
+    future : Future
+        Where its result is put: None, when it has succeeded.
+    """
+
+    holding: Holding
+    pod: str
+    container: str
+    manifest: Mapping[str, Any] | None = None
+    future: Future[Any] = field(default_factory=Future)
 
 
-JobSpec = Gang | Bag | Crew
+JobSpec = Gang | Bag | Crew | Pod
 """A job as an engine is given it."""
+
+
+class RunsCommands:
+    """Engine whose jobs are crews; those of others are gangs and bags, or pods."""
+
+
+class RunsPods:
+    """Engine whose jobs are pods."""
+
+    def pod(self, pod: str | Path, container: str | None) -> Pod:
+        """Return the job of a pod, by its name or the path of a manifest; refuse one that cannot be moved."""
+        raise NotImplementedError
+
+
+def require_kind(engine: object, kind: type[JobSpec]) -> None:
+    """Refuse a job of a kind that an engine does not run."""
+    calls, commands, pods = "pool.run or pool.map", "pool.command", "pool.pod"
+    runs, use = (
+        ("commands", commands)
+        if isinstance(engine, RunsCommands)
+        else ("pods", pods)
+        if isinstance(engine, RunsPods)
+        else ("calls", calls)
+    )
+    wanted = {Crew: "commands", Pod: "pods"}.get(kind, "calls")
+    if wanted != runs:
+        raise InvalidInput(f"{type(engine).__name__} runs {runs}, not {wanted}: use {use}")
 
 
 class Tell(Protocol):

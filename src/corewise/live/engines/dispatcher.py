@@ -27,7 +27,7 @@ from typing import Any
 from corewise.errors import CorewiseError
 from corewise.kit import checks
 from corewise.live import events as happened
-from corewise.live.engines.base import Crew, Gang, JobSpec, Tell
+from corewise.live.engines.base import Bag, Gang, JobSpec, Tell
 from corewise.live.engines.batched import BatchedProgress
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
 from corewise.live.engines.workers import Workers
@@ -135,7 +135,7 @@ class Dispatcher:
             job.end()
 
     def _add(self, job: JobSpec) -> None:
-        assert not isinstance(job, Crew)  # whoever submits has looked
+        assert isinstance(job, Gang | Bag)  # whoever submits has looked
         if isinstance(job, Gang):
             running: RunningJob = RunningGang(self, job.holding, job.future, gang=job)
         else:

@@ -15,21 +15,20 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from corewise.errors import CorewiseError
 from corewise.kit import checks
-from corewise.live.engines.base import Crew, JobSpec, RunsCommands, Tell
+from corewise.live.engines.base import Crew, JobSpec, RunsCommands
+from corewise.live.engines.commanded import CommandedEngine, carried_out, give
 from corewise.live.events import CoresHeld, JobEnded, JobFinished
 
 __all__ = ["Slurm", "SlurmEngine"]
 
-_ANSWER = 30.0  # seconds that a command of Slurm may take
 _LOOK = 0.1  # seconds between two looks at steps that are to start
 
 
@@ -65,7 +64,8 @@ class Slurm:
         start: Callable[[Sequence[str]], Started] | None = None,
     ) -> None:
         self.allocation = checks.count(allocation, "allocation")
-        self._run, self._start = run or _run, start or _start
+        self._run = run or partial(carried_out, of="Slurm", server="slurmctld")
+        self._start = start or _start
 
     def cores(self) -> int:
         """Return the cores of the allocation."""
@@ -94,18 +94,6 @@ class Slurm:
         if code:
             raise CorewiseError(f"{command[0]} failed with {code}: {checks.shown(text.strip())}")
         return text
-
-
-def _run(command: Sequence[str]) -> tuple[int, str]:
-    try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=_ANSWER, check=False
-        )
-    except FileNotFoundError:
-        raise CorewiseError(f"there is no command {command[0]!r}: is Slurm installed here?") from None
-    except subprocess.TimeoutExpired:
-        raise CorewiseError(f"{command[0]} has not answered in {_ANSWER:g} s: does slurmctld run?") from None
-    return done.returncode, done.stdout
 
 
 def _start(command: Sequence[str]) -> Started:
@@ -141,8 +129,8 @@ class _Job:
         return sum(worker.step is not None for worker in self.workers)
 
 
-class SlurmEngine(RunsCommands):
-    """Engine over an allocation of Slurm, whose jobs are crews; one thread owns all state.
+class SlurmEngine(CommandedEngine, RunsCommands):
+    """Engine over an allocation of Slurm, whose jobs are crews; when it is closed the allocation stays.
 
     Parameters
     ----------
@@ -158,56 +146,25 @@ class SlurmEngine(RunsCommands):
             job = pool.command("encode", ["worker.py", "queue-7"])
     """
 
-    pause = None
-
     def __init__(self, slurm: Slurm | int) -> None:
         self._slurm = Slurm(slurm) if isinstance(slurm, int) else slurm
-        self.pool = self._slurm.cores()
-        self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._jobs: dict[str, _Job] = {}
+        super().__init__("slurm", self._slurm.cores(), _LOOK)
+        self._crews: dict[str, _Job] = {}
         self._numbers = count(1)
-        self._thread = threading.Thread(target=self._go, name="corewise-slurm", daemon=True)
-        self._closing = False
-
-    def start(self, tell: Tell) -> None:
-        """Begin; what happens from now on is told."""
-        self._tell = tell
-        self._thread.start()
-
-    def submit(self, job: JobSpec) -> None:
-        """Take in a crew; it begins when it is given cores."""
-        assert isinstance(job, Crew)  # whoever submits has looked
-        self._inbox.put(lambda: self._jobs.__setitem__(job.holding.name, _Job(job)))
-
-    def set_cores(self, job: str, cores: int) -> None:
-        """Have a job hold so many cores, which is told by `CoresHeld`."""
-        self._inbox.put(lambda: self._aim(job, cores))
-
-    def end(self, job: str) -> None:
-        """Take all workers from a job; when they have gone, `JobEnded` is told."""
-        self._inbox.put(lambda: self._end(job, "cancelled"))
-
-    def close(self) -> None:
-        """End all jobs; the allocation stays."""
-        if self._thread.is_alive():
-            self._inbox.put(None)
-            self._thread.join()
 
     # --- the thread ---------------------------------------------------------------------------------
 
-    def _go(self) -> None:
-        while not (self._closing and not self._jobs):
-            starting = any(worker.step is None for job in self._jobs.values() for worker in job.staying)
-            with suppress(Empty):
-                act = self._inbox.get(timeout=_LOOK if starting else None)
-                if act is None:
-                    self._closing = True
-                    for name in list(self._jobs):
-                        self._end(name, "cancelled")
-                else:
-                    act()
-            if starting:
-                self._look()
+    @property
+    def _jobs(self) -> dict[str, _Job]:
+        return self._crews
+
+    def _add(self, job: JobSpec) -> None:
+        assert isinstance(job, Crew)  # whoever submits has looked
+        self._jobs[job.holding.name] = _Job(job)
+
+    def _waits(self) -> bool:
+        """Return whether a step is to start."""
+        return any(worker.step is None for job in self._jobs.values() for worker in job.staying)
 
     def _look(self) -> None:
         """See which steps run by now."""
@@ -275,21 +232,11 @@ class SlurmEngine(RunsCommands):
             return
         del self._jobs[name]
         self._tell(JobEnded, name, job.ended)
-        if (
-            job.crew.future.set_running_or_notify_cancel()
-        ):  # those who wait for one that was cancelled are told
-            with suppress(InvalidStateError):
-                job.crew.future.set_exception(CorewiseError(f"job {name!r} was ended: {job.ended}"))
+        give(job.crew.future, CorewiseError(f"job {name!r} was ended: {job.ended}"))
 
     def _finish(self, job: _Job, name: str) -> None:
         del self._jobs[name]
-
-        def give() -> None:
-            if job.crew.future.set_running_or_notify_cancel():
-                with suppress(InvalidStateError):
-                    job.crew.future.set_result(job.done)
-
-        self._tell(JobFinished, name, then=give)
+        self._tell(JobFinished, name, then=partial(give, job.crew.future, job.done))
 
     def _end(self, name: str, why: str) -> None:
         job = self._jobs.get(name)
