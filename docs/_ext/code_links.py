@@ -7,13 +7,14 @@ from typing import Any
 
 from docutils import nodes
 from matplotlib.figure import Figure
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 from sphinx.domains.python import PythonDomain
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 from sphinx_gallery.scrapers import figure_rst
 
-_ORDER = ("tables", "path", "estimates", "policy", "learning", "change", "plan", "many_classes")
+_ORDER = ("tables", "path", "estimates", "policy", "learning", "change", "plan", "sizes", "many_classes")
 _BACK = re.compile(r'(class="viewcode-back" href="[^"#]*)#[^"]*"')
 _NAME = re.compile(r"(?:cw\.)?([A-Za-z_][\w.]*)(?:\(.*\))?", re.DOTALL)
 
@@ -96,7 +97,8 @@ def mend_ways_back(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Add both to a build."""
+    """Add these to a build, and tables as text without colours, for which Pygments has no lexer."""
+    app.add_lexer("csv", TextLexer)
     app.add_post_transform(CodeLinks)
     app.connect("html-page-context", mend_ways_back)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -28,3 +28,12 @@ def test_every_public_name_is_in_the_reference(space: str) -> None:
 
 def test_a_name_that_is_not_there_is_missed() -> None:
     assert missing(re.sub(r"^.*\bsolve\s*$", "", REFERENCE, flags=re.MULTILINE), ["solve"]) == ["solve"]
+
+
+def test_every_example_has_its_place_in_the_gallery() -> None:
+    """The order is a list in the site's own extension; an example that it lacks ends the build."""
+    root = Path(__file__).parents[2]
+    order = re.search(r"_ORDER = \(([^)]*)\)", (root / "docs/_ext/code_links.py").read_text(encoding="utf-8"))
+    assert order is not None
+    examples = {file.stem.removeprefix("plot_") for file in (root / "examples/gallery").glob("plot_*.py")}
+    assert set(re.findall(r'"(\w+)"', order[1])) == examples
