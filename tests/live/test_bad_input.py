@@ -71,6 +71,20 @@ def unlocked() -> Any:
     return threading.Lock()
 
 
+def unwanted_rounds(pool: cw.LivePool) -> None:
+    pool.run("one", 7)  # type: ignore[arg-type]
+
+
+def waits_for_another(pool: cw.LivePool) -> None:
+    """Run a job that begins another and waits for it, in the thread that would carry it on."""
+
+    def rounds(_job: Holding) -> Rounds:
+        yield [int]
+        return pool.run("two", steps).result(PATIENCE)
+
+    pool.run("one", rounds).result(PATIENCE)
+
+
 def result(rounds: Callable[..., Rounds]) -> Callable[[cw.LivePool], object]:
     return lambda pool: pool.run("one", rounds).result(PATIENCE)
 
@@ -97,6 +111,12 @@ BAD: list[tuple[str, Callable[[cw.LivePool], object], type[Exception], str]] = [
     ("limits of no class", lambda pool: pool.set_limits("own", 1, 2), InvalidInput, "unknown class 'own'"),
     ("limits the wrong way", lambda pool: pool.set_limits("one", 3, 2), InvalidInput, "got 3 and 2"),
     (
+        "limits above the pool",
+        lambda pool: pool.set_limits("one", 5),
+        InvalidInput,
+        "class 'one' cannot need 5 cores, as the pool has 4",
+    ),
+    (
         "unknown mode",
         unknown_mode,
         InvalidInput,
@@ -107,6 +127,13 @@ BAD: list[tuple[str, Callable[[cw.LivePool], object], type[Exception], str]] = [
         lambda pool: pool.run("one", no_rounds),
         InvalidInput,
         "must be a generator function",
+    ),
+    ("rounds that are none", unwanted_rounds, InvalidInput, "must be a generator function.* got 7"),
+    (
+        "a job that waits for another",
+        waits_for_another,
+        CorewiseError,
+        "a job cannot wait between two rounds",
     ),
     ("a round of nothing", result(yielding([])), InvalidInput, "round 1 of job 'one-1' has no calls"),
     (

@@ -138,6 +138,8 @@ class LiveMachine(RuleBasedStateMachine):
 
     @rule(job_class=st.sampled_from(["a", "b"]), least=st.integers(1, 3), span=st.sampled_from([None, 0, 4]))
     def change_limits(self, job_class: str, least: int, span: int | None) -> None:
+        if least > self.controller.pool:
+            return
         self.tell(happened.LimitsChanged, job_class, least, None if span is None else least + span)
 
     @rule(mode=st.sampled_from(["watch", "steer", "hold"]))

@@ -88,6 +88,48 @@ def test_a_job_is_waited_for_like_a_future() -> None:
             job.explain()
 
 
+def test_a_callback_may_ask_the_pool_and_run_another_job(caplog: pytest.LogCaptureFixture) -> None:
+    with cw.LivePool(CLASSES, threads()) as pool:
+        go, seen = threading.Event(), list[Any]()
+
+        def follow(job: LiveJob) -> None:
+            seen.append(pool.report().pool)
+            after = pool.run("two", steps, 1, int, name="after")
+            after.add_done_callback(lambda job: seen.append(job.name))
+            raise ValueError(job.name)
+
+        job = pool.run("one", steps, 1, partial(go.wait, PATIENCE), name="before")
+        job.add_done_callback(follow)
+        go.set()
+        until(lambda: seen == [4, "after"])
+        job.add_done_callback(lambda job: seen.append(job.done()))  # it is done: at once
+        until(lambda: seen[2:] == [True])
+    assert "a callback has raised" in caplog.text
+    assert "ValueError: before" in caplog.text
+    job.add_done_callback(lambda job: seen.append(job.name))  # nothing is left of the pool
+    assert seen[3:] == ["before"]
+
+
+def test_a_callback_may_close_its_pool() -> None:
+    pool = cw.LivePool(CLASSES, threads())
+    closed = threading.Event()
+
+    def close(_job: LiveJob) -> None:
+        pool.close()
+        closed.set()
+
+    pool.run("one", steps, 1, int).add_done_callback(close)
+    assert closed.wait(PATIENCE)
+    until(lambda: not any(thread.name.startswith("corewise") for thread in threading.enumerate()))
+
+
+def test_what_is_no_engine_is_refused_with_what_would_be_one() -> None:
+    with pytest.raises(InvalidInput, match=r"ExecutorEngine\(executor\) is one"):
+        cw.LivePool(CLASSES, ThreadPoolExecutor(1))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="or like them, got 4"):
+        cw.LivePool(CLASSES, 4)  # type: ignore[arg-type]
+
+
 def test_jobs_can_be_awaited() -> None:
     async def both(pool: cw.LivePool) -> list[Any]:
         return list(await asyncio.gather(pool.run("one", steps, 1, int), pool.map("two", abs, [-3, 3])))

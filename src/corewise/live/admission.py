@@ -49,6 +49,11 @@ def require(event: happened.Event, system: System, jobs: Collection[str], pool: 
                 raise InvalidInput(f"{event.kind}: no job {event.job!r} is there{hint}")
         case happened.LimitsChanged():
             system.index(event.job_class)
+            if event.least > pool:
+                raise InvalidInput(
+                    f"{event.kind}: jobs of class {event.job_class!r} cannot need {event.least} cores, "
+                    f"as the pool has {pool}"
+                )
         case happened.PoolChanged():
             checks.count(event.cores, f"{event.kind}: cores")
         case happened.Solved() if event.learned is not None:

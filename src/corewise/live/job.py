@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
-from corewise.live.engines.base import Holding
+from corewise.errors import CorewiseError
+from corewise.live.callbacks import Callbacks
+from corewise.live.engines.base import EngineThread, Holding
 from corewise.live.explain import Explanation
 
 __all__ = ["LiveJob"]
@@ -20,10 +24,16 @@ class LiveJob:
     """
 
     def __init__(
-        self, job_class: str, holding: Holding, future: Future[Any], explain: Callable[[str], Explanation]
+        self,
+        job_class: str,
+        holding: Holding,
+        future: Future[Any],
+        explain: Callable[[str], Explanation],
+        callbacks: Callbacks,
     ) -> None:
         self.job_class = job_class
         self._holding, self._future, self._explain = holding, future, explain
+        self._callbacks = callbacks
 
     def __repr__(self) -> str:
         """Return the job in a line."""
@@ -42,10 +52,12 @@ class LiveJob:
 
     def result(self, timeout: float | None = None) -> Any:
         """Return what the job returns, or raise what it raises; `TimeoutError` if that takes too long."""
+        self._require_elsewhere()
         return self._future.result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return what the job raises, or None if it returns."""
+        self._require_elsewhere()
         return self._future.exception(timeout)
 
     def done(self) -> bool:
@@ -65,8 +77,8 @@ class LiveJob:
         return self._future.cancelled()
 
     def add_done_callback(self, callback: Callable[[LiveJob], object]) -> None:
-        """Have a function called with the job when it is done; it should be quick."""
-        self._future.add_done_callback(lambda _: callback(self))
+        """Have a function called with the job when it is done, in a thread that such functions share."""
+        self._future.add_done_callback(lambda _: self._callbacks.call(partial(callback, self)))
 
     def explain(self) -> Explanation:
         """Return why it holds the cores that it holds, which prints as a sentence."""
@@ -79,3 +91,10 @@ class LiveJob:
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the answers of a bag, in order, when all are there."""
         return iter(self.result())
+
+    def _require_elsewhere(self) -> None:
+        """Raise where one job would wait for another in the thread that carries both of them on."""
+        if isinstance(threading.current_thread(), EngineThread) and not self.done():
+            raise CorewiseError(
+                f"a job cannot wait between two rounds: no other gets on meanwhile, {self.name!r} neither"
+            )

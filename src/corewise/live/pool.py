@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, InvalidStateError, wait
+from concurrent.futures import Executor, Future, InvalidStateError, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -16,6 +16,7 @@ from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
 from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
+from corewise.live.callbacks import Callbacks
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import (
     Bag,
@@ -113,9 +114,10 @@ class LivePool:
         algorithm: Algorithm | None = None,
         options: Options | None = None,
     ) -> None:
-        self._engine = ExecutorEngine(cores=_cores_of(system)) if engine is None else engine
+        self._engine = ExecutorEngine(cores=_cores_of(system)) if engine is None else _required(engine)
         made = how_to_learn(_known(system, self._engine.pool)) if algorithm is None else algorithm
         self._jobs: dict[str, Future[Any]] = {}
+        self._callbacks = Callbacks()
         self._lock, self._closed = threading.Lock(), False
         with ExitStack() as stack:
             self._ledger = InMemory() if journal is None else Journal.open(journal, about_pool(made, options))
@@ -170,11 +172,12 @@ class LivePool:
             The fewest cores it can run on, and the most it can use; by default those of its class.
         """
         holding = self._holding(job_class, name)
-        generator = rounds(holding, *arguments)
-        if not isinstance(generator, Generator):
+        generator = rounds(holding, *arguments) if callable(rounds) else rounds
+        if not callable(rounds) or not isinstance(generator, Generator):
             raise InvalidInput(
-                f"rounds must be a generator function, which yields lists of calls; {checks.shown(rounds)} "
-                f"returned {checks.shown(generator)}"
+                "rounds must be a generator function, which yields lists of calls; "
+                + (f"{checks.shown(rounds)} returned " if callable(rounds) else "got ")
+                + checks.shown(generator)
             )
         return self._submit(job_class, Gang(holding, generator), least, most)
 
@@ -281,7 +284,7 @@ class LivePool:
         self._engine.submit(job)
 
     def _handle(self, job_class: str, job: JobSpec) -> LiveJob:
-        return LiveJob(job_class, job.holding, job.future, self.explain)
+        return LiveJob(job_class, job.holding, job.future, self.explain, self._callbacks)
 
     # --- the pool -----------------------------------------------------------------------------------
 
@@ -349,6 +352,7 @@ class LivePool:
         self._stack.close()
         for future in self._futures():
             _give_up(future, CorewiseError("the pool is closed"))
+        self._callbacks.close()
 
     def _break_down(self, error: CorewiseError) -> None:
         """Fail all jobs: nobody is told any more how they end."""
@@ -371,6 +375,15 @@ def solving(algorithm: Algorithm) -> Iterator[Workers]:
         yield workers
     finally:
         workers.close()
+
+
+def _required(engine: Engine) -> Engine:
+    """Return an engine, or say what is none."""
+    if isinstance(engine, Executor):
+        raise InvalidInput(f"engine must be an engine: ExecutorEngine(executor) is one, not {engine!r}")
+    if not isinstance(engine, Engine):
+        raise InvalidInput(f"engine must be one of live.engines, or like them, got {checks.shown(engine)}")
+    return engine
 
 
 def _cores_of(system: System | Sequence[JobClass]) -> int | None:

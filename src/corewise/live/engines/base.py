@@ -8,13 +8,14 @@ what is in flight comes to its own end.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from corewise.errors import InvalidInput
 from corewise.kit import checks
@@ -25,6 +26,7 @@ __all__ = [
     "Call",
     "Crew",
     "Engine",
+    "EngineThread",
     "Gang",
     "Holding",
     "JobSpec",
@@ -217,6 +219,10 @@ def require_kind(engine: object, kind: type[JobSpec]) -> None:
         raise InvalidInput(f"{type(engine).__name__} runs {runs}, not {wanted}: use {use}")
 
 
+class EngineThread(threading.Thread):
+    """Thread of an engine, which carries all jobs on: what they do in it must not wait for one of them."""
+
+
 class Tell(Protocol):
     """How an engine tells what has happened, from any thread.
 
@@ -229,6 +235,7 @@ class Tell(Protocol):
         ...
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Engine: runs jobs and moves their cores.
 

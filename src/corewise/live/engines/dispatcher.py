@@ -15,7 +15,6 @@ there every time is suspected, and carried out alone: if its worker dies again, 
 from __future__ import annotations
 
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -27,7 +26,7 @@ from typing import Any
 from corewise.errors import CorewiseError
 from corewise.kit import checks
 from corewise.live import events as happened
-from corewise.live.engines.base import Bag, Gang, JobSpec, Tell
+from corewise.live.engines.base import Bag, EngineThread, Gang, JobSpec, Tell
 from corewise.live.engines.batched import BatchedProgress
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
 from corewise.live.engines.workers import Workers
@@ -58,7 +57,7 @@ class Dispatcher:
         self._extra = checks.count(extra, "extra", least=0)
         self._workers = workers
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="corewise-dispatcher", daemon=True)
+        self._thread = EngineThread(target=self._run, name="corewise-dispatcher", daemon=True)
         self._jobs: dict[str, RunningJob] = {}
         self._generation = 0
         self._in_flight = 0
