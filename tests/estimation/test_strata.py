@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import corewise as cw
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.robust.job_score import JobScore
-from corewise.estimation.robust.strata import fit_strata, law_of_sizes
+from corewise.estimation.robust.strata import fit_strata, hazard_slope, law_of_sizes
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.strata.tables import OCTAVES
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path, tables
@@ -75,11 +75,11 @@ def test_influences_sum_to_the_score_and_square_to_its_variance() -> None:
     departed = score.passed(0.6).strata[:, 0]
     freedom = departed.sum() / (departed.sum() - np.count_nonzero(departed))
     assert influence.sum() == pytest.approx(math.sqrt(freedom) * score(0.6), rel=1e-8)
-    known = score.with_mean(2.5, 0.25)
+    known = score.with_mean(2.5, 0.25, 0.7)
     _, _, size, slope = known.terms(0.6)
     influence, surplus = known.influences(0.6)
-    both = influence + 0.25 * slope / size * surplus
-    assert known(0.6) == pytest.approx(score(0.6) + 0.25 * slope / size * surplus.sum(), rel=1e-8)
+    both = 0.7 * influence + 0.25 * slope / size * surplus
+    assert known(0.6) == pytest.approx(0.7 * score(0.6) + 0.25 * slope / size * surplus.sum(), rel=1e-8)
     assert known.variance(0.6) == pytest.approx(float(both @ both), rel=1e-8)
 
 
@@ -149,6 +149,14 @@ def test_the_law_of_sizes_has_the_hazards_of_the_strata() -> None:
     assert law_of_sizes(np.zeros((3, 4)), np.array([1.0, 2.0])) is None
 
 
+def test_a_hazard_that_is_a_power_has_that_power_as_its_slope() -> None:
+    done = np.array([0.0, 3.0, 5.0, 2.0, 7.0])
+    for power in (-0.5, 0.0, 1.5):
+        departed = done * 2.0 ** (power * np.arange(5))
+        assert hazard_slope(np.column_stack([departed, done, done, done])) == pytest.approx(power)
+    assert hazard_slope(np.array([[4.0, 2.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])) == 0.0
+
+
 def test_a_fit_says_the_size_rate_that_it_found() -> None:
     system = example(0.7)
     path = sized_path(system, LAWS["h2_4"], 4000, np.random.default_rng(12))
@@ -206,6 +214,58 @@ def test_nothing_is_lost_at_exponential_sizes() -> None:
 
     assert unlike("exp") < 0.2
     assert unlike("h2_16") > 0.4
+
+
+@pytest.mark.statistical
+def test_strata_count_beside_the_mean_for_what_they_are_worth() -> None:
+    """The slope of their score over its variance, pooled over 30 logs of some 900 jobs: −U' = (1 + κ) Σψ².
+
+    Weibull sizes of shape ½ have κ = −½, and a ratio of 0.58 as widths change in the life of a job;
+    exponential ones, the negative control, have one. With some 27 000 jobs ratios err by 0.03, and slopes by
+    0.006, and by 0.03 for what a hazard within an octave is taken to be. Bounds are four such errors away.
+    """
+    system = example(0.5)
+    made = tables(system, cw.Equi())
+
+    def pooled(law: str) -> tuple[float, float]:
+        falls, squares, slopes = [], [], []
+        for seed in range(30):
+            path = sized_path(system, LAWS[law], 1500, np.random.default_rng([11, seed]), made)
+            score = JobScore.of(histories_of(path), cw.Amdahl(0.5), 0.4)
+            p = system["one"].speedup.parameters["p"]
+            falls.append((score(p - 0.05) - score(p + 0.05)) / 0.1)
+            squares.append(score.variance(p))
+            slopes.append(hazard_slope(score.sums(p).strata))
+        return float(np.sum(falls) / np.sum(squares)), float(np.mean(slopes))
+
+    for law, worth, slope in (("weib.5", 0.58, -0.5), ("exp", 1.0, 0.0)):
+        ratio, power = pooled(law)
+        assert abs(ratio - worth) < 0.13, law
+        assert abs(power - slope) < 0.055, law
+
+
+@pytest.mark.statistical
+def test_a_mean_that_hangs_on_a_single_job_is_better_than_none() -> None:
+    """Lognormal sizes at load 0.1, where the mean is nearly all there is to learn from; 60 logs.
+
+    Of two estimates that are the same but for a seventh of their spread, the errors (root mean square) of 60
+    logs differ by a tenth with a probability below 0.001. In one log of twenty a single job makes half of the
+    CV²: where the mean was left out for that, errors of these logs were 1.8 times those of the likelihood.
+    The negative control are estimates that never know the mean.
+    """
+    system = cw.load_system("paper:3").at_load(0.1)
+    made, truth = tables(system, cw.Equi()), system["two"].speedup.parameters["p"]
+    errors: dict[str, list[float]] = {"any": [], "exponential": [], "no mean": []}
+    for seed in range(60):
+        path = sized_path(system, LAWS["logn4"], 500, np.random.default_rng([14, seed]), made)
+        for sizes in ("any", "exponential"):
+            errors[sizes].append(cw.estimate(path, system, sizes=sizes)["two"].value - truth)
+        if seed < 20:
+            without = cw.estimate(path, system, unknown_size_rates=True)
+            errors["no mean"].append(without["two"].value - truth)
+    rmse = {how: math.sqrt(np.mean(np.square(mine))) for how, mine in errors.items()}
+    assert rmse["any"] < 1.1 * rmse["exponential"]
+    assert rmse["no mean"] > 2.0 * rmse["exponential"]
 
 
 def test_strata_are_fitted_at_an_end_of_the_range() -> None:

@@ -104,12 +104,10 @@ class JobScore(Score):
     def sums(self, p: float) -> Sums:
         """Return what the variance is made of, at the best μ if that is unknown."""
         influence, surplus = self.influences(p)
-        squares = surplus**2
         return Sums(
             float(influence @ influence),
             float(influence @ surplus),
-            float(squares.sum()),
-            float(squares.max(initial=0.0)),
+            float(surplus @ surplus),
             self._at(p).strata,
         )
 

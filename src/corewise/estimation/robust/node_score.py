@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -36,7 +35,6 @@ class JobSums(NamedTuple):
 
 
 _D, _X, _B = range(3)
-_FOURTH = np.array([1.0, -4.0, 6.0, -4.0, 1.0])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,10 +92,9 @@ class NodeScore(Score):
         (_, departures, size, _), jobs = self.terms(p), job_sums(self.tables, p)
         rate = departures / size if self.size_rate is None else self.size_rate
         surplus = departures - 2.0 * rate * jobs.dx + rate**2 * jobs.xx
-        fourth = float((_FOURTH * rate ** np.arange(5)) @ np.array(jobs.sizes))  # of (1 − μX)⁴
         strata = _between(self.tables, self.tables.bins, p, 2)  # linear, so that none is negative
         squares = max(float(self._spline(p)[3]), 0.0)
-        return Sums(squares, 0.0, surplus, math.sqrt(max(fourth, 0.0)), strata[:, :4])
+        return Sums(squares, 0.0, surplus, strata[:, :4])
 
 
 def _squares(strata: Floats) -> float:

@@ -6,11 +6,18 @@ each of them, D departures, E work done, G = ∂E/∂p along the jobs' paths, an
 departures. With a hazard of its own in each stratum, D/E where it is likeliest, the score of p is
 
     U(p) = Σ_b [U_b − D_b G_b/E_b]                              if neither the law nor its mean is known,
-    U(p) + (Ḡ/c²) (n − μ S),   S = ΣE,  Ḡ = ΣG/ΣE,              if the mean size 1/μ is:
+    (1 + κ) U(p) + (Ḡ/c²) (n − μ S),   S = ΣE,  Ḡ = ΣG/ΣE,      if the mean size 1/μ is:
 
-a stratified log-rank score. One stratum gives the exponential likelihood. n − μS is what the mean alone says,
-weighted by its worth: c², the mean of (1{departed} − μX)², is the CV² of sizes. Where a single job makes half
-of that, as where the variance is infinite, the mean is left out if the strata can do without it.
+a stratified log-rank score. One stratum gives the exponential likelihood. n − μS is what the mean alone says.
+The two are uncorrelated, so each is weighted by its slope over its variance. For the mean that is Ḡ/c²: c²,
+the mean of (1{departed} − μX)², is the CV² of sizes. For the strata it is one if sizes are exponential. Else
+attained work x moves by B = ∫g dx with p, and the hazard at a given level with it: with h' = dh/dx,
+
+    −E U' = Σ_jobs ∫ (g − ḡ) (g + B h'/h) h dx,
+
+which is 1 + κ times Σψ² if g varies little in the life of a job and h like a power κ of x, as that of Weibull
+sizes (shape 1 + κ) does. κ is the slope of log D/E over log x, strata weighted by D: among n jobs it errs by
+1/√n, where the slope of U itself, which jumps, errs by more than it says on a few hundred jobs.
 
 Jobs that are there at the start have an unknown attained work: they are left out of the strata, but not of
 what the mean says. Jobs that are there at the end count for the work they had done.
@@ -36,11 +43,20 @@ import numpy as np
 from corewise.kit.arrays import Floats
 from corewise.model.tabulated_sizes import PiecewiseExponential
 
-__all__ = ["Score", "StrataFit", "Sums", "Terms", "fit_strata", "law_of_sizes", "stratified"]
+__all__ = [
+    "Score",
+    "StrataFit",
+    "Sums",
+    "Terms",
+    "fit_strata",
+    "hazard_slope",
+    "law_of_sizes",
+    "stratified",
+]
 
 _D, _E, _G, _U = range(4)
-_NEARLY = 4.0
-"""A mean that hangs on a single job is left out if without it the variance is at most so many times its."""
+_WORTH = (0.1, 4.0)
+"""The least and the most that strata count beside the mean, relative to those of exponential sizes."""
 
 _LEAST = 10
 """Departures in the last stratum of an estimated law of sizes."""
@@ -61,14 +77,12 @@ class Terms(NamedTuple):
 class Sums(NamedTuple):
     """What its variance is made of at one p: sums over jobs of products of ψ and of 1{departed} − μX.
 
-    `largest` bounds the share that a single job has in the squares of the latter; `strata` has the columns
-    D, E, G and U.
+    `strata` has the columns D, E, G and U.
     """
 
     influence: float
     cross: float
     surplus: float
-    largest: float
     strata: Floats
 
 
@@ -86,6 +100,8 @@ class Score(ABC):
         μ, if the mean size is known.
     weight : float
         1/c², or zero if the mean is not used.
+    worth : float
+        1 + κ, what the strata count beside it.
     known : dict
         The score where it has been computed.
     """
@@ -94,6 +110,7 @@ class Score(ABC):
     edges: Floats
     size_rate: float | None = None
     weight: float = 0.0
+    worth: float = 1.0
     known: dict[float, float] = field(default_factory=dict)
 
     @property
@@ -113,6 +130,7 @@ class Score(ABC):
         """Return U(p)."""
         if p not in self.known:
             score, departures, size, slope = self.terms(p)
+            score *= self.worth
             if self.size_rate is not None and size > 0.0:
                 score += self.weight * slope / size * (departures - self.size_rate * size)
             self.known[p] = score
@@ -121,12 +139,12 @@ class Score(ABC):
     def variance(self, p: float) -> float:
         """Return Σψ², ψ being the part of each job in the score."""
         _, _, size, slope = self.terms(p)
-        sums, weight = self.sums(p), self.weight * slope / size
-        return sums.influence + 2.0 * weight * sums.cross + weight**2 * sums.surplus
+        sums, weight, worth = self.sums(p), self.weight * slope / size, self.worth
+        return worth**2 * sums.influence + 2.0 * worth * weight * sums.cross + weight**2 * sums.surplus
 
-    def with_mean(self, size_rate: float, weight: float) -> Self:
+    def with_mean(self, size_rate: float, weight: float, worth: float = 1.0) -> Self:
         """Return the score that also says what the mean says."""
-        return replace(self, size_rate=size_rate, weight=weight, known={})
+        return replace(self, size_rate=size_rate, weight=weight, worth=worth, known={})
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +211,13 @@ def fit_strata(score: Score, size_rate: float | None, near: tuple[float, float])
     """
     guess, step = near
     if size_rate is not None:
-        score = _with_the_mean(score, size_rate, guess, step)
+        score = _with_the_mean(score, size_rate, guess)
     value = _root(score)
     sums, (_, departures, size, slope) = score.sums(value), score.terms(value)
     spread = score.variance(value)
     bend = _fall(score, value, step, spread)
     # log μ̂ = log n − log S moves by the surplus of a job, and by what it moves p.
-    pull, cross = slope / size / bend, sums.cross + score.weight * slope / size * sums.surplus
+    pull, cross = slope / size / bend, score.worth * sums.cross + score.weight * slope / size * sums.surplus
     of_rate = sums.surplus / departures**2 - 2.0 * pull * cross / departures + pull**2 * spread
     rate = departures / size
     return StrataFit(
@@ -233,18 +251,24 @@ def law_of_sizes(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
     return PiecewiseExponential([0.0, *edges[:tail].tolist()], hazards.tolist())
 
 
-def _with_the_mean(score: Score, size_rate: float, guess: float, step: float) -> Score:
-    """Return the score with what the mean says, weighted by its worth at a first guess of p.
+def hazard_slope(strata: Floats) -> float:
+    """Return κ, the slope of log hazard over log attained work; zero if jobs left in one stratum only."""
+    seen = (strata[:, _D] > 0.0) & (strata[:, _E] > 0.0)
+    departed, level = strata[seen, _D], math.log(2.0) * np.flatnonzero(seen)
+    if departed.size < 2:
+        return 0.0
+    apart = departed * (level - float(departed @ level) / float(departed.sum()))
+    return float(apart @ np.log(departed / strata[seen, _E])) / float(apart @ level)
 
-    It is left out where a single job makes half of c², and the strata alone say as much or nearly so.
-    """
+
+def _with_the_mean(score: Score, size_rate: float, guess: float) -> Score:
+    """Return the score with what the mean says, each weighted by its worth at a first guess of p."""
     known = score.with_mean(size_rate, 0.0)
-    sums, (_, departures, _, slope) = known.sums(guess), known.terms(guess)
-    if sums.surplus > departures and 2.0 * sums.largest > sums.surplus:
-        alone = sums.influence / _fall(known, guess, step, sums.influence) ** 2
-        if alone <= _NEARLY * sums.surplus / (size_rate * slope) ** 2:
-            return known
-    return known.with_mean(size_rate, departures / sums.surplus) if sums.surplus > 0.0 else known
+    sums, departures = known.sums(guess), known.terms(guess).departures
+    if not sums.surplus > 0.0:
+        return known
+    worth = min(max(1.0 + hazard_slope(sums.strata), _WORTH[0]), _WORTH[1])
+    return known.with_mean(size_rate, departures / sums.surplus, worth)
 
 
 def _root(score: Score) -> float:
