@@ -1,6 +1,6 @@
 """Sizes of any law: bias, error and coverage of estimates, false alarms, and the test of the law of sizes.
 
-    python benchmarks/sizes.py [--only TEXT …] [--repetitions 1000] [--journal FILE] [--json FILE]
+    python benchmarks/sizes.py [--only TEXT …] [--repetitions 1000] [--processes 2] [--journal FILE]
 
 Estimates: 8 laws, Examples 1-3 at loads 0.1, 0.5 and 0.8, under EQUI and the optimum, the default estimator
 beside the exponential likelihood on the same logs. Alarms: the change detector where nothing changes, an
@@ -257,6 +257,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--departures", type=int, default=5000, help="of a log")
     parser.add_argument("--watched", type=int, default=1_000_000, help="departures watched for false alarms")
+    parser.add_argument("--processes", type=int, default=2, help="cells that are measured at a time")
     parser.add_argument("--journal", type=Path, metavar="FILE", help="where cells are kept, one a line")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to FILE as well")
     chosen = parser.parse_args()
@@ -267,7 +268,7 @@ def main() -> int:
         if not chosen.only or any(text in name for text in chosen.only)
     }
     report, done = Report(), read_journal(chosen.journal)
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(chosen.processes) as pool:
         waiting = {pool.submit(cell): name for name, cell in wanted.items() if name not in done}
         for future in as_completed(waiting):
             name = waiting[future]
