@@ -24,9 +24,9 @@ from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 
-__all__ = ["kept", "learned", "to_solve_for"]
+__all__ = ["BUSIEST", "kept", "learned", "to_solve_for"]
 
-_BUSIEST = 0.95
+BUSIEST = 0.95
 """The load at which to solve if arrivals are found to be more than that: above it a solve takes long."""
 
 _ENOUGH_FOR_A_LAW = 300
@@ -89,7 +89,7 @@ def _with_size_laws(system: System, found: Estimates, given: System) -> System:
 
 def _servable(system: System, last: System) -> System:
     """Return what is believed of all rates, with fewer arrivals if no policy would keep up easily."""
-    return system if system is last or system.load <= _BUSIEST else system.at_load(_BUSIEST)
+    return system if system is last or system.load <= BUSIEST else system.at_load(BUSIEST)
 
 
 def _tempered(found: Estimates) -> dict[str, SpeedUp]:

@@ -23,8 +23,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from corewise.estimation.changes.alarms import Alarm
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
@@ -39,13 +37,14 @@ from corewise.live.learned import Learned
 from corewise.live.lessons import Lesson, LiveLearner, Question
 from corewise.live.moving import Moving
 from corewise.live.report import Report, report_of
+from corewise.live.resized import as_made, whole_share
 from corewise.live.roster import Roster
 from corewise.live.snapshots import restore, snapshot_of
 from corewise.live.tally import LiveTally
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
-from corewise.policies.whole import require_whole, round_cores
+from corewise.policies.whole import require_whole
 
 __all__ = ["Controller", "Options"]
 
@@ -150,7 +149,7 @@ class Controller:
         if snapshot is not None:
             restore(controller, snapshot)
             if controller.adopted is not None:
-                controller._policy = bind(policies(controller.adopted.policy), controller.system)
+                controller._policy = as_made(policies(controller.adopted.policy), controller.system)
         return controller
 
     def snapshot(self) -> bytes:
@@ -215,8 +214,7 @@ class Controller:
                 self.tally.progress(event.job, event.amount)
                 self.books[self.roster.jobs[event.job].job_class].marks += event.amount
             case happened.PoolChanged():
-                self.pool = event.cores
-                self._cores.clear()
+                return self._resize(event.cores)
             case happened.LimitsChanged():
                 self.roster.limits[self._index(event.job_class)] = (event.least, event.most)
             case happened.ModeChanged():
@@ -298,9 +296,7 @@ class Controller:
         if known is None:
             if not any(counts):
                 return counts
-            cores = self._policy.allocate(np.array(counts)) * (self.pool / self._policy.system.cores)
-            known = tuple(int(x) for x in round_cores(cores[:, None])[:, 0])
-            self._cores[counts] = known
+            self._cores[counts] = known = whole_share(self._policy, counts, self.pool)
         return known
 
     # --- learning -----------------------------------------------------------------------------------
@@ -308,7 +304,7 @@ class Controller:
     def question(self) -> Question:
         """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
         marks, pauses = self.tally.marks.seen(), tuple(self.moving.pauses)
-        return Question(self.learner.algorithm, self.learner.standing, marks, pauses)
+        return Question(self.learner.algorithm, self.learner.standing, marks, pauses, self.pool)
 
     def _learn(self) -> list[Instruction]:
         """Remember a window if it is full, and ask what follows from it."""
@@ -325,8 +321,19 @@ class Controller:
             late, self.late = self.late, True
             text = f"no answer to request {self.request} within a window"
             return [] if late else [Alert("solve", text)]
-        self.request, self.late = str(self.learner.standing.k), False
-        return [Solve(self.request)]
+        return self._ask(str(self.learner.standing.k))
+
+    def _resize(self, cores: int) -> list[Instruction]:
+        """Have another number of cores: the policy in proportion, and one for that pool once there can be."""
+        changed, self.pool = cores != self.pool, cores
+        self._cores.clear()
+        windows = self.learner.standing.k
+        return self._ask(f"{windows} for {cores} cores") if changed and windows else []
+
+    def _ask(self, request: str) -> list[Instruction]:
+        """Ask what follows from all that was seen; an answer to anything before is not waited for."""
+        self.request, self.late = request, False
+        return [Solve(request)]
 
     def _judge(self, answer: happened.Solved) -> list[Instruction]:
         """Take in what was learned, and adopt what was asked for if it passes the gate."""
@@ -347,7 +354,7 @@ class Controller:
         return enough and answer.gain[1] > 0.0 and answer.gain_over_equi[0] > 0.0
 
     def _adopt(self, answer: happened.Solved | None, policy: Policy) -> None:
-        self._policy, self.adopted, self.since = bind(policy, self.system), answer, self.time
+        self._policy, self.adopted, self.since = as_made(policy, self.system), answer, self.time
         self._cores.clear()
 
     def _take_lesson(self, lesson: Lesson) -> list[Instruction]:

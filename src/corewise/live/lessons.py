@@ -55,12 +55,15 @@ class Question:
         What jobs have told of their progress.
     pauses : tuple of float
         How long a job of each class stands still when it is resized, as far as is known.
+    cores : int or None
+        The cores that there are now; None for those of the system.
     """
 
     algorithm: Algorithm
     standing: LearnerState
     progress: tuple[ClassProgress, ...]
     pauses: tuple[float, ...] = ()
+    cores: int | None = None
 
     @property
     def seen(self) -> Statistics:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ from corewise.control.priced.priced import solve_priced
 from corewise.control.solution import solve
 from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
+from corewise.learning.conclusions import BUSIEST
 from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
 from corewise.live.moving import with_pauses
+from corewise.live.resized import InProportion, as_made
 from corewise.live.worth import Worth, worth
 from corewise.model.system import JobClass, System
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import ClassStatistics, Statistics
-from corewise.policies.base import BoundPolicy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
 from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.saved import policy_from_bytes, policy_to_bytes
@@ -62,9 +64,27 @@ def answer(asked: Question, in_force: bytes | None) -> Answer:
     `in_force` is the policy in force, None for EQUI.
     """
     lesson = conclude(asked)
-    policy = _best(asked.algorithm, lesson.believed, asked.pauses)
-    rival = Equi() if in_force is None else policy_from_bytes(in_force, "the policy in force")
-    return Answer(lesson, policy_to_bytes(policy), worth(asked, lesson, policy, rival))
+    here = replace(lesson, believed=_in_pool(lesson.believed, asked.cores))
+    policy = _best(asked.algorithm, here.believed, asked.pauses)
+    rival: Policy = Equi()
+    if in_force is not None:
+        rival = _as_it_is(policy_from_bytes(in_force, "the policy in force"), here.believed)
+    return Answer(lesson, policy_to_bytes(policy), worth(asked, here, policy, rival))
+
+
+def _in_pool(system: System, cores: int | None) -> System:
+    """Return a system with the cores that there are; with fewer arrivals if they are too few for them."""
+    if cores is None or cores == system.cores:
+        return system
+    resized = System(cores, system.classes, system.changes)
+    return resized if resized.load <= BUSIEST else resized.at_load(BUSIEST)
+
+
+def _as_it_is(policy: Tabular | PricedTabular | BoundPolicy, system: System) -> Policy:
+    """Return a policy in force as it is in a pool: in proportion, if that is not the one it was made for."""
+    if policy.system.cores == system.cores:
+        return policy
+    return InProportion(as_made(policy, system))
 
 
 def _best(
