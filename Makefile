@@ -82,7 +82,7 @@ lock: $(STAMP)  ## renew the lock files (LOCK_FLAGS=--upgrade takes the newest v
 
 clean:  ## remove .venv and everything generated
 	rm -rf $(VENV) build dist docs/api docs/gallery .coverage htmlcov \
-		.mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+		.mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .schemathesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(STAMP): pyproject.toml requirements.lock
