@@ -59,7 +59,7 @@ def system_at(name: str, load: float) -> cw.System:
 
 def unknown(system: cw.System) -> cw.System:
     """Return what is known of it: its cores, its classes, and the family of its curves."""
-    return cw.System(CORES, [cw.JobClass(one.name, None, None, one.speedup) for one in system.classes])
+    return cw.System(CORES, [cw.JobClass(one.name, speedup=one.speedup) for one in system.classes])
 
 
 def trace(system: cw.System, rng: np.random.Generator, *, time: float) -> list[VirtualJob]:

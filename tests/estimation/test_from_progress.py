@@ -16,7 +16,7 @@ from corewise.observation.statistics import ClassStatistics, Statistics
 
 CURVE = cw.Amdahl(0.8)
 WIDTHS = np.array([1.0, 2.0, 4.0, 8.0])
-SYSTEM = cw.System(8, [cw.JobClass("one", None, None, cw.Amdahl(0.5))])
+SYSTEM = cw.System(8, [cw.JobClass("one", speedup=cw.Amdahl(0.5))])
 
 
 def progress(

@@ -103,7 +103,7 @@ def test_two_parameters_stay_inside_and_a_known_curve_has_a_size_rate() -> None:
 
 
 def unknown(*curves: cw.SpeedUp) -> cw.System:
-    return cw.System(8.0, [cw.JobClass(f"c{i}", None, None, curve) for i, curve in enumerate(curves)])
+    return cw.System(8.0, [cw.JobClass(f"c{i}", speedup=curve) for i, curve in enumerate(curves)])
 
 
 def test_what_was_not_seen_is_guessed_and_said() -> None:
@@ -128,7 +128,7 @@ def test_what_was_not_seen_is_guessed_and_said() -> None:
 def test_rates_that_are_known_stay() -> None:
     table = drawn_table(cw.Amdahl(0.6), 2.0, 3)
     seen = cw.Statistics(("c0", "c1"), 10.0, (table, table))
-    known = cw.System(8.0, [cw.JobClass("c0", 1.0, 2.0, AMDAHL), cw.JobClass("c1", None, None, AMDAHL)])
+    known = cw.System(8.0, [cw.JobClass("c0", 1.0, 2.0, AMDAHL), cw.JobClass("c1", speedup=AMDAHL)])
     found = estimate_unknown(seen, known, known)
     made = with_rates(known, found, known, seen)
     assert (made["c0"].arrival_rate, made["c0"].size_rate) == (1.0, 2.0)
@@ -148,7 +148,7 @@ def test_estimate_finds_missing_size_rates() -> None:
     assert found["a"] == cw.estimate(one_class(table), given, unknown_size_rates=True)["a"]
     assert found.applied_to(missing)["a"].size_rate == found["a"].size_rate.value  # type: ignore[union-attr]
     tabulated = cw.Tabulated([(1.0, 1.0), (30.0, 10.0)])
-    row = cw.estimate(one_class(table), cw.System(8.0, [cw.JobClass("a", None, None, tabulated)]))["a"]
+    row = cw.estimate(one_class(table), cw.System(8.0, [cw.JobClass("a", speedup=tabulated)]))["a"]
     assert row.size_rate is not None
     assert row.size_rate.value == pytest.approx(
         table.left / float(table.job_time @ tabulated.rate(table.widths))

@@ -127,7 +127,7 @@ def test_it_begins_at_the_last_snapshot(tmp_path: Path, life: Life) -> None:
 
 def watching_for_changes(content: bytes | None = None) -> Controller:
     """A controller with a change detector, and rates to learn."""
-    classes = [cw.JobClass(known.name, None, None, known.speedup) for known in SYSTEM.classes]
+    classes = [cw.JobClass(known.name, speedup=known.speedup) for known in SYSTEM.classes]
     algorithm = cw.adaptive(cw.System(SYSTEM.cores, classes), departures=20)
     return Controller.of(content, algorithm, policy_of, Options(patience=0.1, checked=True))
 

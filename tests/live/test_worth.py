@@ -16,7 +16,7 @@ from corewise.policies.saved import policy_from_bytes
 TRUTH = cw.System(
     8, [cw.JobClass("one", 2.0, 2.0, cw.Amdahl(0.1)), cw.JobClass("two", 2.0, 0.8, cw.Amdahl(0.9))]
 )
-UNKNOWN = cw.System(8, [cw.JobClass(known.name, None, None, known.speedup) for known in TRUTH.classes])
+UNKNOWN = cw.System(8, [cw.JobClass(known.name, speedup=known.speedup) for known in TRUTH.classes])
 NONE = np.empty(0)
 SILENT = ClassProgress(NONE, NONE, NONE, NONE, NONE, (0.0, 0.0, 0.0))
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import corewise as cw
 from corewise.kit.files import read_bytes, write_bytes
 from corewise.model.files import PACKAGED, system_from_mapping, system_to_mapping
+from corewise.model.units import UNITS
 
 GOOD = """\
 cores = 30
@@ -51,7 +52,7 @@ def systems(draw: st.DrawFn) -> cw.System:
     classes = [cw.JobClass(label, draw(rates), draw(rates), draw(curves), draw(rates)) for label in labels]
     times = sorted(draw(st.lists(rates, max_size=2)))
     changes = [cw.Change(time, draw(st.sampled_from(labels)), draw(curves)) for time in times]
-    return cw.System(draw(rates), classes, changes)
+    return cw.System(draw(rates), classes, changes, draw(st.sampled_from([None, *UNITS])))
 
 
 @pytest.mark.filterwarnings("ignore::corewise.errors.CurveMoved")

@@ -45,8 +45,6 @@ def test_a_system_says_what_its_moves_cost() -> None:
     system = cw.System(8, [job_class(least_cores=2, most_cores=6, resize_pause=0.05)])
     assert str(system).endswith("weight 1, 2 to 6 cores a job, pause 0.05 a resize")
     assert str(cw.System(8, [job_class(least_cores=2)])).endswith("weight 1, 2 or more cores a job")
-    assert not system.free_moves
-    assert cw.System(8, [job_class()]).free_moves
 
 
 def test_files_keep_the_limits_and_the_pause(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -132,7 +132,7 @@ def test_what_has_no_memory_is_known() -> None:
 
 
 def test_a_rate_that_is_not_known() -> None:
-    system = cw.System(4, [cw.JobClass("one", None, None, cw.Amdahl(0.5))])
+    system = cw.System(4, [cw.JobClass("one", speedup=cw.Amdahl(0.5))])
     assert np.isnan(system.size_rates).all()
     assert math.isnan(system.load)
     assert "λ = not known, μ = not known" in str(system)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.errors import InvalidInput, InvalidSystem
 
 CURVE = cw.Amdahl(0.5)
 HUGE = 10**5000  # more digits than Python prints
@@ -276,3 +278,37 @@ def test_an_unknown_arrival_rate_is_refused_where_it_is_needed() -> None:
             use(system)
     with pytest.raises(cw.errors.InvalidSystem, match="not known"):
         cw.evaluate(system, cw.Equi(), capacity=5)
+
+
+def test_the_unit_of_time_survives_everything_that_makes_a_system_of_another() -> None:
+    classes = [cw.JobClass("a", 1.0, 2.0, cw.Amdahl(0.5)), cw.JobClass("b", 1.0, 3.0, cw.Amdahl(0.2))]
+    system = cw.System(4, classes, [cw.Change(5.0, "a", cw.Amdahl(0.9))], unit="hours")
+    run = cw.simulate(system.regime(0.0), "equi", departures=200, rng=1)
+    made = {
+        "at_load": system.at_load(0.3),
+        "with_curves": system.with_curves({"a": cw.Amdahl(0.1)}),
+        "without_rates": system.without_rates(),
+        "as_memoryless": system.as_memoryless(),
+        "at": system.at(6.0),
+        "regime": system.regime(6.0),
+        "applied_to": cw.estimate(run.statistics, system).applied_to(system),
+        "algorithm": cw.algorithm_1b(system, departures=100, steps=1).system,
+        "plan": cw.plan(system.regime(0.0), target=0.6).system,
+    }
+    assert {name: one.unit for name, one in made.items()} == dict.fromkeys(made, "hours")
+    assert run.unit == "hours"
+    assert "load 0.2083, rates per hour" in str(system)
+    assert cw.System(4, classes) != cw.System(4, classes, unit="hours")
+
+
+@pytest.mark.parametrize(("unit", "hint"), [("hour", "; did you mean 'hours'"), (3600, ""), ("", "")])
+def test_an_unknown_unit_is_refused(unit: object, hint: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(f"unknown unit of time {unit!r}{hint}")):
+        cw.System(4, [cw.JobClass("a", 1.0, 2.0, cw.Amdahl(0.5))], unit=unit)  # type: ignore[arg-type]
+
+
+def test_a_class_needs_its_curve_but_no_rates() -> None:
+    known = cw.JobClass("a", speedup=cw.Amdahl(0.5))
+    assert known == cw.JobClass("a", None, None, cw.Amdahl(0.5))
+    with pytest.raises(InvalidSystem, match="class 'a': speedup must be a SpeedUp curve, got None"):
+        cw.JobClass("a", 1.0, 2.0)

@@ -87,7 +87,7 @@ def test_what_slurm_recorded(file: str, tmp_path: Path) -> None:
 
 
 def a_system(log: ImportedLog) -> cw.System:
-    return cw.System(log.pool, [cw.JobClass(name, None, None, cw.Amdahl(0.5)) for name in log.names])
+    return cw.System(log.pool, [cw.JobClass(name, speedup=cw.Amdahl(0.5)) for name in log.names])
 
 
 def test_seconds_and_dates_of_slurm_are_the_same_log(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.moved import warn_moved
+from corewise.kit.spoken import of_time
 from corewise.model.space import StateSpace, most_states
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -87,6 +88,8 @@ class Performance(Shown):
         numbers are those of that model.
     classes : mapping
         The same for each class, by name.
+    unit : str or None
+        What times are in, if the system says so.
     """
 
     _shown = ("policy", "mean_jobs", "mean_response_time", "capacity")
@@ -100,6 +103,7 @@ class Performance(Shown):
     capacity: tuple[int, ...]
     blocking: bool
     classes: Mapping[str, ClassPerformance]
+    unit: str | None = None
 
     @property
     def beyond(self) -> float:
@@ -109,13 +113,15 @@ class Performance(Shown):
 
     def __str__(self) -> str:
         """Return the numbers as a small table."""
+        unit = of_time(self.unit)
         lines = [
             f"{self.policy}: mean jobs {self.mean_jobs:.9g}, "
-            f"mean response time {self.mean_response_time:.9g}, cost {self.mean_cost:.9g}, "
+            f"mean response time {self.mean_response_time:.9g}{unit}, cost {self.mean_cost:.9g}, "
             f"utilisation {self.utilisation:.6g}"
         ]
         lines += [
-            f"  {row.name}: mean jobs {row.mean_jobs:.9g}, mean response time {row.mean_response_time:.9g}"
+            f"  {row.name}: mean jobs {row.mean_jobs:.9g}, "
+            f"mean response time {row.mean_response_time:.9g}{unit}"
             for row in self.classes.values()
         ]
         if self.blocking:
@@ -241,6 +247,7 @@ def product_form(system: System, name: str) -> Performance:
         mean_cost=sum(row.mean_cost for row in rows.values()),
         capacity=whole.capacity * len(rows),
         classes=FrozenMapping(rows),
+        unit=system.unit,
     )
 
 
@@ -271,6 +278,7 @@ def performance_of(chain: Chain, name: str, *, blocking: bool) -> Performance:
         capacity=space.capacity,
         blocking=blocking,
         classes=FrozenMapping(rows),
+        unit=system.unit,
     )
 
 

@@ -16,6 +16,7 @@ from corewise.cli.reporting import reporting
 from corewise.cli.targets import print_written
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import InvalidFile, InvalidInput
+from corewise.kit.spoken import labelled
 
 if TYPE_CHECKING:
     from corewise.model.speedup import SpeedUp
@@ -44,7 +45,10 @@ def advise(
         ),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(metavar="U", help="What times are in, such as hours: said beside them.")
+        str | None,
+        typer.Option(
+            metavar="U", help="What times are in, such as hours: said beside them, and in the system file."
+        ),
     ] = None,
     lenient: Annotated[
         bool, typer.Option("--lenient", help="Leave out what cannot be used of the log, and count it.")
@@ -57,6 +61,7 @@ def advise(
     Jobs and curves are taken from the log; the same jobs are then run under other policies. DIR gets a page
     to read (advice.html), and the system and the policy to go on with.
     """
+    from corewise.model.units import require_unit
     from corewise.observation.log_classes import load_unknown_log
     from corewise.studies.advice.advice import advise as advise_on
 
@@ -64,14 +69,15 @@ def advise(
     if pool is not None and not 1.0 <= pool <= _MOST_CORES:
         raise InvalidInput(f"--cores must lie between 1 and {_MOST_CORES:,}, got {cores!r}")
     chosen = whole_number(seed, "--seed")
+    if unit is not None:
+        require_unit(unit)
     _require_directory(out)
     measured = _measured(throughput)
     began = perf_counter()
     with waiting(f"Reading {log} ..."):
         events = load_unknown_log(log, cores=pool, lenient=lenient)
-    options = {} if unit is None else {"unit": unit}
     with progress_bar("Advising", 100.0, "%") as progress:
-        found = advise_on(events, throughput=measured, rng=chosen, progress=progress, **options)
+        found = advise_on(events, throughput=measured, rng=chosen, progress=progress, unit=unit)
     warnings = (*_about(events, pool), *found.warnings)
     files = _write(found, warnings, out, log)
     seconds = perf_counter() - began
@@ -208,13 +214,13 @@ def _print_advice(found: Advice, warnings: tuple[str, ...], log: Path, seconds: 
         sizes_in_words,
     )
 
-    usage = found.usage
+    usage, times = found.usage, labelled("mean response\ntime", found.unit).replace(" (", "\n(")
     print_facts(
         found.verdict,
         [
             (
                 "log",
-                f"{log}: {usage.jobs:,} jobs in {rounded(usage.end - usage.start)} {found.unit}",
+                f"{log}: {usage.jobs:,} jobs in {rounded(usage.end - usage.start)} {found.times_in}",
             ),
             ("time", f"{seconds:.3g} s"),
             ("pool", f"{usage.cores:g} cores, {usage.utilisation:.0%} of them held on average"),
@@ -224,7 +230,7 @@ def _print_advice(found: Advice, warnings: tuple[str, ...], log: Path, seconds: 
         ],
     )
     print_table(
-        ["policy", "mean response\ntime", "95 % interval", "less than\nthe log", "95 % interval"],
+        ["policy", times, "95 % interval", "less than\nthe log", "95 % interval"],
         [
             [
                 row.label,
@@ -237,7 +243,7 @@ def _print_advice(found: Advice, warnings: tuple[str, ...], log: Path, seconds: 
         ],
     )
     print_table(
-        ["class", "curve", "jobs", "mean response\ntime", "CV² of sizes"],
+        ["class", "curve", "jobs", times, "CV² of sizes"],
         [
             [
                 row.name,

@@ -14,6 +14,7 @@ from corewise.cli.reporting import reporting
 from corewise.cli.waiting import progress_bar, say_how_long
 from corewise.errors import InvalidInput
 from corewise.kit.numbers import half_width, plus_minus
+from corewise.kit.spoken import labelled
 
 if TYPE_CHECKING:
     from corewise.model.system import System
@@ -91,6 +92,7 @@ def compare(
                 "policies": [asdict(row) for row in comparison.rows],
                 "lower_bound": comparison.lower_bound,
                 "exact": comparison.exact,
+                "unit": comparison.unit,
             }
         )
     else:
@@ -138,7 +140,8 @@ def print_comparison(comparison: Comparison) -> None:
     last = above if exact else f"at most {above}"
     if comparison.beside_best:
         last = above.replace("optimum", "best here")
-    columns = ["policy", "mean number\nof jobs", "mean\nresponse time", last]
+    times = labelled("mean\nresponse time", system.unit).replace(" (", "\n(")
+    columns = ["policy", "mean number\nof jobs", times, last]
     if weighted:
         columns.insert(3, "mean\ncost")
     print_table(columns, [_cells(row, weighted=weighted, exact=exact) for row in comparison.rows])

@@ -17,6 +17,7 @@ from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import waiting
+from corewise.kit.spoken import labelled, per_time
 
 if TYPE_CHECKING:
     from corewise.estimation.estimates import Estimate, Estimates
@@ -124,7 +125,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         statistics = log.statistics
         found = estimate_curves(log, known, **how)
         verdicts = goodness_of_fit(log.path, known, found, statistics=statistics)
-        unit = unit_question(pace(statistics, known))
+        question = unit_question(pace(statistics, known), known.unit)
     seconds = perf_counter() - began
     if save:
         save_system(found.applied_to(known), save)
@@ -141,10 +142,10 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         draw(residuals, lambda: residual_figure(verdicts, names=known.names))
     if as_json:
         classes = [_as_mapping(row, verdicts.get(name)) for name, row in found.items()]
-        print_json({"classes": classes, **_about(log, confidence), "unit": unit, "seconds": seconds})
+        print_json({"classes": classes, **_about(log, confidence), "unit": question, "seconds": seconds})
         return
-    _print_log(events, log, unit, seconds)
-    _print_estimates(found, confidence)
+    _print_log(events, log, known.unit, question, seconds)
+    _print_estimates(found, confidence, known.unit)
     _print_fit(verdicts)
     print_written((plot, "plot of the curves"), (residuals, "plot of the residuals"))
     if save:
@@ -217,10 +218,10 @@ def _as_mapping(found: Estimate, verdict: GoodnessOfFit | None) -> dict[str, obj
 # --- for people -------------------------------------------------------------------------------
 
 
-def _print_log(file: Path, log: EventLog, unit: str | None, seconds: float) -> None:
+def _print_log(file: Path, log: EventLog, unit: str | None, question: str | None, seconds: float) -> None:
     path = log.path
     facts = [
-        ("departures", f"{path.departures:,} in {path.duration:,.6g} units of time"),
+        ("departures", f"{path.departures:,} in {path.duration:,.6g} {unit or 'units of time'}"),
         ("rows", f"{log.rows:,}, read and used in {seconds:.3g} s"),
     ]
     if log.skipped:
@@ -229,23 +230,23 @@ def _print_log(file: Path, log: EventLog, unit: str | None, seconds: float) -> N
         if log.skipped > len(log.reasons):
             facts.append(("", f"and {log.skipped - len(log.reasons):,} more"))
         facts.append(("note", _warning(log)))
-    if unit:
-        facts.append(("warning", f"events come at {unit} If so, the estimates are far off"))
+    if question:
+        facts.append(("warning", f"events come at {question} If so, the estimates are far off"))
     print_facts(str(file), facts)
 
 
-def _print_estimates(found: Estimates, level: float) -> None:
+def _print_estimates(found: Estimates, level: float, unit: str | None) -> None:
     interval = f"{100.0 * level:.6g} % interval"
     print_table(
         ["class", "curve", "estimate", "±\nstderr", interval, "departures"],
-        [row for estimate in found.values() for row in _parameter_rows(estimate)],
+        [row for estimate in found.values() for row in _parameter_rows(estimate, unit)],
         names=2,
     )
     notes = [(estimate.name, note) for estimate in found.values() for note in _notes(estimate)]
     if notes:
         print_facts("Notes", notes)
     print_table(
-        ["class", "arrival rate", interval, "share", interval],
+        ["class", labelled("arrival rate", unit), interval, "share", interval],
         [
             [
                 estimate.name,
@@ -261,7 +262,7 @@ def _print_estimates(found: Estimates, level: float) -> None:
         print_table(columns, evidence, names=3)
 
 
-def _parameter_rows(found: Estimate) -> Iterator[list[str]]:
+def _parameter_rows(found: Estimate, unit: str | None) -> Iterator[list[str]]:
     """Yield a row for each parameter; what is the same as above is not repeated."""
     about, left = found.name, f"{found.departures:,}"
     if not found.informative:
@@ -277,7 +278,8 @@ def _parameter_rows(found: Estimate) -> Iterator[list[str]]:
             (f"s({z:.4g})", float(found.curve.rate(z)), math.inf, (low, high)) for z, low, high in bounds
         ]
     if found.size_rate:
-        rows.append(("size rate", found.size_rate.value, found.size_rate.stderr, found.size_rate.interval))
+        rate = found.size_rate
+        rows.append((labelled("size rate", unit), rate.value, rate.stderr, rate.interval))
     for name, value, stderr, interval in rows:
         shown, within = _with_interval(value, interval)
         yield [about, name, shown, f"{stderr:.2g}" if math.isfinite(stderr) else "-", within, left]
@@ -340,7 +342,11 @@ def _kept(found: Estimates, system: System) -> list[tuple[str, str]]:
             facts.append((job_class.name, f"no information: kept its {curve}"))
         if not row.arrival_rate.value > 0.0:
             rate = job_class.arrival_rate
-            kept = "add its arrival rate" if rate is None else f"kept its arrival rate, {rate:g}"
+            kept = (
+                "add its arrival rate"
+                if rate is None
+                else f"kept its arrival rate, {rate:g}{per_time(system.unit)}"
+            )
             facts.append((job_class.name, f"no job arrived: {kept}"))
         if job_class.size_rate is None and row.size_rate is None:
             facts.append((job_class.name, "its size rate was not found: add it"))

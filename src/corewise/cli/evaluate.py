@@ -15,6 +15,7 @@ from corewise.cli.output import (
     print_classes,
     print_facts,
     print_json,
+    time_shown,
 )
 from corewise.cli.reporting import reporting
 from corewise.cli.waiting import progress_bar, say_how_long
@@ -58,6 +59,7 @@ def evaluate(
                 "beyond": performance.edge_probability,
                 "capacity": list(performance.capacity),
                 "blocking": performance.blocking,
+                "unit": performance.unit,
                 "classes": class_rows(performance),
             }
         )
@@ -68,7 +70,7 @@ def evaluate(
             ("mean number of jobs", f"{performance.mean_jobs:.10g}"),
             (
                 "mean response time",
-                f"{performance.mean_response_time:.10g} (in the unit of time of the rates)",
+                time_shown(f"{performance.mean_response_time:.10g}", performance.unit),
             ),
             ("utilisation", f"{performance.utilisation:.2%} of the cores are held by some job, on average"),
             (

@@ -31,7 +31,7 @@ def fit_several(
     found = curves_in_table(file, by=by, family=family)
     widest = max(float(fit.cores.max()) for fit in found.values())
     if save:
-        classes = [JobClass(name, None, None, fit.curve) for name, fit in found.items()]
+        classes = [JobClass(name, speedup=fit.curve) for name, fit in found.items()]
         save_system(System(pool or widest, classes), save)
     if as_json:
         print_json(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +131,9 @@ def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
             print(printable(line), file=sys.stderr)
     _print_summary(file, log, seconds)
     print_written((out, "event log"))
+    if log.departures and len(log.jobs_by_class) > 1:
+        words = shlex.join([str(out), "--cores", f"{log.pool:.15g}", "--unit", log.unit])
+        print(printable(f"Next:  corewise advise {words} --out report"))
 
 
 def _options_beside(file: Path, mapping: Path | None) -> ImportOptions:

@@ -18,9 +18,10 @@ __all__ = ["TEMPLATE", "init"]
 TEMPLATE = """\
 # A pool of cores and the jobs it serves. Try:  corewise compare FILE
 #
-# Rates are per unit of time: choose seconds, minutes or hours, and keep to it.
+# Rates are per unit of time: choose one, and keep to it.
 
 cores = 16                                      # how many cores there are to share
+unit = "hours"                                  # optional: milliseconds, seconds, minutes, hours or days
 
 [[class]]
 name = "etl"                                    # what you call these jobs

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from corewise.errors import printable
 from corewise.kit.jsonable import to_json
+from corewise.kit.spoken import labelled, of_time
 
 if TYPE_CHECKING:
     from corewise.analysis.performance import Performance
@@ -23,6 +24,7 @@ __all__ = [
     "print_json",
     "print_table",
     "terminal_width",
+    "time_shown",
 ]
 
 
@@ -89,9 +91,15 @@ def headline(what: str, system: System) -> str:
     classes = "1 class" if len(system.classes) == 1 else f"{len(system.classes)} classes"
     regime = ""
     if system.changes:
-        regime = f"; curves as they are before they change at time {system.changes[0].time:g}"
+        first = f"{system.changes[0].time:g}{of_time(system.unit)}"
+        regime = f"; curves as they are before they change at time {first}"
     load = "rates not known" if math.isnan(system.load) else f"load {system.load:.4g}"
     return f"{what}: {system.cores:g} cores, {classes}, {load}{regime}"
+
+
+def time_shown(value: str, unit: str | None) -> str:
+    """Return a time that stands alone with its unit, or with what its unit is."""
+    return f"{value} {unit or '(in the unit of time of the rates)'}"
 
 
 def is_weighted(system: System) -> bool:
@@ -132,7 +140,7 @@ def class_rows(performance: Performance) -> list[dict[str, object]]:
 
 def print_classes(performance: Performance, weighted: bool) -> None:
     """Print mean number of jobs and response time of every class."""
-    columns = ["class", "mean number of jobs", "mean response time"]
+    columns = ["class", "mean number of jobs", labelled("mean response time", performance.unit)]
     rows = [
         [c.name, f"{c.mean_jobs:.8g}", f"{c.mean_response_time:.8g}"] for c in performance.classes.values()
     ]

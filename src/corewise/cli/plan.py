@@ -18,6 +18,7 @@ from corewise.cli.targets import print_written, require_figure
 from corewise.cli.waiting import progress_bar
 from corewise.errors import InvalidInput
 from corewise.kit.numbers import value_with_interval
+from corewise.kit.spoken import labelled, of_time
 
 if TYPE_CHECKING:
     from corewise.studies.plan import CapacityPlan
@@ -128,6 +129,7 @@ def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[s
             "jobs_saved": found.jobs_saved,
         },
         "curve": [asdict(point) for point in found.curve],
+        "unit": found.unit,
         "seed": seed,
         "seconds": seconds,
     }
@@ -135,15 +137,16 @@ def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[s
 
 def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
     point = found.point
+    unit = of_time(found.unit)
     saved = value_with_interval(found.time_saved, found.time_saved_interval, 4)
     facts = [
         ("fewest cores", f"{found.cores}, under policy {found.policy}"),
         (
             "mean response time",
-            f"{value_with_interval(point.mean_response_time, point.interval, 8)} with them",
+            f"{value_with_interval(point.mean_response_time, point.interval, 8)}{unit} with them",
         ),
         ("mean number of jobs", f"{point.mean_jobs:.8g}"),
-        ("one more core", f"saves {saved} of the response time, and {found.jobs_saved:.4g} jobs"),
+        ("one more core", f"saves {saved}{unit} of the response time, and {found.jobs_saved:.4g} jobs"),
         ("proved", _proved(found)),
         *(
             (
@@ -152,13 +155,16 @@ def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
             )
             for cores in found.undecided
         ),
-        ("limit", f"{found.limit:.8g}: no number of cores gives less"),
+        ("limit", f"{found.limit:.8g}{unit}: no number of cores gives less"),
         ("time", f"{seconds:.3g} s"),
     ]
     if seed is not None:
         facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
     classes = "1 class" if len(found.system.classes) == 1 else f"{len(found.system.classes)} classes"
-    print_facts(f"Cores for a mean response time of {found.target:g}: {classes}", facts)
+    print_facts(
+        f"Cores for a mean response time of {found.target:g}{of_time(found.unit, found.target)}: {classes}",
+        facts,
+    )
     rows = [
         [
             f"{at.cores}",
@@ -169,7 +175,8 @@ def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
         ]
         for at in found.curve
     ]
-    print_table(["cores", "mean response time", "mean jobs", "load", "meets the target"], rows)
+    times = labelled("mean response time", found.unit)
+    print_table(["cores", times, "mean jobs", "load", "meets the target"], rows)
 
 
 def _proved(found: CapacityPlan) -> str:

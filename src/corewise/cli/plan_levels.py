@@ -11,6 +11,7 @@ from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import InvalidInput
 from corewise.kit.numbers import value_with_interval
+from corewise.kit.spoken import of_time
 
 if TYPE_CHECKING:
     from corewise.model.system import System
@@ -60,9 +61,9 @@ def plan_by_levels(system: System, targets: list[str], given: LevelOptions, *, a
         )
     seconds = perf_counter() - began
     if as_json:
-        print_json(_as_mapping(found, given.seed, seconds))
+        print_json({**_as_mapping(found, given.seed, seconds), "unit": system.unit})
         return
-    _print(found, seconds, given.seed)
+    _print(found, seconds, given.seed, system.unit)
 
 
 def _whole(values: list[float], text: str) -> list[int]:
@@ -100,16 +101,17 @@ def _attained(row: Attained) -> dict[str, object]:
     }
 
 
-def _print(found: LevelPlan, seconds: float, seed: int) -> None:
+def _print(found: LevelPlan, seconds: float, seed: int, unit: str | None) -> None:
     answer = "none of those asked for is enough" if found.cores is None else f"{found.cores}"
     facts = [("fewest cores", f"{answer}, under policy {found.policy}")]
-    facts += [
-        ("log", f"{one.level.statistic} {value_with_interval(one.value, one.interval, 4)} in the log")
-        for one in found.logged
-    ]
+    for one in found.logged:
+        value = value_with_interval(one.value, one.interval, 4)
+        facts.append(("log", f"{one.level.statistic} {value}{of_time(unit)} in the log"))
     facts += [("time", f"{seconds:.3g} s"), ("seed", f"{seed} (the same one repeats it)")]
     levels = [one.level for one in found.curve[0].attained]
-    wanted = ", ".join(f"{level.statistic} at most {level.most:g}" for level in levels)
+    wanted = ", ".join(
+        f"{level.statistic} at most {level.most:g}{of_time(unit, level.most)}" for level in levels
+    )
     print_facts(f"Cores for {wanted}", facts)
     priced = found.curve[0].price is not None
     rows = [
@@ -121,5 +123,11 @@ def _print(found: LevelPlan, seconds: float, seed: int) -> None:
         ]
         for row in found.curve
     ]
-    header = ["cores", *(level.statistic for level in levels), *(["price"] if priced else []), "meets them"]
+    inside = f" ({unit})" if unit else ""
+    header = [
+        "cores",
+        *(f"{level.statistic}{inside}" for level in levels),
+        *(["price"] if priced else []),
+        "meets them",
+    ]
     print_table(header, rows)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corewise.cli.options import POLICY_HELP, SEED_HELP, AsJson, SystemName, number, numbers, whole_number
-from corewise.cli.output import headline, print_facts, print_json, print_table
+from corewise.cli.output import headline, print_facts, print_json, print_table, time_shown
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit.numbers import value_with_interval
+from corewise.kit.spoken import labelled, of_time
 
 if TYPE_CHECKING:
     from corewise.kit.progress import Progress
@@ -129,7 +130,7 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         result, path = task.carry_out(problem, rule, progress)
     seconds = perf_counter() - began
     if path is not None:
-        _write(path, events, plot, per_job=per_job)
+        _write(path, events, plot, per_job=per_job, unit=problem.unit)
     if as_json:
         print_json({**result, "seed": task.seed, "seconds": seconds})
         return
@@ -281,6 +282,7 @@ def _as_mapping(
         "events": found.events,
         "departures": found.departures,
         "time": found.time,
+        "unit": found.unit,
         "replications": replications,
         "state": state,
         "classes": [
@@ -315,7 +317,9 @@ def _times(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _write(path: SamplePath, events: Path | None, plot: Path | None, *, per_job: bool) -> None:
+def _write(
+    path: SamplePath, events: Path | None, plot: Path | None, *, per_job: bool, unit: str | None
+) -> None:
     """Write what was asked for of the path of a run."""
     if events:
         from corewise.observation.event_logs import save_events
@@ -325,7 +329,7 @@ def _write(path: SamplePath, events: Path | None, plot: Path | None, *, per_job:
     if plot:
         from corewise.plots.path import path_figure
 
-        draw(plot, lambda: path_figure(path))
+        draw(plot, lambda: path_figure(path, unit=unit))
 
 
 def _print_result(result: Mapping[str, Any], system: System, seed: int | None, seconds: float) -> None:
@@ -337,8 +341,8 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int | None, s
     events = result["events"]
     facts = [
         ("mean number of jobs", f"{value_with_interval(result['mean_jobs'], result['interval'])} {interval}"),
-        ("mean response time", f"{_shown(result['mean_response_time'])} (in the unit of time of the rates)"),
-        ("departures", f"{result['departures']:,} in {result['time']:,.6g} units of time"),
+        ("mean response time", time_shown(_shown(result["mean_response_time"]), system.unit)),
+        ("departures", f"{result['departures']:,} in {result['time']:,.6g} {system.unit or 'units of time'}"),
         ("speed", f"{events:,} events in {seconds:.3g} s, {events / seconds:,.0f} a second"),
     ]
     if "resizes" in result:
@@ -354,12 +358,13 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int | None, s
     elif not result["settled"]:
         facts.append(("note", _unsettled(result)))
     facts += [
-        ("note", f"the curve of {change.name} changed at time {change.time:g}")
+        ("note", f"the curve of {change.name} changed at time {change.time:g}{of_time(system.unit)}")
         for change in system.changes
         if change.time < result["time"] / result["replications"]
     ]
     print_facts(headline(f"Simulated {result['policy']}", replace(system, changes=())), facts)
-    columns = ["class", "arrivals", "departures", "mean number of jobs", "mean response time"]
+    times = labelled("mean response time", system.unit)
+    columns = ["class", "arrivals", "departures", "mean number of jobs", times]
     rows = [
         [
             row["name"],
@@ -371,7 +376,7 @@ def _print_result(result: Mapping[str, Any], system: System, seed: int | None, s
         for row in result["classes"]
     ]
     print_table(columns, rows)
-    _print_percentiles(result["classes"], together=3 if several else 6)
+    _print_percentiles(result["classes"], system.unit, together=3 if several else 6)
 
 
 def _no_interval(system: System, *, recorded: bool) -> str:
@@ -394,7 +399,7 @@ def _unsettled(result: Mapping[str, Any]) -> str:
     return f"not settled: {left} and {over}, so these are not the means of the long run; simulate longer"
 
 
-def _print_percentiles(classes: Sequence[Mapping[str, Any]], together: int) -> None:
+def _print_percentiles(classes: Sequence[Mapping[str, Any]], unit: str | None, together: int) -> None:
     """Print the percentiles of the response times, so many of them beside each other in a table."""
     percents = [percentile["percent"] for percentile in classes[0]["percentiles"]]
     for first in range(0, len(percents), together):
@@ -409,7 +414,8 @@ def _print_percentiles(classes: Sequence[Mapping[str, Any]], together: int) -> N
             ]
             for row in classes
         ]
-        print_table(["response\ntime", *(f"{percent:g} %" for percent in percents[shown])], rows)
+        times = labelled("response\ntime", unit)
+        print_table([times, *(f"{percent:g} %" for percent in percents[shown])], rows)
 
 
 def _shown(value: float) -> str:

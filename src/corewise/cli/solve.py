@@ -18,6 +18,7 @@ from corewise.cli.output import (
     print_classes,
     print_facts,
     print_json,
+    time_shown,
 )
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_target
@@ -115,6 +116,7 @@ def _as_mapping(solution: Solution, seconds: float) -> dict[str, object]:
         "blocking": solution.blocking,
         "solver": solution.solver,
         "iterations": solution.iterations,
+        "unit": solution.unit,
         "seconds": seconds,
         "classes": class_rows(solution.performance),
     }
@@ -127,7 +129,7 @@ def _print_solution(solution: Solution, seconds: float, *, blocking: bool, whole
     lossy = " with that blocking" if blocking else ""
     facts = [
         ("mean number of jobs", f"{solution.mean_jobs:.10g}"),
-        ("mean response time", f"{solution.mean_response_time:.10g} (in the unit of time of the rates)"),
+        ("mean response time", time_shown(f"{solution.mean_response_time:.10g}", solution.unit)),
     ]
     if weighted:
         facts.append(

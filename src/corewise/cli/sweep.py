@@ -20,8 +20,10 @@ from corewise.cli.targets import require_target
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import printable
 from corewise.kit.numbers import half_width
+from corewise.kit.spoken import labelled
 
 if TYPE_CHECKING:
+    from corewise.studies.sweeps.grid import SweepPlan
     from corewise.studies.sweeps.sweep import Sweep, SweepMean
     from corewise.studies.sweeps.trial import SweepRow
 
@@ -101,6 +103,7 @@ def sweep(
                 "done": len(rows) - len(failed),
                 "failed": len(failed),
                 "resumed": runs.before,
+                "unit": _unit(plan),
                 "seed": plan.seed,
                 "sweep": plan.fingerprint,
                 "out": str(target),
@@ -109,7 +112,7 @@ def sweep(
             }
         )
     else:
-        _print_means(runs.means)
+        _print_means(runs.means, _unit(plan))
         for row in failed[:_SHOWN]:
             print(printable(str(row)))
         print(_summary(runs, len(failed), perf_counter() - began, target))
@@ -159,13 +162,19 @@ def _bar(runs: Sweep) -> Iterator[Callable[[SweepRow], None]]:
         yield show
 
 
-def _print_means(means: tuple[SweepMean, ...]) -> None:
+def _unit(plan: SweepPlan) -> str | None:
+    """Return what the times of all systems are in; None if it is not known, or differs."""
+    units = {trial.system.unit for trial in plan.trials}
+    return units.pop() if len(units) == 1 else None
+
+
+def _print_means(means: tuple[SweepMean, ...], unit: str | None) -> None:
     """Print the means over seeds, a table for each kind of run."""
     for kind in dict.fromkeys(mean.kind for mean in means):
-        _print_kind(kind, [mean for mean in means if mean.kind == kind])
+        _print_kind(kind, [mean for mean in means if mean.kind == kind], unit)
 
 
-def _print_kind(kind: str, means: list[SweepMean]) -> None:
+def _print_kind(kind: str, means: list[SweepMean], unit: str | None) -> None:
     varied = {(mean.system, mean.cores) for mean in means}
     names = {
         "system": [mean.system for mean in means],
@@ -189,7 +198,8 @@ def _print_kind(kind: str, means: list[SweepMean]) -> None:
             ]
         )
     print(f"{kind}: means over seeds")
-    print_table([*shown, "runs", "jobs", "± 95 %", "response", "gap"], rows, names=len(shown))
+    time = labelled("response\ntime", unit)
+    print_table([*shown, "runs", "jobs", "± 95 %", time, "gap"], rows, names=len(shown))
 
 
 def _summary(runs: Sweep, failed: int, seconds: float, target: Path) -> str:

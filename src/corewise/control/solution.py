@@ -66,6 +66,11 @@ class Solution(Shown):
     _chain: Chain
     _cost: Floats
 
+    @property
+    def unit(self) -> str | None:
+        """What times are in, if the system says so."""
+        return self.system.unit
+
     @cached_property
     def distribution(self) -> Floats:
         """The stationary distribution of the policy over the box, flat; computed on first use."""

@@ -210,7 +210,7 @@ class Estimates(Shown, Mapping[str, Estimate]):
                     arrival_rate=estimate.arrival_rate.value if came else job_class.arrival_rate,
                 )
             )
-        return System(system.cores, classes)
+        return system.with_classes(classes)
 
     def __str__(self) -> str:
         """Return the estimates, one below the other."""

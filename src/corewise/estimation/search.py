@@ -77,12 +77,6 @@ class Fit(ABC):
                 variance = np.full(self.parameters.size, np.inf)
         return np.sqrt(np.where(variance > 0.0, variance, np.inf))
 
-    @property
-    def at_bound(self) -> bool:
-        """Whether some parameter is at the end of its range."""
-        ends = self.likelihood.family.bounds.values()
-        return any(value in end for value, end in zip(self.parameters.tolist(), ends, strict=True))
-
     @abstractmethod
     def interval(self, i: int, drop: float) -> tuple[float, float]:
         """Return the values of parameter i at which the profile of ℓ is at most `drop` below the maximum."""

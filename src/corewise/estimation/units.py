@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from corewise.kit.spoken import per_time
 from corewise.model.system import System
 from corewise.model.units import UNITS
 from corewise.observation.statistics import Statistics, require_statistics
@@ -52,14 +53,20 @@ def pace(statistics: Statistics, system: System) -> float:
     return ratio if abs(math.log(ratio)) > math.log(_FAR) else 1.0
 
 
-def unit_question(ratio: float) -> str | None:
-    """Return the question which units would explain a log that is so many times as fast; None for one."""
+def unit_question(ratio: float, unit: str | None = None) -> str | None:
+    """Return the question which units would explain a log that is so many times as fast; None for one.
+
+    `unit` is what rates are in, where that is known.
+    """
     if ratio == 1.0:
         return None
     shown = f"{ratio:.4g} times" if ratio > 1.0 else f"1/{1.0 / ratio:.4g} of"
-    for rates in _USUAL:
+    for rates in _USUAL if unit is None else (unit,):
         for times, length in UNITS.items():
             if abs(math.log(ratio * UNITS[rates] / length)) < math.log(_NEAR):
-                units = f"are its times in {times}, and the rates per {rates.removesuffix('s')}?"
+                units = f"are its times in {times}, and the rates{per_time(rates)}?"
+                if unit is not None:
+                    units = f"the log seems to be in {times}, and the file says {unit}."
                 return f"{shown} the rates of the file: {units}"
-    return f"{shown} the rates of the file: are both in the same unit of time?"
+    both = "the same unit of time" if unit is None else unit
+    return f"{shown} the rates of the file: are both in {both}?"

@@ -58,7 +58,7 @@ def with_rates(system: System, found: Estimates, known: System, statistics: Stat
                 arrival_rate=given.arrival_rate or believed_rate(table.arrivals, statistics.time),
             )
         )
-    return System(system.cores, classes)
+    return system.with_classes(classes)
 
 
 def _of_known(statistics: Statistics, system: System, known: list[bool]) -> Estimates | dict[str, Estimate]:
@@ -68,7 +68,7 @@ def _of_known(statistics: Statistics, system: System, known: list[bool]) -> Esti
     classes = [job_class for job_class, is_known in zip(system.classes, known, strict=True) if is_known]
     tables = [table for table, is_known in zip(statistics.classes, known, strict=True) if is_known]
     names = tuple(job_class.name for job_class in classes)
-    found = estimate(Statistics(names, statistics.time, tuple(tables)), System(system.cores, classes))
+    found = estimate(Statistics(names, statistics.time, tuple(tables)), system.with_classes(classes))
     return {
         name: replace(row, share=share_of(table.arrivals, statistics.arrivals, _LEVEL))
         for (name, row), table in zip(found.items(), tables, strict=True)

@@ -147,7 +147,8 @@ def run_example(example: Example, setting: Setting) -> ExampleRun:
     variants = [_variant(system, system.load, 1.0, own)]
     for i, (load, ratio) in enumerate(_VARIANTS):
         one, two = system.classes
-        busy = System(system.cores, [one, replace(two, size_rate=ratio * two.known_size_rate)]).at_load(load)
+        pair = [one, replace(two, size_rate=ratio * two.known_size_rate)]
+        busy = system.with_classes(pair, system.changes).at_load(load)
         study = learning_study(
             busy,
             algorithm_named(example.algorithm, busy, _VARIANT_FIRST, 1.0, _VARIANT_STEPS),

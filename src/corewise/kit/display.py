@@ -12,6 +12,8 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import ClassVar, NamedTuple
 
+from corewise.kit.spoken import labelled
+
 __all__ = ["WIDEST", "Shown", "Table", "as_html", "brief", "cut", "one_line"]
 
 WIDEST = 120
@@ -41,7 +43,7 @@ class Shown:
     """A result that shows as one line at a prompt and as a table in a notebook.
 
     A class lists the attributes that matter most in `_shown`, or gives them by name in `_facts`; if it has
-    more to say in a notebook, `_table` does.
+    more to say in a notebook, `_table` does. If it has a `unit`, that is said beside times and rates there.
     """
 
     __slots__ = ()
@@ -61,7 +63,7 @@ class Shown:
         facts, table = self._facts(), self._table()
         if not facts and table is None:
             return f"<pre>{escape(str(self))}</pre>"
-        return as_html(type(self).__name__, facts, table)
+        return as_html(type(self).__name__, facts, table, getattr(self, "unit", None))
 
 
 def one_line(kind: str, facts: Mapping[str, object]) -> str:
@@ -70,14 +72,14 @@ def one_line(kind: str, facts: Mapping[str, object]) -> str:
     return line if len(line) <= WIDEST else f"{line[: WIDEST - 2]}…)"
 
 
-def as_html(title: str, facts: Mapping[str, object], table: Table | None) -> str:
+def as_html(title: str, facts: Mapping[str, object], table: Table | None, unit: str | None = None) -> str:
     """Return a table, with the facts above it; or the facts as a table, if there is no other."""
-    spoken = {name.replace("_", " "): value for name, value in facts.items()}
+    spoken = {labelled(name.replace("_", " "), unit): value for name, value in facts.items()}
     about = ", ".join(f"{name} {_cell(value)}" for name, value in spoken.items())
     if table is None:
         about, table = "", Table((), spoken.items())
     rows = iter(table.rows)
-    head = _row("th", table.header) if table.header else ""
+    head = _row("th", [labelled(name, unit) for name in table.header]) if table.header else ""
     body = "".join(_row("td", row) for row in islice(rows, _ROWS))
     more = sum(1 for _ in rows)
     if more:

@@ -81,7 +81,7 @@ class Algorithm(Shown):
             self.system.require_stable()
             self.system.require_scale()
         guessed = [replace(known, speedup=first_curve(known.speedup)) for known in self.system.classes]
-        object.__setattr__(self, "system", System(self.system.cores, guessed))
+        object.__setattr__(self, "system", self.system.with_classes(guessed))
         if isinstance(self.schedule, type) or not isinstance(self.schedule, Schedule):
             raise InvalidInput(f"schedule must be one such as Constant(100), got {self.schedule!r}")
         if isinstance(self.memory, type) or not isinstance(self.memory, Memory):

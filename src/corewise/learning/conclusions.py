@@ -84,7 +84,7 @@ def _with_size_laws(system: System, found: Estimates, given: System) -> System:
         if given[name].memoryless and row.departures >= _ENOUGH_FOR_A_LAW
     }
     classes = [replace(known, sizes=laws.get(known.name) or known.sizes) for known in system.classes]
-    return System(system.cores, classes, system.changes)
+    return system.with_classes(classes, system.changes)
 
 
 def _servable(system: System, last: System) -> System:

@@ -105,7 +105,8 @@ def _listed(roster: Roster, pauses: Floats, pool: int) -> Jobs:
 def with_pauses(system: System, pauses: Sequence[float]) -> System:
     """Return a system with other pauses."""
     rows = zip(system.classes, pauses, strict=True)
-    return System(system.cores, [replace(known, resize_pause=pause) for known, pause in rows])
+    classes = [replace(known, resize_pause=pause) for known, pause in rows]
+    return system.with_classes(classes)
 
 
 def _times(system: System, pool: int) -> Floats:

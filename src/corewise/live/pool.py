@@ -44,6 +44,7 @@ from corewise.live.report import Report
 from corewise.live.runner import Runner
 from corewise.live.solving import rehearse_answer, rehearse_question
 from corewise.model.system import JobClass, System
+from corewise.model.units import require_seconds
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
 from corewise.policies.whole import require_whole
@@ -396,6 +397,7 @@ def _known(system: System | Sequence[JobClass], pool: int) -> System:
         return System(pool, system)
     if require_whole(system) != pool:
         raise InvalidInput(f"the system has {system.cores:g} cores, and the engine {pool}")
+    require_seconds(system.unit)
     return system
 
 

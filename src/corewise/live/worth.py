@@ -116,9 +116,8 @@ def likely_systems(asked: Question, lesson: Lesson, count: int = _DRAWS) -> list
     spans = [len(row.parameters) + 2 for row in lesson.classes]
     points = np.split(_spread_evenly(count, sum(spans)), np.cumsum(spans)[:-1], axis=1)
     found = [
-        System(
-            lesson.believed.cores,
-            [_drawn(row, known, at[k]) for row, known, at in zip(rows, given, points, strict=True)],
+        lesson.believed.with_classes(
+            _drawn(row, known, at[k]) for row, known, at in zip(rows, given, points, strict=True)
         )
         for k in range(count)
     ]

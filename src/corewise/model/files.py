@@ -3,6 +3,7 @@
 A file says how many cores there are and, class by class, what arrives and how it scales::
 
     cores = 30
+    unit = "hours"                              # optional: what times are in, and rates per
 
     [[class]]
     name = "one"
@@ -87,7 +88,7 @@ _LAWS: Mapping[str, type[SizeLaw]] = {
 RATES = ("arrival_rate", "size_rate")
 """What a class may lack where it can be learned."""
 
-SYSTEM_KEYS = ("cores", "class", "change")
+SYSTEM_KEYS = ("cores", "unit", "class", "change")
 """The tables and keys of a system file."""
 
 _MOVE_KEYS: Mapping[str, object] = {"least_cores": 1, "most_cores": None, "resize_pause": 0.0}
@@ -150,7 +151,7 @@ def save_system(system: System, path: str | os.PathLike[str]) -> None:
 def system_to_text(system: System) -> str:
     """Return a system as the text of its file."""
     mapping = system_to_mapping(system)
-    lines = [f"cores = {_toml(mapping['cores'])}"]
+    lines = [f"{key} = {_toml(mapping[key])}" for key in ("cores", "unit") if key in mapping]
     for table in ("class", "change"):
         for entry in mapping.get(table, ()):
             lines += ["", f"[[{table}]]", *(f"{key} = {_toml(value)}" for key, value in entry.items())]
@@ -166,6 +167,7 @@ def system_to_mapping(system: System) -> dict[str, Any]:
         raise InvalidSystem(f"expected a System, got {system!r}")
     mapping: dict[str, Any] = {
         "cores": int(system.cores) if system.cores.is_integer() else system.cores,
+        **({"unit": system.unit} if system.unit else {}),
         "class": [_class_to_mapping(job_class) for job_class in system.classes],
     }
     if system.changes:
@@ -208,7 +210,7 @@ def system_from_mapping(mapping: Mapping[str, Any], *, optional: Collection[str]
     tables = [{**missing, **entry} for entry in tables]
     classes = [_class_from(entry, i) for i, entry in enumerate(tables, start=1)]
     changes = [_change_from(entry, i) for i, entry in enumerate(_tables(mapping, "change"), start=1)]
-    return System(mapping["cores"], classes, changes)
+    return System(mapping["cores"], classes, changes, mapping.get("unit"))
 
 
 def _rates(optional: Collection[str]) -> list[str]:

@@ -17,9 +17,11 @@ from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
+from corewise.kit.spoken import of_time, per_time
 from corewise.model.capped import Capped
 from corewise.model.sizes import Exponential, SizeLaw
 from corewise.model.speedup import Amdahl, SpeedUp, check_curve
+from corewise.model.units import require_unit
 
 __all__ = ["Change", "JobClass", "System", "require_system"]
 
@@ -36,13 +38,13 @@ class JobClass(Shown):
     ----------
     name : str
         What to call the class.
-    arrival_rate : float or None
+    arrival_rate : float, optional
         λ, jobs per unit of time; None if it is not known, which is enough where it can be learned.
-    size_rate : float or None
+    size_rate : float, optional
         μ, one over the mean size; a job's size is the time it would take on one core. None if it is not
         known, which is enough where it can be learned.
     speedup : SpeedUp
-        s(z), how fast a job runs on z cores.
+        s(z), how fast a job runs on z cores. It must be given: ``JobClass("etl", speedup=Amdahl(0.5))``.
     weight : float, optional
         h, what one such job in the system costs per unit of time.
     sizes : SizeLaw, optional
@@ -63,9 +65,9 @@ class JobClass(Shown):
     _shown = ("name", "arrival_rate", "size_rate", "speedup", "weight")
 
     name: str
-    arrival_rate: float | None
-    size_rate: float | None
-    speedup: SpeedUp
+    arrival_rate: float | None = None
+    size_rate: float | None = None
+    speedup: SpeedUp = None  # type: ignore[assignment]  # comes after what may be missing, and may not be
     weight: float = 1.0
     sizes: SizeLaw = _EXPONENTIAL
     arrivals: SizeLaw = _EXPONENTIAL
@@ -167,13 +169,23 @@ class System(Shown):
         At least one, with different names.
     changes : sequence of Change, optional
         Curves that change at known times; everything exact uses the first regime.
+    unit : str, optional
+        The unit of time that rates are in, one of `corewise.model.units.UNITS` such as ``"hours"``: said
+        beside every time and rate.
     """
 
     cores: float
     classes: tuple[JobClass, ...]
     changes: tuple[Change, ...] = ()
+    unit: str | None = None
 
-    def __init__(self, cores: float, classes: Iterable[JobClass], changes: Iterable[Change] = ()) -> None:
+    def __init__(
+        self,
+        cores: float,
+        classes: Iterable[JobClass],
+        changes: Iterable[Change] = (),
+        unit: str | None = None,
+    ) -> None:
         object.__setattr__(self, "cores", checks.positive(cores, "cores", InvalidSystem))
         if isinstance(classes, JobClass | str) or not isinstance(classes, Iterable):
             raise InvalidSystem(f"classes must be a list of JobClass, got {classes!r}")
@@ -181,6 +193,7 @@ class System(Shown):
             raise InvalidSystem(f"changes must be a list of Change, got {changes!r}")
         object.__setattr__(self, "classes", tuple(classes))
         object.__setattr__(self, "changes", tuple(changes))
+        object.__setattr__(self, "unit", None if unit is None else require_unit(unit))
         self._check_classes()
         self._check_changes()
 
@@ -225,7 +238,8 @@ class System(Shown):
 
     def __str__(self) -> str:
         """Return the system in one paragraph."""
-        lines = [f"{self.cores:g} cores, {len(self.classes)} classes, load {self.load:.4g}"]
+        per = f", rates{per_time(self.unit)}" if self.unit else ""
+        lines = [f"{self.cores:g} cores, {len(self.classes)} classes, load {self.load:.4g}{per}"]
         for job_class in self.classes:
             parameters = ", ".join(
                 f"{name}={value:g}" for name, value in job_class.speedup.parameters.items()
@@ -234,7 +248,7 @@ class System(Shown):
             arrival_rate, size_rate = ("not known" if rate is None else f"{rate:g}" for rate in rates)
             laws = (("sizes", job_class.sizes), ("arrivals", job_class.arrivals))
             other = "".join(f", {law} {what}" for what, law in laws if type(law) is not Exponential)
-            other += "".join(f", {words}" for words in _moves_in_words(job_class))
+            other += "".join(f", {words}" for words in _moves_in_words(job_class, self.unit))
             lines.append(
                 f"  {job_class.name}: λ = {arrival_rate}, μ = {size_rate}, "
                 f"{job_class.speedup.family}({parameters}), weight {job_class.weight:g}{other}"
@@ -308,11 +322,6 @@ class System(Shown):
         if math.isnan(self.load):  # which is known already, and NaN if any of them is not
             self.require_arrival_rates()
             self.require_size_rates()
-
-    @cached_property
-    def free_moves(self) -> bool:
-        """Whether cores change hands for nothing: no class pauses when its jobs are resized."""
-        return all(job_class.resize_pause == 0.0 for job_class in self.classes)
 
     @cached_property
     def memoryless(self) -> bool:
@@ -401,7 +410,8 @@ class System(Shown):
     def _checked(self, classes: tuple[JobClass, ...], changes: tuple[Change, ...]) -> System:
         """Return a system of parts of this one, which were checked when it was made."""
         made = object.__new__(System)
-        for name, value in (("cores", self.cores), ("classes", classes), ("changes", changes)):
+        own = (("cores", self.cores), ("classes", classes), ("changes", changes), ("unit", self.unit))
+        for name, value in own:
             object.__setattr__(made, name, value)
         return made
 
@@ -413,7 +423,11 @@ class System(Shown):
         classes = [
             replace(job_class, arrival_rate=rate) for job_class, rate in zip(self.classes, rates, strict=True)
         ]
-        return System(self.cores, classes, self.changes)
+        return self.with_classes(classes, self.changes)
+
+    def with_classes(self, classes: Iterable[JobClass], changes: Iterable[Change] = ()) -> System:
+        """Return the system with other classes, and changes if they are given."""
+        return System(self.cores, classes, changes, self.unit)
 
     def with_curves(self, curves: Mapping[str, SpeedUp]) -> System:
         """Return the system with other curves for the classes named."""
@@ -427,7 +441,7 @@ class System(Shown):
             replace(job_class, speedup=curves.get(job_class.name, job_class.speedup))
             for job_class in self.classes
         ]
-        return System(self.cores, classes, self.changes)
+        return self.with_classes(classes, self.changes)
 
     def _facts(self) -> Mapping[str, object]:
         return {"cores": self.cores, "classes": tuple(self.names), "load": self.load}
@@ -436,13 +450,13 @@ class System(Shown):
         return Table.of(self.classes, "name", "arrival_rate", "size_rate", "speedup", "weight")
 
 
-def _moves_in_words(job_class: JobClass) -> list[str]:
+def _moves_in_words(job_class: JobClass, unit: str | None) -> list[str]:
     words = []
     if job_class.least_cores > 1 or job_class.most_cores is not None:
         most = "" if job_class.most_cores is None else f" to {job_class.most_cores}"
         words.append(f"{job_class.least_cores}{most or ' or more'} cores a job")
     if job_class.resize_pause:
-        words.append(f"pause {job_class.resize_pause:g} a resize")
+        words.append(f"pause {job_class.resize_pause:g}{of_time(unit)} a resize")
     return words
 
 

@@ -42,7 +42,7 @@ def load_unknown_log(
     """
     names = classes_of_log(path)
     try:
-        classes = [JobClass(name, None, None, Amdahl(0.5)) for name in names]
+        classes = [JobClass(name, speedup=Amdahl(0.5)) for name in names]
     except InvalidInput as error:
         raise InvalidFile(f"{os.fspath(path)}: {error}") from None
     log = load_events(path, System(_MOST_CORES if cores is None else cores, classes), lenient=lenient)

@@ -15,6 +15,7 @@ from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.likelihood import Likelihood
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.spoken import per_time
 from corewise.model.system import JobClass, System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.plots.lines import patch, stroke
@@ -99,7 +100,7 @@ def estimate_figure(
                 axes.plot(z, job_class.speedup.rate(z), zorder=3, **_GIVEN)
             if truth is not None:
                 axes.plot(z, truth.classes[i].speedup.rate(z), zorder=4, **_TRUE)
-            _write(axes, found, colour)
+            _write(axes, found, colour, system.unit)
         _scale(panels, z)
         _add_legend(figure, system, estimates, truth, confidence)
     return figure
@@ -198,7 +199,7 @@ def _draw_points(axes: Axes, seen: Speeds, left: float, colour: str) -> None:
     )
 
 
-def _write(axes: Axes, found: Estimate, colour: str) -> None:
+def _write(axes: Axes, found: Estimate, colour: str, unit: str | None) -> None:
     """Write above a panel what was estimated, or why nothing was."""
     lines = [f"{escaped(shortened(found.name, 18))}: {found.departures} departures"]
     if found.curve is None:
@@ -208,7 +209,7 @@ def _write(axes: Axes, found: Estimate, colour: str) -> None:
     if found.at_boundary:
         lines.append("at the boundary of its range")
     if found.size_rate:
-        lines.append(f"size rate {found.size_rate.value:.4g}, estimated")
+        lines.append(f"size rate {found.size_rate.value:.4g}{per_time(unit)}, estimated")
     axes.set_title("\n".join(lines), fontsize=8, color=colour)
 
 

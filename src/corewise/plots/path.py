@@ -23,10 +23,15 @@ __all__ = ["path_figure"]
 
 _EVENTS = 80  # what a line as wide as the page shows without running together
 _FEW = 3  # classes that leave room for tall panels
-_UNIT = "time (unit of the rates)"
 
 
-def path_figure(path: SamplePath, *, since: float | None = None, until: float | None = None) -> Figure:
+def path_figure(
+    path: SamplePath,
+    *,
+    since: float | None = None,
+    until: float | None = None,
+    unit: str | None = None,
+) -> Figure:
     """Draw the departures, the jobs and the cores of each class over a stretch of a path.
 
     Each class has a panel for its jobs and one for its cores, with the scale of the others, as curves that
@@ -40,6 +45,8 @@ def path_figure(path: SamplePath, *, since: float | None = None, until: float | 
         The stretch to show. With one of them, as many events after or before it as stay legible (80 moments
         at which something happens); with none, those from the start. ``since=path.start, until=path.end``
         shows all.
+    unit : str, optional
+        What times are in.
 
     Returns
     -------
@@ -74,7 +81,7 @@ def path_figure(path: SamplePath, *, since: float | None = None, until: float | 
             axes.tick_params(bottom=False)
         margin = 0.005 * (last - first)  # so that what happens at the ends is seen
         panels[-1].set_xlim(first - margin, last + margin)
-        panels[-1].set_xlabel(_UNIT)
+        panels[-1].set_xlabel(f"time ({unit or 'unit of the rates'})")
         figure.align_ylabels(panels[1:])
         figure.suptitle(_title(path, first, last))
     return figure

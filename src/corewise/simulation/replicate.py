@@ -26,6 +26,7 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.numbers import value_and_ends
 from corewise.kit.progress import Progress
+from corewise.kit.spoken import of_time
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -111,6 +112,11 @@ class Replications(Shown):
     classes: Mapping[str, ClassReplications]
 
     @property
+    def unit(self) -> str | None:
+        """What times are in, if the system says so."""
+        return self.runs[0].unit
+
+    @property
     def time(self) -> float:
         """How long the windows lasted together."""
         return math.fsum(run.time for run in self.runs)
@@ -150,10 +156,11 @@ class Replications(Shown):
             f"mean jobs {value_and_ends(self.mean_jobs, self.interval)}"
         ]
         for row in self.classes.values():
-            shown = "".join(f", {p.percent:g} % within {p.value:.6g}" for p in row.percentiles)
+            unit = of_time(self.unit)
+            shown = "".join(f", {p.percent:g} % within {p.value:.6g}{unit}" for p in row.percentiles)
             lines.append(
                 f"  {row.name}: mean jobs {row.mean_jobs:.6g}, "
-                f"mean response time {row.mean_response_time:.6g}{shown}"
+                f"mean response time {row.mean_response_time:.6g}{unit}{shown}"
             )
         return "\n".join(lines)
 

@@ -14,6 +14,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.numbers import value_and_ends
+from corewise.kit.spoken import of_time
 from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
@@ -105,6 +106,8 @@ class Run(Shown):
         Where all percentiles come from, if every job was followed.
     resizes : int or None
         How often the cores of a job that had begun changed; None but with moving costs.
+    unit : str or None
+        What times are in, if the system says so.
     """
 
     _shown = ("policy", "mean_jobs", "interval", "departures")
@@ -125,6 +128,7 @@ class Run(Shown):
     response_times: Mapping[str, ClassTimes]
     job_times: JobTimes | None = None
     resizes: int | None = None
+    unit: str | None = None
 
     @property
     def resizes_per_event(self) -> float:
@@ -183,13 +187,13 @@ class Run(Shown):
     def __str__(self) -> str:
         """Return the numbers as a small table."""
         lines = [
-            f"{self.policy}: {self.departures} departures in {self.time:.6g} units of time, "
+            f"{self.policy}: {self.departures} departures in {self.time:.6g} {self.unit or 'units of time'}, "
             f"mean jobs {value_and_ends(self.mean_jobs, self.interval)}"
         ]
         lines += [
             f"  {row.name}: {row.departures} departures, "
             f"mean jobs {value_and_ends(row.mean_jobs, row.interval)}, "
-            f"mean response time {row.mean_response_time:.6g}"
+            f"mean response time {row.mean_response_time:.6g}{of_time(self.unit)}"
             for row in self.classes.values()
         ]
         return "\n".join(lines)
@@ -250,6 +254,7 @@ def run_of(walk: Engine, replay: Replay) -> Run:
         observed=walk.statistics() if isinstance(walk, Walk | BoxJobWalk) else replay,
         response_times=FrozenMapping(_class_times(walk, rows, path, correlation, replay.jobs)),
         job_times=walk.times if isinstance(walk, JobWalk) else None,
+        unit=walk.system.unit,
     )
 
 

@@ -24,6 +24,7 @@ from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown, Table
 from corewise.kit.progress import Progress
+from corewise.kit.spoken import labelled
 from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
 from corewise.policies.equi import Equi
@@ -124,6 +125,11 @@ class Comparison(Shown):
     moving_costs: bool = False
 
     @property
+    def unit(self) -> str | None:
+        """What times are in, if the system says so."""
+        return self.system.unit
+
+    @property
     def beside_best(self) -> bool:
         """Whether rows are set beside the best of them: all were given the same jobs."""
         return self.moving_costs or not self.system.memoryless
@@ -138,9 +144,11 @@ class Comparison(Shown):
         weighted = any(job_class.weight != 1.0 for job_class in self.system.classes)
         width = max(len("policy"), *(len(row.name) for row in self.rows))
 
+        times = labelled("mean response time", self.unit)
+
         def line(name: str, jobs: str, time: str, cost: str, gap: str) -> str:
             middle = f"{cost:>11}  " if weighted else ""
-            return f"{name:{width}}  {jobs:>11}  {time:>18}  {middle}{gap:>13}".rstrip()
+            return f"{name:{width}}  {jobs:>11}  {time:>{len(times)}}  {middle}{gap:>13}".rstrip()
 
         above = "cost above opt." if weighted else "above optimum"
         last = above if self.exact else f"{above} <="
@@ -150,7 +158,7 @@ class Comparison(Shown):
             line(
                 "policy",
                 "mean jobs",
-                "mean response time",
+                times,
                 "mean cost",
                 last,
             )

@@ -44,6 +44,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.numbers import value_and_ends
+from corewise.kit.spoken import of_time
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.simulation.correlation import correlation_time
@@ -85,6 +86,8 @@ class SimulatedMean(Shown):
     events : int
         About how many events were simulated; none where the means are known: EQUI among classes with one
         curve has a product form (`corewise.analysis.performance`).
+    unit : str or None
+        What times are in, if the system says so.
     """
 
     _shown = ("policy", "mean_jobs", "interval", "mean_response_time")
@@ -97,6 +100,7 @@ class SimulatedMean(Shown):
     mean_response_time: float
     gain: float
     events: int
+    unit: str | None = None
 
     @classmethod
     def exactly(cls, known: Performance) -> SimulatedMean:
@@ -110,6 +114,7 @@ class SimulatedMean(Shown):
             mean_response_time=known.mean_response_time,
             gain=math.inf,
             events=0,
+            unit=known.unit,
         )
 
     def __str__(self) -> str:
@@ -117,12 +122,14 @@ class SimulatedMean(Shown):
         if not self.events:
             return (
                 f"{self.policy}: mean jobs {self.mean_jobs:.9g}, "
-                f"mean response time {self.mean_response_time:.9g}; exact, nothing was simulated"
+                f"mean response time {self.mean_response_time:.9g}{of_time(self.unit)}; "
+                "exact, nothing was simulated"
             )
         gain = "" if math.isnan(self.gain) else f", as good as {self.gain:.3g} times more"
         return (
             f"{self.policy}: mean jobs {value_and_ends(self.mean_jobs, self.interval)}, "
-            f"mean response time {self.mean_response_time:.6g}; {self.events:,} events{gain}"
+            f"mean response time {self.mean_response_time:.6g}{of_time(self.unit)}; "
+            f"{self.events:,} events{gain}"
         )
 
 
@@ -184,7 +191,7 @@ def simulated_mean(
         return _by_jobs(system, bound, count, generator)
     problems, floors = [system], [max(lower_bound, perfect_speedup(system))]
     if np.any(system.weights != 1.0):
-        problems.append(System(system.cores, [replace(one, weight=1.0) for one in system.classes]))
+        problems.append(system.with_classes(replace(one, weight=1.0) for one in system.classes))
         floors.append(perfect_speedup(problems[-1]))
     length, obstacle = max(2 * count // 3, math.ceil(settled_events(system, bound))), known
     while _whole(length) <= most:
@@ -209,6 +216,7 @@ def simulated_mean(
                 mean_response_time=jobs.mean / float(system.arrival_rates.sum()),
                 gain=cost.gain,
                 events=length + length // 2,
+                unit=system.unit,
             )
         length *= 2
     raise _not_settled(system, bound.name, count, obstacle, length)
@@ -233,6 +241,7 @@ def _by_jobs(system: System, policy: BoundPolicy, count: int, rng: np.random.Gen
                 mean_response_time=found.mean(jobs) / float(system.arrival_rates.sum()),
                 gain=found.gain,
                 events=length,
+                unit=system.unit,
             )
         length *= 2
     raise _not_settled(system, policy.name, count, obstacle, length)

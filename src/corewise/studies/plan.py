@@ -23,6 +23,7 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.display import Shown, Table
 from corewise.kit.progress import Progress
+from corewise.kit.spoken import labelled, of_time
 from corewise.model.speedup import PowerLaw, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy
@@ -85,6 +86,11 @@ class CapacityPlan(Shown):
         raise KeyError(cores)
 
     @property
+    def unit(self) -> str | None:
+        """What times are in, if the system says so."""
+        return self.system.unit
+
+    @property
     def point(self) -> Point:
         """The point of the curve at the fewest cores."""
         return self[self.cores]
@@ -127,18 +133,19 @@ class CapacityPlan(Shown):
             "" if low == high else f" (95 %: {low:.6g} to {high:.6g})"
             for low, high in (self.point.interval, self.time_saved_interval)
         )
+        unit, wanted = of_time(self.unit), f"{self.target:g}{of_time(self.unit, self.target)}"
         lines = [
-            f"{self.cores} cores meet a mean response time of {self.target:g} under policy {self.policy}: "
-            f"it is {self.mean_response_time:.6g}{how}",
+            f"{self.cores} cores meet a mean response time of {wanted} under policy "
+            f"{self.policy}: it is {self.mean_response_time:.6g}{unit}{how}",
             f"  fewer than {self.least_cores} do not, under any policy; no number of cores gives less than "
-            f"{self.limit:.6g}",
+            f"{self.limit:.6g}{unit}",
             *(
                 f"  {point.cores} cores may meet it as well: the simulation leaves it undecided "
                 f"(95 %: {point.interval[0]:.6g} to {point.interval[1]:.6g})"
                 for point in map(self.__getitem__, self.undecided)
             ),
-            f"  one more core saves {self.time_saved:.4g} of it{saved}, and {self.jobs_saved:.4g} jobs",
-            "  cores  mean response time",
+            f"  one more core saves {self.time_saved:.4g}{unit} of it{saved}, and {self.jobs_saved:.4g} jobs",
+            f"  cores  {labelled('mean response time', self.unit)}",
         ]
         lines += [
             f"  {point.cores:5}  {point.mean_response_time:.6g}{'' if point.exact else ' (simulated)'}"
@@ -194,8 +201,8 @@ def plan(
     limit = least_response_time(system)
     if wanted < limit:
         raise InvalidInput(
-            f"no number of cores meets a mean response time of {wanted:g}: with all the cores they can use, "
-            f"jobs take {limit:.6g}"
+            f"no number of cores meets a mean response time of {wanted:g}{of_time(system.unit, wanted)}: "
+            f"with all the cores they can use, jobs take {limit:.6g}"
         )
     seed = int(random_generator(rng).integers(2**32))
     looks = 0
@@ -254,7 +261,8 @@ def _fewest(responses: Responses, target: float, most: int) -> int:
     while not (responses.meets(high, target) and responses.confirmed(high, target)):
         if high == most:
             raise InvalidInput(
-                f"a mean response time of {target:g} is not met with {most} cores, the most that are allowed"
+                f"a mean response time of {target:g}{of_time(responses.system.unit, target)} is not met with "
+                f"{most} cores, the most that are allowed"
             )
         high += 1
     return high

@@ -126,7 +126,7 @@ class Responses:
         """Return a mean response time that no policy undercuts on that many cores: the optimum, if quick."""
         if cores not in self._bounds:
             classes = [replace(job_class, weight=1.0) for job_class in self.system.classes]
-            system = System(cores, classes)
+            system = self.with_cores(cores).with_classes(classes)
             jobs = solve(system).bounds[0] if Reach.of(system).exact else lower_bound(system)
             self._bounds[cores] = jobs / float(self.system.arrival_rates.sum())
             self.found()

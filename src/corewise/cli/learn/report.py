@@ -13,6 +13,7 @@ from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
 from corewise.cli.output import headline, is_weighted, print_facts, print_table, terminal_width
 from corewise.kit.numbers import plus_minus
+from corewise.kit.spoken import labelled, of_time
 
 if TYPE_CHECKING:
     from corewise.learning.checkpoint import EpochRow
@@ -96,6 +97,7 @@ class Learned:
             "truth": truth and {known.name: dict(known.speedup.parameters) for known in truth.classes},
             "baselines": self._baselines(),
             "not_computed": self.not_computed and f"what the policies are worth {self.not_computed}",
+            "unit": self.system.unit,
             "seconds": course.seconds,
             "parts": course.parts,
         }
@@ -134,7 +136,7 @@ def _print_course(learned: Learned) -> None:
     windows = f"{len(rows):,}{steps}{ended}; {course.algorithm.schedule}"
     facts = [("windows", f"interrupted after {windows}" if course.interrupted else windows)]
     if rows:
-        facts.append(("departures", _departures(course)))
+        facts.append(("departures", _departures(course, learned.system.unit)))
     adopted = f"{'the optimum' if options.policy == 'optimal' else options.policy} for the estimates"
     before = "EQUI first, then" if course.logged is None else "what would have been adopted:"
     facts.append(("policy", f"{before} {adopted}"))
@@ -146,14 +148,19 @@ def _print_course(learned: Learned) -> None:
         facts.append(("seed", f"{options.seed}{'' if course.interrupted else again}"))
     changes = [change for change in learned.system.changes if learned.truth and change.time <= course.time]
     if changes:
-        facts.append(("true changes", ", ".join(f"{c.name} at time {c.time:,.8g}" for c in changes)))
+        facts.append(
+            (
+                "true changes",
+                ", ".join(f"{c.name} at time {c.time:,.8g}{of_time(learned.system.unit)}" for c in changes),
+            )
+        )
     print_facts(headline(f"Algorithm {options.algorithm}", replace(learned.system, changes=())), facts)
 
 
-def _departures(course: LearnSession) -> str:
+def _departures(course: LearnSession, unit: str | None) -> str:
     """Return how many departures there were, and what is left of a log that ended within a window."""
     done, logged = course.rows[-1]["departures"], course.logged
-    over = f" in {course.time:,.8g} units of time"
+    over = f" in {course.time:,.8g} {unit or 'units of time'}"
     if logged is None:
         return f"{done:,}{over}"
     left, rest = logged - done, ""
@@ -289,7 +296,8 @@ def _class_lines(learned: Learned, row: EpochRow, name: str) -> Iterator[list[st
     for key in ("arrival_rate", "size_rate"):
         if getattr(given, key) is None:
             truth = [f"{getattr(learned.truth[name], key):.6g}"] if learned.truth else []
-            yield [about, key.replace("_", " "), f"{row[f'{key}s'][name]:.6g}", "-", "", *truth]
+            rate = labelled(key.replace("_", " "), learned.system.unit)
+            yield [about, rate, f"{row[f'{key}s'][name]:.6g}", "-", "", *truth]
             about = ""
 
 

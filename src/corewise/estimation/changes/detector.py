@@ -252,7 +252,7 @@ class ChangeDetector(Shown):
                     size_rate=self._size_rate(job_class, given, class_detector),
                 )
             )
-        return system if tuple(classes) == system.classes else System(system.cores, classes, system.changes)
+        return system if tuple(classes) == system.classes else system.with_classes(classes, system.changes)
 
     def _size_rate(self, job_class: JobClass, given: JobClass, class_detector: ClassDetector) -> float | None:
         """Return the size rate to make a policy for, in whose units job-time may be measured."""

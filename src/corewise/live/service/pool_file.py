@@ -34,6 +34,7 @@ from corewise.live.controller import Options
 from corewise.live.lessons import FIRST_WINDOW
 from corewise.model.files import RATES, SYSTEM_KEYS, system_of_tables, tables_of
 from corewise.model.system import System
+from corewise.model.units import require_seconds
 from corewise.policies.whole import require_whole
 
 __all__ = ["Limits", "PoolFile", "load_pool"]
@@ -114,6 +115,7 @@ def load_pool(path: str | os.PathLike[str]) -> PoolFile:
     system = system_of_tables(tables, name, RATES)
     try:
         require_whole(system)
+        require_seconds(system.unit)
     except InvalidInput as error:
         raise InvalidFile(f"{name}: {error}") from None
     return PoolFile(system, options, window, limits)

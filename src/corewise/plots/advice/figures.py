@@ -26,7 +26,7 @@ def load_figure(advice: Advice) -> str:
     chart = Chart(
         (usage.start, usage.end),
         (0.0, 1.05 * top),
-        (f"time ({advice.unit})", "cores held"),
+        (f"time ({advice.times_in})", "cores held"),
         "cores held by each class over time",
     )
     chart.y_ticks()
@@ -73,7 +73,7 @@ def policy_figure(advice: Advice) -> str:
     chart = Chart(
         (max(low - pad, 0.0), high + pad),
         (-0.6, len(rows) - 0.4),
-        (f"mean response time ({advice.unit})", ""),
+        (f"mean response time ({advice.times_in})", ""),
         "mean response time of each policy on the jobs of the log, with 95 % intervals",
         left=92.0,
         height=70.0 + _ROW * len(rows),
@@ -96,7 +96,7 @@ def cores_figure(advice: Advice) -> str:
     chart = Chart(
         (min(cores), max(*cores, min(cores) + 1.0)),
         (0.0, 1.1 * max(min(max(row[3] for row in near), 5.0 * found.target), found.target)),
-        ("cores of the pool", f"mean response time ({advice.unit})"),
+        ("cores of the pool", f"mean response time ({advice.times_in})"),
         f"mean response time under {found.policy} against cores, with that of the log",
     )
     chart.y_ticks()

@@ -74,7 +74,7 @@ def _warned(advice: Advice) -> str:
 def _policies(advice: Advice) -> str:
     header = [
         "policy",
-        f"mean response time ({advice.unit})",
+        f"mean response time ({advice.times_in})",
         "95 % interval",
         "less time than the log",
         "95 % interval",
@@ -105,7 +105,7 @@ def _policies(advice: Advice) -> str:
 
 
 def _observed(advice: Advice) -> str:
-    usage, unit = advice.usage, advice.unit
+    usage, unit = advice.usage, advice.times_in
     header = ["class", "jobs", "done", "failed", "there at the end", f"mean response time ({unit})"]
     header += [
         f"95 % stay below ({unit})",
@@ -143,7 +143,7 @@ def _observed(advice: Advice) -> str:
 def _classes(advice: Advice) -> str:
     header = [
         "class",
-        f"mean size ({advice.unit} on one core)",
+        f"mean size ({advice.times_in} on one core)",
         "spread of sizes (CV²)",
         "curve",
         "does the model hold?",

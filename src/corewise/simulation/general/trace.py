@@ -109,7 +109,7 @@ class Trace(Shown):
             if size_rate is None and own.any() and self.size[own].sum() > 0.0:
                 size_rate = 1.0 / float(self.size[own].mean())
             classes.append(replace(known, arrival_rate=arrival_rate, size_rate=size_rate))
-        return System(system.cores, classes, system.changes)
+        return system.with_classes(classes, system.changes)
 
     def _facts(self) -> Mapping[str, object]:
         return {"jobs": len(self.job_class), "time": (float(self.time[0]), float(self.time[-1]))}

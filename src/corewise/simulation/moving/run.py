@@ -104,4 +104,5 @@ def _run(walk: MovingWalk, areas: np.ndarray, spans: np.ndarray, *, recorded: bo
         response_times=FrozenMapping(response_times),
         job_times=walk.times,
         resizes=int(walk.resizes.sum()),
+        unit=system.unit,
     )

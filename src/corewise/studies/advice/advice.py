@@ -8,7 +8,7 @@ what does not has its assumption beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.progress import Progress
+from corewise.kit.spoken import of_time
 from corewise.model.sizes import Exponential
 from corewise.model.speedup import Amdahl, SpeedUp
 from corewise.model.system import JobClass, System
+from corewise.model.units import require_unit
 from corewise.observation.log_classes import cores_held
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.recent import recent_part
@@ -54,7 +56,6 @@ _ASSUMED = Amdahl(0.9)
 _RANGE: tuple[SpeedUp, ...] = (Amdahl(0.5), Amdahl(0.99))
 """What is assumed of a curve that nobody knows, and the ends of what it may be."""
 
-_UNIT = "units of time"
 _MOST_JOBS = 100_000
 _FEW = 100  # jobs of a class, below which its size law and curve are a guess
 
@@ -113,8 +114,8 @@ class Advice(Shown):
         What a reader must know before relying on it.
     assumptions : tuple of str
         What is taken to be so.
-    unit : str
-        What times are in.
+    unit : str or None
+        What times are in, if that was said.
     """
 
     _shown = ("best", "outcomes", "warnings")
@@ -128,7 +129,7 @@ class Advice(Shown):
     cores: CoresNeeded
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
-    unit: str
+    unit: str | None
 
     def __getitem__(self, policy: str) -> Outcome:
         """Return the outcome of a policy by name."""
@@ -136,6 +137,11 @@ class Advice(Shown):
             if row.name == policy:
                 return row
         raise KeyError(policy)
+
+    @property
+    def times_in(self) -> str:
+        """What to say behind a time."""
+        return self.unit or "units of time"
 
     @property
     def verdict(self) -> str:
@@ -156,20 +162,22 @@ class Advice(Shown):
     def __str__(self) -> str:
         """Return the verdict and the policies."""
         rows = [
-            f"  {row.name}: {row.mean:.6g} ({row.interval[0]:.6g} to {row.interval[1]:.6g})"
+            f"  {row.name}: {row.mean:.6g}{of_time(self.unit)} "
+            f"({row.interval[0]:.6g} to {row.interval[1]:.6g})"
             for row in self.outcomes
         ]
         return "\n".join([self.verdict, *rows, *self.warnings])
 
     def _table(self) -> Table:
-        return Table.of(self.outcomes, "name", "mean", "interval", "gain")
+        rows = ((row.name, row.mean, row.interval, row.gain) for row in self.outcomes)
+        return Table(("policy", "mean response time", "interval", "gain"), rows)
 
 
 def advise(
     log: SamplePath | HasPath,
     *,
     throughput: Mapping[str, SpeedUp] | None = None,
-    unit: str = _UNIT,
+    unit: str | None = None,
     rng: np.random.Generator | int | None = 0,
     progress: Progress | None = None,
 ) -> Advice:
@@ -182,7 +190,7 @@ def advise(
     throughput : mapping, optional
         Curves that were measured, by class; they are used wherever the log cannot tell.
     unit : str, optional
-        What the times of the log are in, such as ``"hours"``.
+        What the times of the log are in, such as ``"hours"``; the system that is found has it too.
     rng : Generator or int, optional
         For the likely curves that are drawn, and for what is left of jobs that are there at the end.
     progress : callable, optional
@@ -193,6 +201,8 @@ def advise(
     InvalidInput
         If there is only one class, or hardly a job was done.
     """
+    if unit is not None:
+        require_unit(unit)
     whole = path_of(log)
     _require_enough(whole)
     measured = _measured(throughput or {}, whole.names)
@@ -208,7 +218,7 @@ def advise(
     _tell(progress, 0.4)
     work = jobs.work([finding.curve for finding in findings])
     laws = [_law(finding) for finding in findings]
-    system = _system(path, jobs, findings, work, laws)
+    system = replace(_system(path, jobs, findings, work, laws), unit=unit)
     fits = goodness_of_fit(path, unfitted, estimates, statistics=statistics)
     usage = Usage.of(whole, every, every.work([finding.curve for finding in findings]))
     replay = Replay.of(jobs, laws, most=_MOST_JOBS, seed=int(generator.integers(2**32)))
@@ -283,7 +293,7 @@ def _findings(
     rng: np.random.Generator,
 ) -> tuple[list[CurveFinding], Estimates, System]:
     """Return the curve of each class, all estimates, and the system that these are for."""
-    unknown = System(path.pool, [JobClass(name, None, None, Amdahl(0.5)) for name in path.names])
+    unknown = System(path.pool, [JobClass(name, speedup=Amdahl(0.5)) for name in path.names])
     found = curves_of_log(path, statistics, unknown, rng)
     findings = []
     for name, table, history in zip(path.names, statistics.classes, jobs.histories, strict=True):

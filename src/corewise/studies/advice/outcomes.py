@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -219,7 +219,7 @@ class Outcomes:
         return self._at_ends[cores]
 
     def _policy(self, name: str, cores: int) -> BoundPolicy:
-        system = System(cores, self.system.classes)
+        system = replace(self.system, cores=cores)
         return bind(name, system if name == "residual" else system.as_memoryless())
 
     def _times(self, policy: str, cores: int) -> Floats:
@@ -228,7 +228,7 @@ class Outcomes:
         return self._on_cores[cores]
 
     def _run(self, policy: str, cores: int, curves: Sequence[SpeedUp]) -> Floats:
-        system = System(cores, self.system.classes)
+        system = replace(self.system, cores=cores)
         return self.replay.run(system, self._policy(policy, cores), curves)
 
     def _by_class(self, times: Floats) -> tuple[float, ...]:
@@ -242,7 +242,7 @@ class Outcomes:
         cores = policy.system.cores
         if (name, cores) not in self._on_curves:
             fewer = self.replay.with_fewer(_MOST_DRAWN_JOBS)
-            system = System(cores, self.system.classes)
+            system = replace(self.system, cores=cores)
             sums = [fewer.run(system, policy, curves).sum() for curves in (self.curves, *self.sets)]
             self._on_curves[name, cores] = np.array(sums)
         return self._on_curves[name, cores]

@@ -56,7 +56,7 @@ def one_more_in_words(advice: Advice) -> str:
     found = advice.cores
     low, high = found.one_more_interval
     return (
-        f"One more core would take {found.one_more:.3g} {advice.unit} off the mean response time under "
+        f"One more core would take {found.one_more:.3g} {advice.times_in} off the mean response time under "
         f"{found.policy} ({low:.3g} to {high:.3g}, 95 %)."
     )
 

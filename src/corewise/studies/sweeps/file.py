@@ -171,7 +171,7 @@ class _Reader:
     def _varied_system(self, name: str, cores: float | None, load: float | None) -> System:
         system = self._systems[name]
         if cores is not None:
-            system = System(cores, system.classes, system.changes)
+            system = replace(system, cores=cores)
         return system if load is None else system.at_load(load)
 
     def _rule(self, policy: str, system: System, kind: str) -> Policy | None:
