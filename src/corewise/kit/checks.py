@@ -23,6 +23,8 @@ def shown(value: object) -> str:
 
 def finite(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> float:
     """Return `value` as a float if it is a finite real number; a boolean or a string is not."""
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise error(f"{what} must be a number, got {shown(value)}")
     try:
@@ -55,6 +57,8 @@ def within(
 
 def count(value: object, what: str, error: type[InvalidInput] = InvalidInput, least: int = 1) -> int:
     """Return `value` as an int if it is a whole number of at least `least`."""
+    if type(value) is int and value >= least:
+        return value
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise error(f"{what} must be a whole number, got {shown(value)}")
     number = int(value)

@@ -184,7 +184,8 @@ class Controller:
         if not isinstance(event, happened.Progress):  # it changes nobody's cores
             instructions += self._learn()
             instructions += self._act()
-        self.alerts.extend(one for one in instructions if isinstance(one, Alert))
+        if instructions:
+            self.alerts.extend(one for one in instructions if isinstance(one, Alert))
         if self.options.checked:
             check(self, before, told, instructions)
         return instructions

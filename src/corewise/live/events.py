@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar, Literal, get_args
 
 from corewise.errors import InvalidInput, nearest
@@ -30,6 +31,7 @@ __all__ = [
     "SolveFailed",
     "Solved",
     "Tick",
+    "event_body",
     "event_from_mapping",
     "event_to_mapping",
 ]
@@ -60,15 +62,16 @@ class Event:
 
     def __post_init__(self) -> None:
         checks.finite(self.time, f"{self.kind}: time")
-        for name in ("id", "job", "job_class", "request"):
+        lines, counts, limited = _checked(type(self))
+        for name in lines:
             self._require_line(name)
-        for name in ("held", "cores"):
-            if hasattr(self, name):
-                checks.count(getattr(self, name), f"{self.kind}: {name}", least=0)
-        self._require_limits()
+        for name in counts:
+            checks.count(getattr(self, name), f"{self.kind}: {name}", least=0)
+        if limited:
+            self._require_limits()
 
     def _require_line(self, name: str) -> None:
-        value = getattr(self, name, "none")
+        value = getattr(self, name)
         if not isinstance(value, str) or not value or len(value) > _LONGEST or not value.isprintable():
             raise InvalidInput(
                 f"{self.kind}: {name} must be a line of 1 to {_LONGEST} characters, got {checks.shown(value)}"
@@ -82,6 +85,14 @@ class Event:
             checks.count(most, f"{self.kind}: most")
         if least is not None and most is not None and least > most:
             raise InvalidInput(f"{self.kind}: least must be at most most, got {least} and {most}")
+
+
+@cache
+def _checked(kind: type[Event]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Return the lines and the counts of a kind of event, and whether it has limits."""
+    names = [field.name for field in fields(kind)]
+    lines = tuple(name for name in names if name in ("id", "job", "job_class", "request"))
+    return lines, tuple(name for name in names if name in ("held", "cores")), "most" in names
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +302,18 @@ KINDS: Mapping[str, type[Event]] = {
 
 def event_to_mapping(event: Event) -> dict[str, Any]:
     """Return an event as plain values, which JSON can hold."""
-    values = {field.name: getattr(event, field.name) for field in fields(event)}
-    return {"kind": event.kind, **{key: value for key, value in values.items() if value is not None}}
+    return {"kind": event.kind, "time": event.time, "id": event.id, **event_body(event)}
+
+
+def event_body(event: Event) -> dict[str, Any]:
+    """Return what an event says beyond its kind, time and id, as plain values."""
+    rows = ((name, getattr(event, name)) for name in _own_names(type(event)))
+    return {name: value for name, value in rows if value is not None}
+
+
+@cache
+def _own_names(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name not in ("time", "id"))
 
 
 def event_from_mapping(mapping: object) -> Event:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 __all__ = ["Alert", "Instruction", "Reason", "SetCores", "Solve", "instruction_to_mapping"]
@@ -66,4 +66,8 @@ class Alert(Instruction):
 
 def instruction_to_mapping(instruction: Instruction) -> dict[str, Any]:
     """Return an instruction as plain values, which JSON can hold."""
-    return {"kind": instruction.kind, **asdict(instruction)}
+    made = {"kind": instruction.kind, **{name: getattr(instruction, name) for name in instruction.__slots__}}
+    if isinstance(instruction, SetCores):
+        reason = instruction.reason
+        made["reason"] = {name: getattr(reason, name) for name in reason.__slots__}
+    return made

@@ -156,11 +156,15 @@ class LiveLearner:
         guess, _ = algorithm.beginning()
         self.algorithm = algorithm
         self.standing = LearnerState(0, 0, 0.0, guess, guess, None, algorithm.memory)
+        self._window = (0, 0)  # its number, and its departures
 
     @property
     def wanted(self) -> int:
         """How many departures the next window has."""
-        return self.algorithm.schedule.window(self.standing.k + 1)
+        k = self.standing.k + 1
+        if self._window[0] != k:
+            self._window = (k, self.algorithm.schedule.window(k))
+        return self._window[1]
 
     def observe(self, window: Statistics) -> tuple[Alarm, ...]:
         """Remember a window; return the changes that were found at its end."""

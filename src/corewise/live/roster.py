@@ -12,7 +12,7 @@ and what does not fit waits for the next time a job says what it holds. Shrinks 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,7 +63,7 @@ class RosterJob:
     @property
     def taken(self) -> int:
         """The cores that nobody else can count on."""
-        return max(self.held, self.told)
+        return self.held if self.held > self.told else self.told
 
     def tell(self, cores: int, time: float) -> None:
         """Tell it what to hold; told anew before it has followed, it is late all the same."""
@@ -118,13 +118,13 @@ class Roster:
     def bounds(self, job: RosterJob, pool: int) -> tuple[int, int]:
         """Return the least and the most cores of a job in a pool."""
         least, most = self.limits[job.job_class]
-        at_least = least if job.least is None else job.least
-        at_most = job.most if job.most is not None else pool if most is None else most
-        return at_least, max(at_least, min(at_most, pool))
+        return _within(
+            least if job.least is None else job.least, most if job.most is None else job.most, pool
+        )
 
     def aim(self, given: Sequence[int], pool: int) -> None:
         """Set the target of every job for the cores that a policy gives to each class."""
-        self._set(share([self._claim(job, *self.bounds(job, pool)) for job in self], given, pool))
+        self._set(share(self._claims(self, pool), given, pool))
 
     def assign(self, targets: Mapping[str, int]) -> None:
         """Set the target of every job, by its name."""
@@ -140,13 +140,29 @@ class Roster:
         nothing = [0] * len(self.limits)
         kept = {job.name: job.told for job in running}
         if sum(kept.values()) > pool:
-            claims = [self._claim(job, min(self.bounds(job, pool)[0], job.told), job.told) for job in running]
+            claims = [
+                claim._replace(least=min(claim.least, job.told), most=job.told)
+                for claim, job in zip(self._claims(running, pool), running, strict=True)
+            ]
             kept = dict(share(claims, nothing, pool))
-        claims = [self._claim(job, *self.bounds(job, pool)) for job in waiting]
-        self._set({**kept, **share(claims, nothing, pool - sum(kept.values()))})
+        self._set({**kept, **share(self._claims(waiting, pool), nothing, pool - sum(kept.values()))})
 
-    def _claim(self, job: RosterJob, least: int, most: int) -> Claim:
-        return Claim(job.name, job.job_class, job.age, least, most)
+    def _claims(self, jobs: Iterable[RosterJob], pool: int) -> list[Claim]:
+        """Return the claims of jobs; those without limits of their own have those of their class."""
+        bounds = [_within(least, most, pool) for least, most in self.limits]
+        return [
+            Claim(
+                job.name,
+                job.job_class,
+                job.age,
+                *(
+                    bounds[job.job_class]
+                    if job.least is None and job.most is None
+                    else self.bounds(job, pool)
+                ),
+            )
+            for job in jobs
+        ]
 
     def _set(self, targets: Mapping[str, int]) -> None:
         for job in self:
@@ -157,9 +173,10 @@ class Roster:
         shrinks = [job for job in self if job.target < job.told]
         for job in shrinks:
             job.tell(job.target, time)
-        free = pool - sum(job.taken for job in self)
+        growing = [job for job in self if job.target > job.told]
+        free = pool - sum(job.taken for job in self) if growing else 0
         growths = []
-        for job in self:
+        for job in growing:
             new = min(job.target, job.taken + max(free, 0))
             if new <= job.told or new < self.bounds(job, pool)[0]:
                 continue
@@ -180,3 +197,8 @@ class Roster:
         roster._named = snapshot["named"]
         roster.jobs = {row["name"]: RosterJob(**row) for row in snapshot["jobs"]}
         return roster
+
+
+def _within(least: int, most: int | None, pool: int) -> tuple[int, int]:
+    """Return limits in a pool: nobody has more than there is."""
+    return least, max(least, pool if most is None else min(most, pool))

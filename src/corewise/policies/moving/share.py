@@ -14,13 +14,13 @@ fit. What a class cannot use goes to the others in the same way. So
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
 
 __all__ = ["Claim", "share"]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """Claim of a job on cores.
 
     Attributes
@@ -54,7 +54,7 @@ def share(claims: Sequence[Claim], cores: Sequence[int], pool: int) -> Mapping[s
     pool : int
         The cores there are.
     """
-    oldest_first = sorted(claims, key=lambda claim: claim.age)
+    oldest_first = sorted(claims, key=attrgetter("age"))
     held: dict[str, int] = {}
     for i, given in enumerate(cores):
         mine = [claim for claim in oldest_first if claim.job_class == i]
@@ -80,21 +80,39 @@ def _raise(claims: Sequence[Claim], held: dict[str, int], budget: int) -> None:
     All at once: every job that runs is raised to a common level, and the oldest of those at it to one more.
     """
     running = [claim for claim in claims if held[claim.job]]
-    spare = budget - sum(held[claim.job] for claim in running)
+    begun = [held[claim.job] for claim in running]
+    spare = budget - sum(begun)
     if spare <= 0 or not running:
         return
-    low, high = min(held[claim.job] for claim in running), max(claim.most for claim in running)
-    while low < high:  # the highest level that can be paid for
+    most = [claim.most for claim in running]
+    level = _level(begun, most, spare)
+    for claim, before in zip(running, begun, strict=True):
+        raised = max(before, min(level, claim.most))
+        spare -= raised - before
+        held[claim.job] = raised
+    for claim in running:
+        if not spare:
+            break
+        if held[claim.job] == level < claim.most:
+            held[claim.job] += 1
+            spare -= 1
+
+
+def _level(begun: Sequence[int], most: Sequence[int], spare: int) -> int:
+    """Return the highest level to which all can be raised, none beyond its most."""
+    low, high = min(begun), max(most)
+    equal, rest = divmod(spare + sum(begun), len(begun))
+    if max(begun) <= equal and (equal < min(most) or (equal == min(most) and not rest)):
+        return equal  # nobody has more already, or can use no more
+    while low < high:
         level = (low + high + 1) // 2
-        if sum(max(min(level, claim.most) - held[claim.job], 0) for claim in running) <= spare:
+        needed = 0
+        for has, can_use in zip(begun, most, strict=True):
+            top = level if level < can_use else can_use
+            if top > has:
+                needed += top - has
+        if needed <= spare:
             low = level
         else:
             high = level - 1
-    for claim in running:
-        raised = max(held[claim.job], min(low, claim.most))
-        spare -= raised - held[claim.job]
-        held[claim.job] = raised
-    for claim in running:
-        if spare and held[claim.job] == low < claim.most:
-            held[claim.job] += 1
-            spare -= 1
+    return low
