@@ -8,7 +8,7 @@ once the events before have been handled. A batch is admitted whole or not at al
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from corewise.errors import InvalidInput, nearest
@@ -87,23 +87,20 @@ class Admission:
     ----------
     controller : Controller
         What is there before the group.
-    known : callable
-        From ids to those of them that were journaled before.
+    known : collection of str
+        The ids of events of the group that were journaled before.
     """
 
-    def __init__(self, controller: Controller, known: Callable[[Sequence[str]], Collection[str]]) -> None:
+    def __init__(self, controller: Controller, known: Collection[str]) -> None:
         self._system, self._there = controller.system, controller.roster.jobs
         self._pool = controller.pool
-        self._known = known
         self._changes: dict[str, bool] = {}
-        self._ids: set[str] = set()
+        self._ids = set(known)
 
     def new(self, events: Sequence[happened.Event]) -> list[happened.Event]:
         """Return the events of a batch whose ids nobody has used, each of them once."""
-        ids = [event.id for event in events]
-        before = self._ids.union(self._known(ids))
-        first = {name: k for k, name in reversed(list(enumerate(ids)))}
-        return [event for k, event in enumerate(events) if event.id not in before and first[event.id] == k]
+        found = {event.id: event for event in reversed(events) if event.id not in self._ids}
+        return [event for event in events if found.get(event.id) is event]
 
     def admit(self, events: Sequence[happened.Event]) -> None:
         """Admit a batch; raise `InvalidInput` if one of its events cannot have happened, and admit none."""

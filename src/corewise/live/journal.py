@@ -24,7 +24,7 @@ from threading import Lock, Thread
 from typing import Any, ClassVar
 
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.live.events import Event, event_from_mapping, event_to_mapping
+from corewise.live.events import Event, event_body, event_from_mapping
 from corewise.live.instructions import Instruction, instruction_to_mapping
 from corewise.live.journal_store import open_for_writing, require_same, sole_right, transaction
 from corewise.observation.journal_file import JournalFile, journal_errors, located
@@ -33,6 +33,7 @@ __all__ = ["Journal", "JournalReader"]
 
 _encoded = json.JSONEncoder(default=int).encode  # whole numbers of NumPy are whole numbers
 _ASKED = 500  # ids in one query
+_CHUNKS = (100, 10, 1)  # rows that are inserted at once
 _PATIENCE = 0.05  # seconds that instructions wait for an event to be written with
 
 
@@ -278,23 +279,30 @@ class Journal(JournalReader):
 
 def _body(event: Event) -> str:
     """Return what an event says beyond its kind, time and id."""
-    values = event_to_mapping(event)
-    for key in ("kind", "time", "id"):
-        del values[key]
     try:
-        return _encoded(values)
+        return _encoded(event_body(event))
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{event.kind} {event.id!r} cannot be written: {error}") from None
 
 
-def _append(rows: Sequence[tuple[object, ...]], to: sqlite3.Connection) -> list[int | None]:
-    insert = (
-        "INSERT INTO event (id, time, received, kind, body) VALUES (?, ?, ?, ?, ?) "
-        "ON CONFLICT (id) DO NOTHING"
-    )
-    made = (to.execute(insert, row) for row in rows)
-    return [cursor.lastrowid if cursor.rowcount else None for cursor in made]
+def _append(rows: Sequence[tuple[Any, ...]], to: sqlite3.Connection) -> list[int | None]:
+    insert = "INSERT INTO event (id, time, received, kind, body) VALUES {} ON CONFLICT (id) DO NOTHING"
+    made = {name: seq for seq, name in _inserted(to, f"{insert} RETURNING seq, id", rows)}
+    return [made.pop(row[0], None) for row in rows]  # of two with one id the first is there
 
 
-def _record(rows: Sequence[tuple[int, str]], to: sqlite3.Connection) -> None:
-    to.executemany("INSERT INTO instruction (event_seq, body) VALUES (?, ?)", rows)
+def _record(rows: Sequence[tuple[Any, ...]], to: sqlite3.Connection) -> None:
+    _inserted(to, "INSERT INTO instruction (event_seq, body) VALUES {}", rows)
+
+
+def _inserted(to: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Insert rows by few statements, between which others may have Python's lock."""
+    found: list[Any] = []
+    begin = 0
+    for size in _CHUNKS:
+        values = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * size)
+        while len(rows) - begin >= size:
+            chunk = rows[begin : begin + size]
+            found += to.execute(statement.format(values), [value for row in chunk for value in row])
+            begin += size
+    return found

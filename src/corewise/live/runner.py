@@ -41,7 +41,7 @@ from corewise.live.ledger import Ledger
 from corewise.live.solving import answer
 from corewise.live.unsteered import Unsteered
 
-__all__ = ["Runner"]
+__all__ = ["Runner", "Told"]
 
 _ALERTS = 1000  # kept
 
@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Told:
+class Told:
     """Events that somebody has told, what to do when they are taken in, and whom to tell if they are refused.
 
     Ids of somebody else's making may come again; `then` is given the numbers of the events that are new.
@@ -93,7 +93,7 @@ class Runner:
         self._unsteered: Unsteered | None = None
         self._broken = broken
         self._error: CorewiseError | None = None
-        self._inbox: SimpleQueue[_Told | Callable[[], None] | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Told | Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="corewise-runner", daemon=True)
         self._gate, self._closed = threading.Lock(), False
         # Time goes on where it stood: it does not go back, and nobody saw what happened in between.
@@ -123,7 +123,7 @@ class Runner:
 
     def tell(self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None) -> None:
         """Take in what has happened just now."""
-        self._inbox.put(_Told([self._event(kind, values)], None if then is None else lambda _: then()))
+        self._inbox.put(Told([self._event(kind, values)], None if then is None else lambda _: then()))
 
     def request(
         self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
@@ -136,7 +136,7 @@ class Runner:
                 then()
             done.set_result(None)
 
-        self._put(_Told([self._event(kind, values)], acknowledge, done.set_exception))
+        self._put(Told([self._event(kind, values)], acknowledge, done.set_exception))
         done.result()
 
     def submit(self, events: Sequence[happened.Event]) -> Future[Sequence[int]]:
@@ -146,7 +146,7 @@ class Runner:
         changes nothing. `InvalidInput` if one of them cannot have happened.
         """
         done: Future[Sequence[int]] = Future()
-        self._put(_Told(events, done.set_result, done.set_exception, foreign=True))
+        self._put(Told(events, done.set_result, done.set_exception, foreign=True))
         return done
 
     def ask(self, question: Callable[[Controller], _T]) -> _T:
@@ -178,11 +178,12 @@ class Runner:
             if self._thread.is_alive():
                 self._thread.join()
 
-    def _put(self, item: _Told | Callable[[], None]) -> None:
+    def _put(self, *items: Told | Callable[[], None]) -> None:
         with self._gate:
             if self._closed:
                 raise CorewiseError("the pool is closed")
-            self._inbox.put(item)
+            for item in items:
+                self._inbox.put(item)
 
     def _event(self, kind: type[happened.Event], values: Sequence[Any]) -> happened.Event:
         return kind(self._now(), f"{self._session}-{next(self._numbers)}", *values)
@@ -195,9 +196,9 @@ class Runner:
     def _run(self) -> None:
         going = True
         while going:
-            group: list[_Told] = []
+            group: list[Told] = []
             for item in self._news():
-                if isinstance(item, _Told):
+                if isinstance(item, Told):
                     group.append(item)
                     continue
                 self._take_in(group)
@@ -213,20 +214,20 @@ class Runner:
         except BaseException as error:
             self._break_down(error)
 
-    def _news(self) -> list[_Told | Callable[[], None] | None]:
+    def _news(self) -> list[Told | Callable[[], None] | None]:
         """Wait for something to happen, and return all that has; now and then, that time has passed."""
         due = self._ticked + self._controller.options.patience
-        news: list[_Told | Callable[[], None] | None] = []
+        news: list[Told | Callable[[], None] | None] = []
         with suppress(Empty):
             news.append(self._inbox.get(timeout=None if math.isinf(due) else max(due - self._now(), 0.0)))
             while True:
                 news.append(self._inbox.get_nowait())
         if self._now() >= due:
             self._ticked = self._now()
-            news.append(_Told([self._event(happened.Tick, ())]))
+            news.append(Told([self._event(happened.Tick, ())]))
         return news
 
-    def _take_in(self, group: Sequence[_Told]) -> None:
+    def _take_in(self, group: Sequence[Told]) -> None:
         """Handle events, unless something is broken: then whoever waits for an answer is told so."""
         if group and self._error is None:
             try:
@@ -246,7 +247,7 @@ class Runner:
         self._error.__cause__ = error
         self._broken(self._error)
 
-    def _handle(self, group: Sequence[_Told]) -> None:
+    def _handle(self, group: Sequence[Told]) -> None:
         """Admit first, journal second, handle third, acknowledge fourth, instruct last."""
         answers, admitted = self._admitted(group)
         numbers = iter(self._ledger.append([event for _, batch in admitted for event in batch], time.time()))
@@ -271,12 +272,13 @@ class Runner:
             self._kept = self._number
 
     def _admitted(
-        self, group: Sequence[_Told]
-    ) -> tuple[list[Callable[[], None]], list[tuple[_Told, Sequence[happened.Event]]]]:
+        self, group: Sequence[Told]
+    ) -> tuple[list[Callable[[], None]], list[tuple[Told, Sequence[happened.Event]]]]:
         """Return how to refuse what is refused, and the rest with those of its events that are new."""
-        admission = Admission(self._controller, self._ledger.known)
+        foreign = [event.id for told in group if told.foreign for event in told.events]
+        admission = Admission(self._controller, self._ledger.known(foreign) if foreign else ())
         refusals: list[Callable[[], None]] = []
-        admitted: list[tuple[_Told, Sequence[happened.Event]]] = []
+        admitted: list[tuple[Told, Sequence[happened.Event]]] = []
         for told in group:
             batch = admission.new(told.events) if told.foreign else told.events
             try:

@@ -10,14 +10,16 @@ in the meantime does not come late.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corewise.errors import InvalidFile
+from corewise.errors import CorewiseError, InvalidFile
 from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.controller import Controller
@@ -30,7 +32,7 @@ from corewise.live.lessons import how_to_learn
 from corewise.live.origin import about_pool, controller_of
 from corewise.live.pool import solving
 from corewise.live.replay import replayed
-from corewise.live.runner import Runner
+from corewise.live.runner import Runner, Told
 from corewise.live.service.feed import Bell, Feed
 from corewise.live.service.history import History
 from corewise.live.service.pool_file import PoolFile
@@ -85,6 +87,7 @@ class Desk(Runner):
         self.names = tuple(controller.system.names)
         self.history = history
         self.bell = Bell()
+        self._gathered: list[Told] = []
         self.feed = Feed(journal)
         self._heard, self._heard_at = controller.time, time.monotonic()
         self.handled = 0
@@ -96,6 +99,32 @@ class Desk(Runner):
     def broken(self) -> str | None:
         """Why the desk cannot go on, if it cannot."""
         return None if self._error is None else str(self._error)
+
+    async def told(self, events: Sequence[happened.Event]) -> Sequence[int]:
+        """Take in events, all or none; return the numbers of those that are new, once they are safe."""
+        future: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
+
+        def settle(act: Callable[[Any], None], outcome: object) -> None:
+            if not future.done():  # whoever asked may have gone
+                act(outcome)
+
+        def deliver(act: Callable[[Any], None], outcome: object) -> None:
+            self.bell.deliver(partial(settle, act, outcome))
+
+        done, refused = partial(deliver, future.set_result), partial(deliver, future.set_exception)
+        if not self._gathered:  # all that is told in this turn of the loop is written down together
+            asyncio.get_running_loop().call_soon(self._hand_over)
+        self._gathered.append(Told(events, done, refused, foreign=True))
+        return await future
+
+    def _hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        try:
+            self._put(*gathered)
+        except CorewiseError as error:
+            for told in gathered:
+                assert told.refused is not None
+                told.refused(error)
 
     def order(self, kind: type[happened.Event], *values: Any) -> Future[Sequence[int]]:
         """Take in what somebody wants just now."""
@@ -118,8 +147,16 @@ class Desk(Runner):
         self.alerted += sum(isinstance(told, Alert) for told in instructions)
         self.feed.add(number, instructions)
         self.history.observe(self._controller)
-        self.bell.ring()
         return instructions
+
+    def _keep_snapshot(self) -> None:
+        self.bell.ring()  # nobody waits for it
+        super()._keep_snapshot()
+
+    def _take_in(self, group: Sequence[Told]) -> None:
+        super()._take_in(group)
+        if group:
+            self.bell.ring()
 
 
 @contextmanager

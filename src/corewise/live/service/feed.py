@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -22,7 +22,10 @@ _KEPT = 10_000  # instructions in memory; earlier ones are in the journal
 
 
 class Bell:
-    """Bell that any thread may ring for those who wait in the loop of the service."""
+    """Bell that any thread may ring for those who wait in the loop of the service.
+
+    The loop is woken once for all that has come together until it gets there.
+    """
 
     def __init__(self) -> None:
         self.rung = 0
@@ -31,6 +34,7 @@ class Bell:
         """Whether it will not be rung any more, since the service stops."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Future[None]] = set()
+        self._answers: deque[Callable[[], None]] = deque()
         self._lock = Lock()
         self._pending = False
 
@@ -47,6 +51,10 @@ class Bell:
             self._pending = True
         self._loop.call_soon_threadsafe(self._wake)
 
+    def deliver(self, answer: Callable[[], None]) -> None:
+        """Have an answer given in the loop when it is rung next; from any thread."""
+        self._answers.append(answer)
+
     def end(self) -> None:
         """Wake everybody for the last time."""
         self.ended = True
@@ -55,6 +63,8 @@ class Bell:
     def _wake(self) -> None:
         with self._lock:
             self._pending = False
+        while self._answers:
+            self._answers.popleft()()
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)

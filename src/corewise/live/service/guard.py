@@ -181,11 +181,13 @@ class Guard:
 _CLOSE = {"connection": "close"}
 
 
+_ADDED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+
 def _with_security(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     there = list(headers)
     names = {name.lower() for name, _ in there}
-    added = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
-    return [*there, *((name, value) for name, value in added.items() if name not in names)]
+    return [*there, *(pair for pair in _ADDED if pair[0] not in names)]
 
 
 async def _refuse(problem: Problem, send: Send) -> None:

@@ -129,7 +129,7 @@ def events_in(body: bytes) -> list[happened.Event]:
 
 
 def _event(row: Told, now: float) -> happened.Event:
-    values: dict[str, Any] = dict(row)
+    values = vars(row).copy()
     kind = _KINDS[values.pop("kind")]
     if values["time"] is None:
         values["time"] = now
