@@ -62,7 +62,7 @@ class Event:
 
     def __post_init__(self) -> None:
         checks.finite(self.time, f"{self.kind}: time")
-        lines, counts, limited = _checked(type(self))
+        lines, counts, limited = _checked(self.kind)
         for name in lines:
             self._require_line(name)
         for name in counts:
@@ -88,9 +88,9 @@ class Event:
 
 
 @cache
-def _checked(kind: type[Event]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+def _checked(kind: str) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     """Return the lines and the counts of a kind of event, and whether it has limits."""
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(KINDS[kind])]
     lines = tuple(name for name in names if name in ("id", "job", "job_class", "request"))
     return lines, tuple(name for name in names if name in ("held", "cores")), "most" in names
 
@@ -307,13 +307,13 @@ def event_to_mapping(event: Event) -> dict[str, Any]:
 
 def event_body(event: Event) -> dict[str, Any]:
     """Return what an event says beyond its kind, time and id, as plain values."""
-    rows = ((name, getattr(event, name)) for name in _own_names(type(event)))
+    rows = ((name, getattr(event, name)) for name in _own_names(event.kind))
     return {name: value for name, value in rows if value is not None}
 
 
 @cache
-def _own_names(kind: type[Event]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name not in ("time", "id"))
+def _own_names(kind: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(KINDS[kind]) if field.name not in ("time", "id"))
 
 
 def event_from_mapping(mapping: object) -> Event:

@@ -66,8 +66,18 @@ class Alert(Instruction):
 
 def instruction_to_mapping(instruction: Instruction) -> dict[str, Any]:
     """Return an instruction as plain values, which JSON can hold."""
-    made = {"kind": instruction.kind, **{name: getattr(instruction, name) for name in instruction.__slots__}}
-    if isinstance(instruction, SetCores):
-        reason = instruction.reason
-        made["reason"] = {name: getattr(reason, name) for name in reason.__slots__}
+    made: dict[str, Any] = {"kind": instruction.kind}
+    match instruction:
+        case SetCores(job, cores, reason):
+            why = {
+                "counts": reason.counts,
+                "cores": reason.cores,
+                "policy": reason.policy,
+                "rule": reason.rule,
+            }
+            made.update(job=job, cores=cores, reason=why)
+        case Solve(request):
+            made.update(request=request)
+        case Alert(about, text):
+            made.update(about=about, text=text)
     return made
