@@ -11,16 +11,6 @@ from corewise.observation.tally import MOST_WIDTHS, _new_tables
 from tests.helpers.twins import same
 
 
-def test_merged_widths() -> None:
-    widths = np.array([2.0, 1.0, 2.0, 0.0, 3.0, 1.0])
-    left, spent = np.array([1.0, 2.0, 0.0, 0.0, 0.0, 3.0]), np.array([0.5, 0.0, 0.25, 7.0, 0.0, 1.0])
-    merged = np.zeros((3, 6))
-    rows = same(row_kernels.merge_widths, widths, left, spent, np.argsort(widths, kind="stable"), merged)
-    assert merged[:, :rows].tolist() == [[0.0, 1.0, 2.0], [0.0, 5.0, 1.0], [7.0, 1.0, 0.75]]
-    nothing = np.empty(0)
-    assert same(row_kernels.merge_widths, nothing, nothing, nothing, np.empty(0, dtype=np.int64), merged) == 0
-
-
 @pytest.mark.parametrize("limit", [2, MOST_WIDTHS])
 def test_tallies(limit: int) -> None:
     system = cw.load_system("paper:1")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import corewise as cw
 from corewise.observation import _kernels
-from corewise.observation.rows import Columns, find_faults
+from corewise.observation.rows import Columns, dense, find_faults, plainly_good
 from corewise.observation.sample_path import NOBODY, Event, Fault, SamplePath
 from tests.helpers.twins import not_compared, same
 
@@ -698,6 +698,29 @@ def test_a_split_opens_and_closes_with_the_path() -> None:
     assert split.cores[1:].tolist() == [3.0, 3.0, 4.0, 4.0]
     assert path_of("2 resize - - 0 0").split().event.tolist() == [Event.START]
     assert path_of("2 end - - 0 0").split().event.tolist() == [Event.END]
+
+
+# --- at a glance ------------------------------------------------------------------------------------------
+
+
+def test_what_is_good_at_a_glance_is_good() -> None:
+    """Records as they should be pass, and no damaged one that the row by row check finds a fault in."""
+    spoilt_rows = passed = 0
+    for seed in range(1500):
+        rng = np.random.default_rng(seed)
+        rows = random_rows(rng, per_job=False, rows=12)
+        columns = columns_of(rows)
+        assert plainly_good(columns, columns.job)
+        damaged = columns_of(spoilt(rng, rows, per_job=False))
+        number = dense(damaged.job)[1]
+        *scratch_room, faults = scratch(damaged)
+        plain: Any = _kernels.check_rows.py_func
+        given = (*damaged[2:5], number, damaged.cores, False, limit_of(POOL), False)
+        row = plain(*given, *scratch_room, faults)
+        spoilt_rows += row >= 0
+        passed += row < 0
+        assert plainly_good(damaged, number) == (row < 0)
+    assert min(spoilt_rows, passed) > 100
 
 
 # --- compiled and plain -------------------------------------------------------------------------------

@@ -341,6 +341,17 @@ def test_condensing_keeps_sums_and_first_moments(spread: str) -> None:
         assert seen.job_time[0] == pytest.approx(entries[3][idle].sum())
 
 
+def test_equal_widths_are_added_up_in_order() -> None:
+    """To the bit as by hand, with nothing left of entries without time and departures."""
+    widths = np.array([2.0, 1.0, 2.0, 0.0, 3.0, 1.0])
+    left, spent = np.array([1.0, 2.0, 0.0, 0.0, 0.0, 3.0]), np.array([0.5, 0.0, 0.1, 7.0, 0.0, 0.2])
+    seen = cw.results.ClassStatistics.gathered(6, widths, left, spent)
+    columns = [column.tolist() for column in columns_of(seen)]
+    assert columns == [[0.0, 1.0, 2.0], [0.0, 2.0 + 3.0, 1.0], [7.0, 0.2, 0.5 + 0.1]]
+    nothing = np.empty(0)
+    assert cw.results.ClassStatistics.gathered(0, nothing, nothing, nothing).widths.size == 0
+
+
 def test_few_widths_are_not_condensed() -> None:
     rng = np.random.default_rng(4)
     widths = np.sort(rng.uniform(0.1, 64.0, MOST_WIDTHS))

@@ -8,32 +8,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corewise.kit.arrays import Bools, Floats, Ints
+from corewise.kit.arrays import Bools, Floats, Int, Ints
 
 # As in `corewise.observation.sample_path.Event`.
 START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END, CANCEL = range(7)
 
 
 # --- statistics ---------------------------------------------------------------------------------
-
-
-@njit(cache=True)
-def merge_widths(widths: Floats, departures: Floats, job_time: Floats, order: Ints, merged: Floats) -> int:
-    """Write the entries in a given order, equal widths added up and empty ones left out; return how many.
-
-    `merged` has rows of widths, departures and job-time; `order` sorts the widths.
-    """
-    rows, k = 0, 0
-    while k < order.size:
-        width, departed, spent = widths[order[k]], 0.0, 0.0
-        while k < order.size and widths[order[k]] == width:
-            departed += departures[order[k]]
-            spent += job_time[order[k]]
-            k += 1
-        if departed > 0.0 or spent > 0.0:
-            merged[0, rows], merged[1, rows], merged[2, rows] = width, departed, spent
-            rows += 1
-    return rows
 
 
 @njit(cache=True)
@@ -48,16 +29,19 @@ def find_slot(keys: Floats, width: float) -> int | np.int64:
 
 
 @njit(cache=True)
-def _add(
-    table: Floats, used: Ints, i: int | np.int64, width: float, job_time: float, departures: float
-) -> None:
-    """Add to the entry of a width in the table of class i: rows are widths, departures, job-time."""
+def _add(table: Floats, used: Ints, i: Int, width: float, job_time: float, departures: float) -> Int:
+    """Add to the entry of a width in the table of class i, and return how many entries there are.
+
+    Rows are widths, departures, job-time.
+    """
     slot = find_slot(table[i, 0], width)
     if table[i, 0, slot] != width:
         table[i, 0, slot] = width
         used[i] += 1
     table[i, 1, slot] += departures
     table[i, 2, slot] += job_time
+    entries: Int = used[i]
+    return entries
 
 
 @njit(cache=True)
@@ -77,28 +61,29 @@ def tally_totals(
     The rows of `jobs` are the counts before row `first` and those before its instant, and are kept up. A row
     closes the interval that ends with it. A job that leaves leaves with what it held before the instant.
     """
-    now, instant = jobs
+    now, instant = jobs[0], jobs[1]
+    full: Int = np.int64(0)  # entries of the fullest table
     opened = first  # the first row of the instant
     while 0 < opened < time.size and time[opened] == time[opened - 1]:
         opened -= 1
     for row in range(first, time.size):
-        if used.max() >= limit:
+        if full >= limit:
             return row
-        leaving = job_class[row] if event[row] in (DEPARTURE, CANCEL) else -1
+        leaving = job_class[row] if event[row] == DEPARTURE or event[row] == CANCEL else -1
         span = time[row] - time[row - 1] if row > 0 else 0.0
         if span > 0.0:
             opened = row
-            instant[:] = now
             for i in range(now.size):
+                instant[i] = now[i]  # an array copied whole would take numba seconds to compile
                 if now[i] > 0:
-                    _add(table, used, i, cores[row - 1, i] / now[i], now[i] * span, 0.0)
+                    full = max(full, _add(table, used, i, cores[row - 1, i] / now[i], now[i] * span, 0.0))
         if leaving >= 0:
             if opened > 0 and instant[leaving] > 0 and cores[opened - 1, leaving] > 0.0:
                 width = cores[opened - 1, leaving] / instant[leaving]
             else:  # it came in the same instant
                 width = cores[row - 1, leaving] / now[leaving]
             if event[row] == DEPARTURE:
-                _add(table, used, leaving, width, 0.0, 1.0)
+                full = max(full, _add(table, used, leaving, width, 0.0, 1.0))
             now[leaving] -= 1
         elif event[row] == ARRIVAL or event[row] == PRESENT:
             now[job_class[row]] += 1
@@ -123,19 +108,20 @@ def tally_jobs(
     The rows of `holding` are each job's class (−1 if absent), cores, since when it has held them, and what it
     held before that, 0 if nothing. A job that leaves leaves with what it held before the instant.
     """
+    full: Int = np.int64(0)  # entries of the fullest table
     for row in range(first, time.size):
-        if used.max() >= limit:
+        if full >= limit:
             return row
         kind, who = event[row], job[row]
         if kind in (DEPARTURE, CANCEL, RESIZE):
             i = np.int64(holding[0, who])
             span = time[row] - holding[2, who]
             if span > 0.0:
-                _add(table, used, i, holding[1, who], span, 0.0)
+                full = max(full, _add(table, used, i, holding[1, who], span, 0.0))
                 holding[3, who] = holding[1, who]
             if kind == DEPARTURE:
                 held = holding[3, who] if holding[3, who] > 0.0 else holding[1, who]
-                _add(table, used, i, held, 0.0, 1.0)
+                full = max(full, _add(table, used, i, held, 0.0, 1.0))
         if kind in (DEPARTURE, CANCEL):
             holding[0, who] = -1.0
         elif kind in (ARRIVAL, PRESENT, RESIZE):

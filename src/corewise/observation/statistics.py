@@ -31,7 +31,6 @@ from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown, Table
 from corewise.model.system import System
-from corewise.observation import _kernels
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.strata.tables import Strata
 from corewise.observation.tally import MOST_WIDTHS, Tally
@@ -84,10 +83,12 @@ class ClassStatistics(Shown):
         per_octave: int = 2 * _FINEST,
     ) -> ClassStatistics:
         """Return the statistics of entries in any order: equal widths added up, condensed if many."""
-        merged = np.empty((3, widths.size))
         order = np.argsort(widths, kind="stable")
-        rows = _kernels.merge_widths(widths, departures, job_time, order, merged)
-        at, departed, spent = (column[:rows].copy() for column in merged)
+        at = widths[order]
+        first = np.append(True, at[1:] != at[:-1])[: at.size]
+        entry = np.cumsum(first) - 1
+        departed, spent = (np.asarray(np.bincount(entry, x[order]), float) for x in (departures, job_time))
+        at, departed, spent = _seen(at[first], departed, spent)
         if per_octave <= _FINEST:
             at, departed, spent = _condensed(at, departed, spent, per_octave)
         while at.size > MOST_WIDTHS and per_octave > 1:
