@@ -208,6 +208,7 @@ def test_with_curves_replaces_those_named_and_nothing_else() -> None:
     assert other.changes == system.changes
     assert system["second"].speedup == cw.PowerLaw(0.7)
     assert system.with_curves({}) == system
+    assert other.with_curves({"second": other["second"].speedup}) is other
     with pytest.raises(cw.errors.InvalidSystem, match="unknown class 'secnd'; did you mean 'second'"):
         system.with_curves({"secnd": CURVE})
     with pytest.raises(

@@ -49,10 +49,12 @@ def learned(
     if algorithm.knows_rates:
         found = estimate(seen, given, sizes=algorithm.sizes)
         found = found if refine is None else refine(found, seen)
-        estimated, known = before.estimated.with_curves(found.curves), before.believed
+        curves, known = found.curves, before.believed
+        estimated = before.estimated.with_curves(curves)
         if watchful is not None:
-            estimated, known = watchful.known(estimated), _servable(watchful.known(known), known)
-        return found, estimated, known
+            return found, watchful.known(estimated), _servable(watchful.known(known), known)
+        anew = len(curves) == len(given.classes) and not isinstance(algorithm.policy, Residual)
+        return found, estimated, estimated if anew else known  # one system for both, if they are the same
     found = estimate_unknown(seen, given, before.estimated)
     found = found if refine is None else refine(found, seen)
     estimated = with_rates(before.estimated, found, given, seen)

@@ -67,7 +67,7 @@ class Shapes:
         """The terms of closed shapes, row by row, and the order in which classes are tried for the level."""
         classes = len(self.tails)
         stride = stride_of.py_func(classes)  # as it is: to compile it takes longer than it ever runs
-        terms = np.ascontiguousarray(np.hstack([self.pieces[:, 0], self.tails[:, 1:4]]).T)
+        terms = np.ascontiguousarray(np.concatenate([self.pieces[:, 0], self.tails[:, 1:4]], axis=1).T)
         return terms, np.arange(classes) * stride % classes
 
     @cached_property
