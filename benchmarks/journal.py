@@ -1,6 +1,6 @@
 """The journal: durable events a second, kills of its writer at random points, cuts of its log at every byte.
 
-    python benchmarks/journal.py [--seconds S] [--kills N] [--cut-every N] [--json FILE]
+    python benchmarks/journal.py [--seconds S] [--kills N] [--cut-every N] [--seed N] [--json FILE]
 
 Rates are those of batches one after the other and of 16 clients with an event each, beside a file that is
 appended to and synchronised. The disk is shared with all who use it, so the best of three rounds counts. A
@@ -127,9 +127,9 @@ def clients_rate(append: Callable[[int], int], seconds: float) -> float:
 # --- kills --------------------------------------------------------------------------------------
 
 
-def measure_kills(report: Report, folder: Path, kills: int) -> None:
+def measure_kills(report: Report, folder: Path, kills: int, seed: int) -> None:
     """Kill writers of one journal after the other, each until its stream is at its end."""
-    told, rng = stream(JOBS, SEED), np.random.default_rng(SEED)
+    told, rng = stream(JOBS, SEED), np.random.default_rng(seed)
     answers = told_by(told)
     victim = _new_victim(folder, 0)
     with Writers(JOBS, SEED) as writers:
@@ -137,7 +137,7 @@ def measure_kills(report: Report, folder: Path, kills: int) -> None:
             if said_by(victim).get("acknowledged", 0) == len(told):
                 victim = _new_victim(folder, k)
             before = said_by(victim).get("sent", 0)
-            pid = writers.start(replace(victim, seed=k))
+            pid = writers.start(replace(victim, seed=1000 * seed + k))
             if k % AT_ANY_TIME:
                 wait_for_more(victim, before, len(told))
             time.sleep(rng.uniform(0.0, 0.03))
@@ -199,15 +199,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="for each rate, three times over (2)")
     parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--cut-every", type=int, default=1, metavar="BYTES")
+    parser.add_argument("--cut-every", type=int, default=1, metavar="BYTES", help="0: none")
+    parser.add_argument("--seed", type=int, default=SEED, help="of when writers are killed")
     parser.add_argument("--folder", type=Path, help="on the disk to measure; a temporary one if not given")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     report = Report()
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
         measure_rates(report, Path(name), chosen.seconds)
-        measure_cuts(report, Path(name), chosen.cut_every)
-        measure_kills(report, Path(name), chosen.kills)
+        if chosen.cut_every:
+            measure_cuts(report, Path(name), chosen.cut_every)
+        measure_kills(report, Path(name), chosen.kills, chosen.seed)
     report.targets = [
         Target("durable events, batches of 100", report.journal["batches of 100"], 5000.0, True, "/s"),
         Target(
