@@ -120,21 +120,23 @@ CONTROLS: dict[str, tuple[Callable[[], Solver], Callable[[cw.System], Algorithm]
 
 def measure_starts(chosen: argparse.Namespace, report: Report) -> Iterator[Table]:
     """How much longer the first jobs take than under EQUI, and how far off policies were in force."""
-    each, runs = -(-chosen.starts // (len(SYSTEMS) * len(LOADS))), KeptRuns(chosen.runs)
+    cases = [(name, load) for name in SYSTEMS for load in LOADS]
+    each, runs = -(-chosen.starts // len(cases)), KeptRuns(chosen.runs)
     heads = ("", "mean", "worst 20th", "worst", "worse", "worst policy")
     table = table_of(f"First {FIRST} jobs against EQUI, %", heads)
-    whole: dict[str, list[tuple[float, float]]] = {control: [] for control in CONTROLS}
-    for what, (name, load) in enumerate((name, load) for name in SYSTEMS for load in LOADS):
-        found: dict[str, list[tuple[float, float]]] = {control: [] for control in CONTROLS}
-        for seed in seeds(chosen, 10 + what, each):
+    found: list[dict[str, list[tuple[float, float]]]] = [{one: [] for one in CONTROLS} for _ in cases]
+    for k in range(each):  # some of every case, if it is stopped
+        for what, (name, load) in enumerate(cases):
+            seed = (chosen.seed, 10 + what, k)
             for control in CONTROLS:
                 of = ["start", name, load, control, *seed]
                 longer, policies = runs.run(of, partial(start_of, name, load, control, seed))
-                found[control].append((longer, max(policies)))
-        for control, values in found.items():
+                found[what][control].append((longer, max(policies)))
+    whole = {control: [value for case in found for value in case[control]] for control in CONTROLS}
+    for (name, load), case in zip(cases, found, strict=True):
+        for control, values in case.items():
             progress(f"{name}, load {load:g}, {control}: {', '.join(cells(values))}")
-            whole[control] += values
-        report.starts.append({"system": name, "load": load, "found": plain(found)})
+        report.starts.append({"system": name, "load": load, "found": plain(case)})
     for control, values in whole.items():
         table.add_row(control, *cells(values))
     for control in list(CONTROLS)[:2]:

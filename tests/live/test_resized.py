@@ -105,6 +105,18 @@ def test_nothing_is_asked_for_while_nothing_was_seen_or_nothing_changed() -> Non
     assert steered.tell(happened.PoolChanged, 8) == []
 
 
+def test_one_question_is_asked_at_a_time() -> None:
+    """Where cores come and go faster than a policy is found, one that is found is adopted all the same."""
+    steered = Steered(8)
+    for cores in (9, 10):
+        assert not any(isinstance(one, Solve) for one in steered.tell(happened.PoolChanged, cores))
+    steered.solve()
+    assert steered.controller.policy_name == "policy 1"
+    assert steered.controller.request == "1 for 10 cores"
+    steered.solve()
+    assert steered.controller.request is None
+
+
 def test_where_moves_cost_a_job_alone_has_all_of_a_pool_that_has_grown() -> None:
     """Prices of moves are known up to the widths of the pool that they were made for."""
     steered = Steered(6, pause=0.01)

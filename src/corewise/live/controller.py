@@ -110,6 +110,7 @@ class Controller:
         self.tally = LiveTally(algorithm.system.names, time)
         self.learner = LiveLearner(algorithm)
         self.request: str | None = None
+        self.asked_for = self.pool
         self.adopted: happened.Solved | None = None
         self.answer: happened.Solved | None = None
         self.since = time
@@ -326,14 +327,20 @@ class Controller:
 
     def _resize(self, cores: int) -> list[Instruction]:
         """Have another number of cores: the policy in proportion, and one for that pool once there can be."""
-        changed, self.pool = cores != self.pool, cores
+        self.pool = cores
         self._cores.clear()
+        return self._ask_for_pool() if self.request is None else []
+
+    def _ask_for_pool(self) -> list[Instruction]:
+        """Ask for a policy for the cores that there are, if what was asked for last is for others."""
         windows = self.learner.standing.k
-        return self._ask(f"{windows} for {cores} cores") if changed and windows else []
+        return (
+            self._ask(f"{windows} for {self.pool} cores") if windows and self.pool != self.asked_for else []
+        )
 
     def _ask(self, request: str) -> list[Instruction]:
-        """Ask what follows from all that was seen; an answer to anything before is not waited for."""
-        self.request, self.late = request, False
+        """Ask what follows from all that was seen."""
+        self.request, self.late, self.asked_for = request, False, self.pool
         return [Solve(request)]
 
     def _judge(self, answer: happened.Solved) -> list[Instruction]:
@@ -346,7 +353,7 @@ class Controller:
             self._adopt(answer, self._policies(answer.policy))
         elif answer.in_force_over_equi is not None and answer.in_force_over_equi[1] < 0.0:
             self._adopt(None, Equi())
-        return alerts
+        return [*alerts, *self._ask_for_pool()]
 
     def _passes(self, answer: happened.Solved) -> bool:
         """Return whether enough was seen, and a policy beats the one in force and, surely, EQUI."""
@@ -373,7 +380,8 @@ class Controller:
         if self.request != answer.request:
             return []
         self.request = None
-        return [Alert("solve", f"request {answer.request} came to nothing, the policy stays: {answer.why}")]
+        text = f"request {answer.request} came to nothing, the policy stays: {answer.why}"
+        return [Alert("solve", text), *self._ask_for_pool()]
 
     def _alert_of_late_moves(self) -> list[Instruction]:
         """Return whoever has not come to hold what it was told, once."""

@@ -101,7 +101,6 @@ class Runner:
         self._ticked = controller.time
         self._session = f"{time.time_ns():x}-{os.getpid():x}"
         self._numbers = count(1)
-        self._solving = False
         self._number = self._kept = 0  # the last event handled, and that of the last snapshot
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -321,8 +320,8 @@ class Runner:
                 _log.warning("%s: %s", instruction.about, instruction.text)
 
     def _solve(self, name: str) -> None:
-        """Have the solver answer a request, unless there is a later one by now; one after the other."""
-        if self._controller.request != name or self._solving:
+        """Have the solver answer a request, unless there is a later one by now."""
+        if self._controller.request != name:
             return
         adopted = self._controller.adopted
         in_force = None if adopted is None else self._ledger.policy(adopted.policy)
@@ -331,20 +330,15 @@ class Runner:
         except Exception as error:
             self._not_solved(name, error)
             return
-        self._solving = True
         future.add_done_callback(lambda future: self._inbox.put(partial(self._solved, name, future)))
 
     def _solved(self, name: str, future: Future[Any]) -> None:
-        self._solving = False
         try:
             found = self._solver.answer(future)
         except BaseException as error:
             self._not_solved(name, error)
         else:
             self.tell(happened.Solved, name, self._ledger.put_policy(found.policy), *found.told)
-        wanted = self._controller.request
-        if wanted is not None and wanted != name:
-            self._solve(wanted)
 
     def _not_solved(self, name: str, error: BaseException) -> None:
         if isinstance(error, self._solver.lost):

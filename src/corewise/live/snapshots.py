@@ -34,7 +34,7 @@ __all__ = ["restore", "snapshot_of"]
 
 _FORMAT = "corewise live 1"
 _WHAT = "snapshot of a live pool"
-_PLAIN = ("time", "mode", "pool", "since", "request", "late", "would_have_moved")
+_PLAIN = ("time", "mode", "pool", "since", "request", "late", "asked_for", "would_have_moved")
 
 
 def snapshot_of(controller: Controller) -> bytes:
