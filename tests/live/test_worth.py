@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import corewise as cw
 from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
 from corewise.live.solving import answer
-from corewise.live.worth import likely_systems, worth
+from corewise.live.worth import likely_systems, mean_cost, worth
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import Statistics
 from corewise.policies.saved import policy_from_bytes
@@ -70,6 +72,29 @@ def test_what_is_known_is_not_drawn() -> None:
 def test_no_draw_is_busier_than_can_be_solved() -> None:
     asked = question(seen(40))
     assert max(system.load for system in likely_systems(asked, conclude(asked), 256)) <= 0.85 + 1e-12
+
+
+def test_a_mean_cost_is_right_to_a_thousandth_at_every_load_that_is_drawn() -> None:
+    rng = np.random.default_rng(5)
+    quick = []
+    for load in np.linspace(0.1, 0.85, 8).tolist():
+        drawn = rng.uniform([0.5, 0.5, 0.05, 0.5], [2.0, 2.0, 0.95, 2.0], (2, 4)).tolist()
+        rows = zip(TRUTH.names, drawn, strict=True)
+        classes = [
+            cw.JobClass(name, rate, size, cw.Amdahl(p), weight) for name, (rate, size, p, weight) in rows
+        ]
+        system = cw.System(8, classes).at_load(load)
+        for policy in (cw.Equi(), cw.Whittle()):
+            exact, found = cw.evaluate(system, policy).mean_cost, mean_cost(system, policy)
+            assert found == pytest.approx(exact, rel=1e-3)
+            quick.append(found != pytest.approx(exact, rel=1e-13))
+    assert sum(quick) > 8  # not the exact ones
+
+
+def test_what_does_not_keep_up_costs_more_than_anything() -> None:
+    curves = zip(TRUTH.names, (0.0, 1.0), strict=True)
+    system = cw.System(8, [cw.JobClass(name, 3.0, 1.0, cw.Amdahl(p)) for name, p in curves])
+    assert mean_cost(system, cw.Priority(["one", "two"])) == math.inf
 
 
 def test_a_policy_that_is_in_force_gains_nothing_over_itself(much: tuple[Question, Lesson]) -> None:
