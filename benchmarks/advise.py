@@ -1,11 +1,13 @@
 """Advice from the logs of a simulated operator: how often its intervals hold the truth.
 
-    python benchmarks/advise.py [--logs 50] [--jobs 12000] [--json FILE]
+    python benchmarks/advise.py [--logs 50] [--jobs 12000] [--runs FILE] [--json FILE]
     python benchmarks/advise.py --rows 1e7          # time and memory for one long log instead
 
 The operator has 64 cores, four classes with lognormal sizes (CV² 4) and a load of .69. The pool shares
-equally, so every job is resized whenever another comes or goes; 3 % of the jobs fail. Each log is written as
-an event log and read back. Looked at are the curve of every class at the cores that its jobs held in the
+equally, so every job is resized whenever another comes or goes; 3 % of the jobs fail. Each log is a table of
+the operator's own, with a row for every stretch of a job between two resizes and local times of Amsterdam, of
+which one hour is not there: the clock goes forward on the way. It is imported by a mapping, written as an
+event log, and read back. Looked at are the curve of every class at the cores that its jobs held in the
 middle of their time, and the gain of Whittle, made for the estimates, over the policy of the log: in the long
 run, on the true curves, from a trace of its own. The control takes the curves as known.
 """
@@ -20,12 +22,20 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import corewise as cw
+from benchmarks.instruments.kept_runs import KeptRuns
 from corewise.kit.arrays import Bools
+from corewise.observation.histories import job_histories
+from corewise.observation.importers.importing import import_log
+from corewise.observation.importers.options import ImportOptions
 from corewise.observation.log_classes import load_unknown_log
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.policies.base import BoundPolicy, bind
@@ -44,6 +54,11 @@ SYSTEM = cw.System(
 CV2, FAILING = 4.0, 0.03
 TARGET = 0.9
 LONG_RUN = 200_000
+OPENS, FORWARD = "2026-03-28T11:00:00", "2026-03-29T01:00:00"  # of UTC: noon the day before, 2 at night
+TABLE = ImportOptions().told(
+    submit="asked", start="began", end="over", cores="cpus", state="how", job="ticket", classes=("team",),
+    zone="Europe/Amsterdam", unit="minutes", pool=64.0,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,41 +102,79 @@ def long_run_mean(policy: BoundPolicy, jobs: Jobs) -> float:
     return float(response_times(SYSTEM, policy, jobs.trace, jobs.which)[~jobs.failed].mean())
 
 
-def advised(jobs: Jobs, file: Path) -> Advice:
-    """Return the advice from the log, written and read back."""
-    cw.save_events(log_of(jobs), file)
-    return advise(load_unknown_log(file, cores=64.0))
+def local_times(minutes: np.ndarray) -> np.ndarray:
+    """Return times as an operator in Amsterdam writes them, without a zone."""
+    moments = np.datetime64(OPENS) + np.rint(6e7 * minutes).astype("timedelta64[us]")
+    ahead = np.where(moments < np.datetime64(FORWARD), 1, 2).astype("timedelta64[h]")
+    return np.asarray(np.datetime_as_string(moments + ahead))
 
 
-def covered(logs: int, count: int) -> dict[str, float]:
-    """Return how often intervals hold the truth."""
+def write_table(log: SamplePath, file: Path) -> None:
+    """Write a table with a row for every stretch of a job, in an order of its own: class by class."""
+    with file.open("w") as out:
+        out.write("ticket,team,asked,began,over,cpus,how\n")
+        for name, jobs in zip(log.names, job_histories(log), strict=True):
+            assert jobs is not None
+            count = jobs.last - jobs.first
+            job = np.repeat(np.arange(count.size), count)
+            segment = np.arange(job.size) - np.repeat(np.cumsum(count) - count - jobs.first, count)
+            began, over = (local_times(t[segment]) for t in (jobs.start, jobs.start + jobs.span))
+            asked = local_times(log.time[jobs.arrives])[job]
+            how = np.full(job.size, "RESIZED", dtype=object)
+            how[np.cumsum(count) - 1] = np.where(jobs.cancelled, "FAILED", "COMPLETED")
+            cores = jobs.widths[jobs.place[segment]]
+            rows = zip(*(column.tolist() for column in (job, asked, began, over, cores, how)), strict=True)
+            out.writelines(f"{name}-{k},{name},{a},{b},{o},{z!r},{h}\n" for k, a, b, o, z, h in rows)
+
+
+def advised(jobs: Jobs, folder: Path) -> Advice:
+    """Return the advice from the operator's table: imported, written as an event log, and read back."""
+    table, log = folder / "tickets.csv", folder / "log.csv"
+    write_table(log_of(jobs), table)
+    imported = import_log(table, TABLE)
+    lost = imported.jobs != len(jobs.which) or imported.account.count(drops=True)
+    if lost or imported.cancellations != jobs.failed.sum():
+        raise AssertionError(f"{imported.jobs} jobs, {imported.cancellations} failed: not what was written")
+    imported.save(log)
+    return advise(load_unknown_log(log, cores=64.0), unit="minutes")
+
+
+def looked_at(seed: int, count: int, fresh: Jobs, base: float) -> dict[str, Any]:
+    """Return what is told from one log, and whether the truth is within it."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = advised(jobs_of(count, np.random.default_rng(seed)), Path(folder))
+    policy = bind("whittle", found.system.as_memoryless())
+    gain = 1.0 - long_run_mean(policy, fresh) / base
+    row, curves = found["whittle"], {}
+    for own in found.classes:
+        width = np.array([own.usage.widths[1]])
+        low, high = (float(end[0]) for end in own.curve.band(width))
+        true = float(SYSTEM[own.name].speedup.rate(width)[0])
+        curves[own.name] = own.curve.informative and low <= true <= high
+    return {
+        "gain": gain,
+        "told": [row.gain, *row.gain_interval],
+        "curves": curves,
+        "within": row.gain_interval[0] <= gain <= row.gain_interval[1],
+        "curves known": row.gain_interval_of_jobs[0] <= gain <= row.gain_interval_of_jobs[1],
+    }
+
+
+def covered(logs: int, count: int, runs: Path | None) -> dict[str, float]:
+    """Return how often intervals hold the truth; logs that were looked at before are in `runs`."""
     fresh = jobs_of(LONG_RUN, np.random.default_rng(10**6))
     base = long_run_mean(bind("equi", SYSTEM), fresh)
-    curves, gains, of_jobs = [], [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(logs):
-            found = advised(jobs_of(count, np.random.default_rng(seed)), Path(folder) / "log.csv")
-            policy = bind("whittle", found.system.as_memoryless())
-            gain = 1.0 - long_run_mean(policy, fresh) / base
-            row = found["whittle"]
-            gains.append(row.gain_interval[0] <= gain <= row.gain_interval[1])
-            of_jobs.append(row.gain_interval_of_jobs[0] <= gain <= row.gain_interval_of_jobs[1])
-            for own in found.classes:
-                known = SYSTEM.classes[SYSTEM.index(own.name)]
-                width = np.array([own.usage.widths[1]])
-                low, high = own.curve.band(width)
-                true = known.speedup.rate(width)
-                curves.append(own.curve.informative and bool(low[0] <= true[0] <= high[0]))
-            told = f"{row.gain:.3f} ({row.gain_interval[0]:.3f} to {row.gain_interval[1]:.3f})"
-            told += (
-                f", curves {np.mean(curves):.3f}, gain {np.mean(gains):.3f}, control {np.mean(of_jobs):.3f}"
-            )
-            print(f"log {seed}: gain {gain:.3f}, told {told}", file=sys.stderr, flush=True)
+    kept, chosen = KeptRuns(runs), []
+    for seed in range(logs):
+        chosen.append(kept.run([seed, count], partial(looked_at, seed, count, fresh, base)))
+        print(json.dumps(chosen[-1]), file=sys.stderr, flush=True)
+    by_class = {name: float(np.mean([row["curves"][name] for row in chosen])) for name in SYSTEM.names}
     return {
         "logs": logs,
-        "curves": float(np.mean(curves)),
-        "gain": float(np.mean(gains)),
-        "gain, curves taken as known": float(np.mean(of_jobs)),
+        "curves": float(np.mean(list(by_class.values()))),
+        **{f"curves, {name}": share for name, share in by_class.items()},
+        "gain": float(np.mean([row["within"] for row in chosen])),
+        "gain, curves taken as known": float(np.mean([row["curves known"] for row in chosen])),
     }
 
 
@@ -153,9 +206,10 @@ def main() -> int:
     parser.add_argument("--logs", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=12_000)
     parser.add_argument("--rows", type=float)
+    parser.add_argument("--runs", type=Path, help="keeps what was found of every log, and goes on from there")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found = long_log(int(given.rows)) if given.rows else covered(given.logs, given.jobs)
+    found = long_log(int(given.rows)) if given.rows else covered(given.logs, given.jobs, given.runs)
     for name, value in found.items():
         print(f"{name:30} {value:.4g}")
     if given.json:

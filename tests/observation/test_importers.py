@@ -47,7 +47,7 @@ def of_job(lines: Lines, job: str) -> list[tuple[float, str, float | None]]:
 
 def imported(text: str, directory: Path, name: str = "jobs.csv", **options: Any) -> ImportedLog:
     (directory / name).write_text(text)
-    return import_log(directory / name, ImportOptions(**options))
+    return import_log(directory / name, ImportOptions().told(**options))
 
 
 def accounted(log: ImportedLog) -> None:
@@ -111,7 +111,7 @@ def test_seconds_and_dates_of_slurm_are_the_same_log(tmp_path: Path) -> None:
 def test_classes_are_columns_or_what_a_pattern_finds(
     classes: tuple[str, ...], pattern: str | None, names: set[str]
 ) -> None:
-    log = import_log(RECORDED / "sacct-all.txt", ImportOptions(classes=classes, class_pattern=pattern))
+    log = import_log(RECORDED / "sacct-all.txt", ImportOptions().told(classes=classes, class_pattern=pattern))
     assert set(log.names) == names
     assert sum(log.jobs_by_class.values()) == log.jobs
 
@@ -260,7 +260,7 @@ def test_a_parquet_file_is_the_same_as_the_table(tmp_path: Path) -> None:
 
     (tmp_path / "jobs.csv").write_text(TABLE)
     parquet.write_table(csv.read_csv(tmp_path / "jobs.csv"), tmp_path / "jobs.parquet")
-    options = ImportOptions(unit="minutes", **MAPPING)
+    options = ImportOptions().told(unit="minutes", **MAPPING)
     logs = [import_log(tmp_path / f"jobs.{kind}", options) for kind in ("csv", "parquet")]
     assert [log.format for log in logs] == ["csv", "parquet"]
     for log in logs:

@@ -243,3 +243,23 @@ def test_cores_held_are_the_same_in_both_forms() -> None:
     (t, held), (u, again) = cores_held(LOG), cores_held(LOG.split())
     assert np.array_equal(t, u)
     assert np.allclose(held, again, atol=1e-9)
+
+
+def test_a_band_holds_the_interval_of_every_family_that_is_not_excluded(advice: Advice) -> None:
+    unknown = SYSTEM.without_rates()
+    for row in advice.classes:
+        cores = np.array([row.usage.widths[1]])
+        low, high = (float(end[0]) for end in row.curve.band(cores))
+        considered = [f for f in ("amdahl", "power") if row.curve.weights[f] > 0.02]
+        ends = [
+            float(estimated.curve.with_parameters(p=p).rate(cores)[0])
+            for estimated in (cw.estimate(LOG, unknown, family=f)[row.name] for f in considered)
+            if estimated.curve is not None
+            for p in estimated.interval
+        ]
+        assert len(ends) == 2 * len(considered) > 0
+        assert low <= min(ends) + 1e-9
+        assert high >= max(ends) - 1e-9
+        drawn = np.quantile([float(curve.rate(cores)[0]) for curve in row.curve.likely], (0.025, 0.975))
+        assert low <= drawn[0]
+        assert drawn[1] <= high

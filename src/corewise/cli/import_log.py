@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,8 +111,8 @@ def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
         "done": tuple(done) if done else None,
         "unfinished": tuple(unfinished) if unfinished else None,
     }  # fmt: skip
-    options = replace(
-        _options_beside(file, mapping), **{name: value for name, value in given.items() if value is not None}
+    options = _options_beside(file, mapping).told(
+        **{name: value for name, value in given.items() if value is not None}
     )
     require_target(out, file)
     began = perf_counter()

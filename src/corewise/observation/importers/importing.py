@@ -170,7 +170,7 @@ def _notes(rows: JobRows, seen: Stretches, how: ImportOptions, peak: float, said
     notes = []
     if rows.clock == "local" and how.zone is None:
         notes.append("times are without a zone, taken as they are; --zone accounts for changes of the clock")
-    if peak > said:
+    if peak > said * (1.0 + 1e-6):
         notes.append(f"up to {peak:g} cores are held at a time, and there are said to be {said:g}")
     again = int(np.count_nonzero(seen.again[seen.first]))
     if again:

@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from corewise.errors import InvalidFile, InvalidInput, nearest
@@ -18,11 +18,9 @@ from corewise.observation.importers.outcomes import vocabulary
 
 __all__ = ["ImportOptions"]
 
-_TEXTS = (
-    "format", "submit", "start", "end", "wait", "duration", "cores", "state", "job", "class_pattern", "nodes",
-    "zone", "unit", "since", "until",
-)  # fmt: skip
+_ROLES = tuple(field.name for field in fields(Roles))
 _LISTS = ("classes", "done", "unfinished")
+_NUMBERS = ("pool", "most_classes")
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,8 @@ class ImportOptions:
     ----------
     format : str, optional
         The format; else it is known by the content.
-    submit, start, end, wait, duration, cores, state, job : str, optional
-        The column that says when a job was submitted, started and ended, how long it waited and ran, the
-        cores that it held, what became of it, and its name.
-    classes : tuple of str
-        The columns that make its class, together.
+    roles : Roles
+        Which column says what, as far as it is named.
     class_pattern : str, optional
         A regular expression: what it finds in the text of the class is the class.
     nodes : str, optional
@@ -57,15 +52,7 @@ class ImportOptions:
     """
 
     format: str | None = None
-    submit: str | None = None
-    start: str | None = None
-    end: str | None = None
-    wait: str | None = None
-    duration: str | None = None
-    cores: str | None = None
-    state: str | None = None
-    job: str | None = None
-    classes: tuple[str, ...] = ()
+    roles: Roles = field(default_factory=Roles)
     class_pattern: str | None = None
     nodes: str | None = None
     zone: str | None = None
@@ -89,31 +76,35 @@ class ImportOptions:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ImportOptions:
-        """Return the options in a TOML file, under the names that they have here."""
+        """Return the options in a TOML file, under the names that they and the roles have here."""
         try:
             told = tomllib.loads(read_bytes(path).decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidFile(f"{os.fspath(path)}: not a TOML file: {error}") from None
         try:
-            return cls(**_checked(told))
+            return cls().told(**_checked(told))
         except InvalidInput as error:
             raise InvalidFile(f"{os.fspath(path)}: {error}") from None
+
+    def told(self, **given: Any) -> ImportOptions:
+        """Return the options with others, and with columns by their roles."""
+        roles = {name: given.pop(name) for name in _ROLES if name in given}
+        return replace(self, roles=replace(self.roles, **roles), **given)
 
     @property
     def wanted(self) -> Wanted:
         """What an importer needs to know of them."""
-        named = {field.name: getattr(self, field.name) for field in fields(Roles)}
-        return Wanted(Roles(**named), self.class_pattern, self.nodes, vocabulary(self.done, self.unfinished))
+        return Wanted(self.roles, self.class_pattern, self.nodes, vocabulary(self.done, self.unfinished))
 
 
 def _checked(told: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a file says, with the types that options have."""
-    known = [field.name for field in fields(ImportOptions)]
+    known = [*(option.name for option in fields(ImportOptions) if option.name != "roles"), *_ROLES]
     options: dict[str, Any] = {}
     for name, value in told.items():
         if name not in known:
             raise InvalidInput(f"unknown key {name!r}{nearest(name, known)}")
-        if name in _TEXTS and not isinstance(value, str):
+        if name not in (*_LISTS, *_NUMBERS) and not isinstance(value, str):
             raise InvalidInput(f"{name} must be a text, got {value!r}")
         parts = [value] if isinstance(value, str) else value
         if name in _LISTS and not (isinstance(parts, list) and all(isinstance(p, str) for p in parts)):

@@ -297,14 +297,14 @@ def _findings(
     found = curves_of_log(path, statistics, unknown, rng)
     findings = []
     for name, table, history in zip(path.names, statistics.classes, jobs.histories, strict=True):
-        estimated, likely, weights = found[name]
+        estimated, likely, ends, weights = found[name]
         reason, curve = why_not_a_curve(table, history, estimated), found[name].mean
         if not reason and curve is not None:
-            finding = CurveFinding(name, curve, FROM_LOG, "", estimated, likely, weights)
+            finding = CurveFinding(name, curve, FROM_LOG, "", estimated, likely, ends, weights)
         elif name in measured:
-            finding = CurveFinding(name, measured[name], FROM_TABLE, reason, estimated, (), {})
+            finding = CurveFinding(name, measured[name], FROM_TABLE, reason, estimated, (), (), {})
         else:
-            finding = CurveFinding(name, _ASSUMED, ASSUMED, reason, estimated, _RANGE, {})
+            finding = CurveFinding(name, _ASSUMED, ASSUMED, reason, estimated, (), _RANGE, {})
         findings.append(finding)
     estimates = Estimates(FrozenMapping({name: found[name].estimate for name in path.names}))
     return findings, estimates, unknown

@@ -137,7 +137,7 @@ class Outcomes:
         if all(finding.source != ASSUMED for finding in self.findings):
             return []
         return [
-            [finding.likely[k] if finding.source == ASSUMED else finding.curve for finding in self.findings]
+            [finding.ends[k] if finding.source == ASSUMED else finding.curve for finding in self.findings]
             for k in (0, 1)
         ]
 
