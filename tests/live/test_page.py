@@ -125,9 +125,50 @@ def test_the_page_fits_a_small_screen(tmp_path: Path, browser: Any, scheme: str)
             "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
         )
         assert (_light(ink), _light(paper)) == ((0, 1) if scheme == "light" else (1, 0))
+        card = page.evaluate("getComputedStyle(document.querySelector('section')).backgroundColor")
+        cells = page.evaluate(
+            "[...document.querySelectorAll('#policy td')].map((one) => getComputedStyle(one).backgroundColor)"
+        )
+        soft = page.evaluate("getComputedStyle(document.querySelector('.none')).color")
+        assert min(_contrast(ink, _over(cell, card)) for cell in cells) >= READABLE
+        assert _contrast(soft, _over(card, card)) >= READABLE
         page.close()
 
 
+READABLE = 4.5  # the least contrast of small text, by WCAG 2.2, 1.4.3
+
+
+def _parts(colour: str) -> list[float]:
+    """Red, green, blue and opacity of a computed colour."""
+    found = [float(part) for part in colour.split("(")[1][:-1].replace(",", " ").replace("/", " ").split()]
+    return [*found, 1.0][:4]
+
+
+def _over(colour: str, below: str) -> str:
+    """A colour on top of another, seen through it."""
+    *top, opacity = _parts(colour)
+    mixed = [opacity * a + (1.0 - opacity) * b for a, b in zip(top, _parts(below), strict=False)]
+    return f"rgb({' '.join(map(str, mixed))})"
+
+
+def _contrast(one: str, other: str) -> float:
+    """The contrast of two colours, as WCAG defines it."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (value / 255.0 for value in _parts(colour)[:3])
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def _light(colour: str) -> int:
-    parts = [int(part) for part in colour[4:-1].split(",")]
-    return int(sum(parts) > 3 * 128)
+    return int(_luminance(colour) > 0.2)
+
+
+def test_contrasts_are_those_of_the_standard() -> None:
+    assert _contrast("rgb(0, 0, 0)", "rgb(255, 255, 255)") == pytest.approx(21.0)
+    assert _contrast("rgb(119, 119, 119)", "rgb(255, 255, 255)") == pytest.approx(4.48, abs=0.005)

@@ -30,7 +30,7 @@ from corewise.learning.memories import Latest
 from corewise.live import events as happened
 from corewise.live.admission import require
 from corewise.live.books import Book
-from corewise.live.explain import Explanation, explain
+from corewise.live.explain import Explanation, explain, in_cores
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
 from corewise.live.invariants import check
 from corewise.live.learned import Learned
@@ -258,7 +258,7 @@ class Controller:
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
         """Tell a job no more what it cannot hold, and somebody that it cannot."""
         self.roster.jobs[event.job].refuse(event.cores, event.fits)
-        return [Alert("resize", f"job {event.job!r} cannot hold {event.cores} cores: {event.why}")]
+        return [Alert("resize", f"job {event.job!r} cannot hold {in_cores(event.cores)}: {event.why}")]
 
     def _index(self, name: str) -> int:
         return self.system.index(name)
@@ -394,6 +394,6 @@ class Controller:
         ]
         self.alerted.update(job.name for job in late)
         return [
-            Alert("resize", f"job {job.name!r} was told {job.told} cores and still holds {job.held}")
+            Alert("resize", f"job {job.name!r} was told {in_cores(job.told)} and still holds {job.held}")
             for job in late
         ]

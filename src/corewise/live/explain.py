@@ -12,7 +12,7 @@ from corewise.live.roster import RosterJob
 if TYPE_CHECKING:
     from corewise.live.controller import Controller
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "explain", "in_cores"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _shares(mates: Sequence[RosterJob], job: RosterJob) -> str:
     if not job.target:
         return "waits, since its least does not fit"
     if len(mates) == 1:
-        return f"alone, {_cores(job.target)}"
+        return f"alone, {in_cores(job.target)}"
     rank = sum(other.age < job.age for other in mates) + 1
     return f"gets {job.target}, as number {rank} of {len(mates)} by age"
 
@@ -111,5 +111,6 @@ def _jobs(count: int) -> str:
     return "one job" if count == 1 else f"{count} jobs"
 
 
-def _cores(count: int) -> str:
+def in_cores(count: int) -> str:
+    """Return a number of cores in words."""
     return "one core" if count == 1 else f"{count} cores"

@@ -13,8 +13,9 @@ const charts = new Map();
 // --- words ---------------------------------------------------------------------------------------
 
 const number = (value, digits = 3) => (value === null || value === undefined ? "–" : String(Number(value.toPrecision(digits))));
-const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
-const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString();
+const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1).replace(/^-0\.0$/, "0.0").replace("-", "−")} %`);
+const clock = (seconds, options) => new Date(1000 * seconds).toLocaleTimeString([], options);
+const many = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 function element(tag, text, attributes = {}) {
   const made = document.createElement(tag);
@@ -131,14 +132,15 @@ function drawFacts() {
   const report = state.report;
   if (document.activeElement !== find("mode") && find("mode").dataset.mode !== report.mode) find("mode").value = report.mode;
   find("mode").dataset.mode = report.mode;
+  const waiting = report.classes.reduce((sum, row) => sum + row.waiting, 0);
   const facts = [
     ["mode", report.mode],
     ["cores", `${report.held} of ${report.pool} held`],
-    ["jobs", `${report.jobs}, of which ${report.classes.reduce((sum, row) => sum + row.waiting, 0)} wait`],
+    ["jobs", report.jobs ? `${report.jobs}, ${waiting ? `${waiting} of them waiting` : "none waiting"}` : "none"],
     ["policy", `${report.policy}, since ${clock(report.since)}`],
-    ["learned from", `${report.windows} windows, ${report.classes.reduce((sum, row) => sum + row.finished, 0)} departures`],
+    ["learned from", `${many(report.windows, "window")}, ${many(report.classes.reduce((sum, row) => sum + row.finished, 0), "departure")}`],
   ];
-  if (report.mode === "watch") facts.push(["would have been", `${report.would_have_moved} moves`]);
+  if (report.mode === "watch") facts.push(["would have been", many(report.would_have_moved, "move")]);
   find("facts").replaceChildren(...facts.flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
 }
 
@@ -151,7 +153,7 @@ function drawAlarms() {
   const text = rows.map((made) => made.textContent).join("\n");
   if (find("alarms").dataset.text === text && rows.length) return;
   find("alarms").dataset.text = text;
-  find("alarms").replaceChildren(...(rows.length ? rows : [element("li", "none")]));
+  find("alarms").replaceChildren(...(rows.length ? rows : [element("li", "none", { class: "none" })]));
 }
 
 function drawJobs() {
@@ -165,7 +167,7 @@ function drawJobs() {
     return made;
   });
   if (!rows.length) rows.push(element("tr"));
-  if (!shown.length) rows[0].append(element("td", "no jobs", { colspan: "5" }));
+  if (!shown.length) rows[0].append(element("td", "no jobs", { colspan: "5", class: "none" }));
   find("jobs").tBodies[0].replaceChildren(...rows);
   find("more").textContent = jobs.length > shown.length ? `and ${jobs.length - shown.length} more` : "";
 }
@@ -186,9 +188,16 @@ function drawGain() {
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-function axes() {
+function axes(whole) {
   const common = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
-  return [{ ...common }, { ...common, size: 44 }];
+  const ticks = whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] } : {};
+  return [{ ...common, space: 90, values: (_, times) => times.map((time) => moment(time, times)) }, { ...common, ...ticks, size: 44 }];
+}
+
+function moment(time, times) {
+  const span = times.at(-1) - times[0];
+  const day = span > 86400 ? `${new Date(1000 * time).toLocaleDateString([], { month: "short", day: "numeric" })} ` : "";
+  return day + clock(time, span > 600 ? { hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
 function chart(place, series, data, bands) {
@@ -199,7 +208,9 @@ function chart(place, series, data, bands) {
     return;
   }
   known?.plot.destroy();
-  const plot = new uPlot({ width, height: 180, series: [{}, ...series], axes: axes(), bands, legend: { live: false }, cursor: { show: false } }, data, place);
+  place.querySelector(".none")?.remove();
+  const range = (_, low, high) => [0, Math.max(bands ? 1 : 2, 1.05 * high)];
+  const plot = new uPlot({ width, height: 180, series: [{}, ...series], scales: { y: { range } }, axes: axes(!bands), bands, legend: { show: !bands, live: false }, cursor: { show: false } }, data, place);
   charts.set(place, { plot, width, seriesCount: series.length });
 }
 
@@ -237,7 +248,7 @@ function inWords(learned) {
     return `${name} = ${number(value)}, in [${number(low)}, ${number(high)}]`;
   });
   const told = learned.informative ? `${learned.family}: ${known.join("; ")}` : `${learned.family}, not known yet`;
-  return `${told}; from ${learned.departures} departures${learned.note ? `; ${learned.note}` : ""}`;
+  return `${told}; from ${many(learned.departures, "departure")}${learned.note ? `; ${learned.note}` : ""}`;
 }
 
 function drawBand(place, name, i) {
@@ -267,7 +278,7 @@ function drawPolicy() {
   const key = JSON.stringify([policy.policy, policy.pool, counts]);
   if (table.dataset.key === key) return;
   table.dataset.key = key;
-  find("policy-text").textContent = `${policy.policy}: cores of ${first}, of ${policy.pool}, by jobs of ${first} (down) and of ${second} (across); the others are ${second}'s. Framed: now, ${counts.join(" and ")} jobs.`;
+  find("policy-text").textContent = `${policy.policy}: cores of ${first}, of ${policy.pool}, by jobs of ${first} (down) and of ${second} (across); the others are ${second}'s. Framed: now, ${counts.join(" and ")}.`;
   const most = Math.min(policy.cores.length, 17);
   const head = element("tr");
   head.append(element("td"), ...Array.from({ length: most }, (_, j) => element("th", String(j), { scope: "col" })));
@@ -276,7 +287,7 @@ function drawPolicy() {
     made.append(element("th", String(i), { scope: "row" }));
     line.slice(0, most).forEach((cores, j) => {
       const cell = element("td", String(cores));
-      cell.style.background = `rgb(${colour("--heat")} / ${(0.55 * cores) / policy.pool})`;
+      cell.style.background = `rgb(${colour("--heat")} / ${(0.45 * cores) / policy.pool})`;
       if (i === counts[0] && j === counts[1]) cell.className = "here";
       made.append(cell);
     });
