@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import Any
 from corewise.learning.algorithms import Algorithm
 from corewise.live.client import Client
 from corewise.live.engines.workers import ExecutorWorkers, Workers
-from corewise.live.service.desk import Desk, open_desk
+from corewise.live.service.desk import Desk
 from corewise.live.service.pool_file import load_pool
-from corewise.live.service.server import address_of, listening, make_server
-from corewise.live.service.token import Token
+from corewise.live.service.server import Opened, opened
 
 POOL = """\
 cores = 8
@@ -78,17 +76,17 @@ def service(
 ) -> Iterator[Service]:
     """Give a service whose files are in a folder."""
     (folder / "pool.toml").write_text(text)
-    pool, token_file = load_pool(folder / "pool.toml"), folder / "pool.db.token"
-    token = Token.of_file(token_file)
-    with (
-        listening(host, port) as socket,
-        open_desk(pool, folder / "pool.db", watch=watch, solver=threads) as desk,
-    ):
-        server = make_server(desk, token, socket, host, pool.limits)
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[socket])))
+    with quickly_opened(folder, host=host, port=port, watch=watch) as running:
+        thread = threading.Thread(target=running.run)
         thread.start()
         try:
-            yield Service(address_of(socket), token_file.read_text().strip(), desk)
+            yield Service(running.address, (folder / "pool.db.token").read_text().strip(), running.desk)
         finally:
-            server.should_exit = True
+            running.stop()
             thread.join()
+
+
+def quickly_opened(folder: Path, **options: Any) -> AbstractContextManager[Opened]:
+    """Give a service whose files are in a folder, which nobody runs yet."""
+    pool = load_pool(folder / "pool.toml")
+    return opened(pool, folder / "pool.db", folder / "pool.db.token", solver=threads, **options)

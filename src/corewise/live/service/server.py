@@ -10,7 +10,8 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from corewise.errors import InvalidInput
+from corewise.learning.algorithms import Algorithm
+from corewise.live.pool import solving
 from corewise.live.service.app import make_app
 from corewise.live.service.desk import Desk, open_desk
 from corewise.live.service.guard import Access
@@ -26,7 +29,7 @@ from corewise.live.service.pool_file import Limits, PoolFile
 from corewise.live.service.problems import Problem
 from corewise.live.service.token import Token
 
-__all__ = ["address_of", "listening", "make_server", "serve"]
+__all__ = ["Opened", "listening", "opened", "serve"]
 
 _GRACE = 5  # seconds that answers under way are given when the service stops
 _SLOWEST = 10.0  # seconds that the head of a request may take
@@ -68,28 +71,74 @@ def serve(
     ready : callable, optional
         Is told the address once requests are answered.
     """
+    opening = opened(pool, journal, token_file, host=host, port=port, watch=watch, around=_logging)
+    with opening as service, _quiet_signals():
+        mode = service.desk.ask(lambda seen: seen.mode)
+        _log.info("started", extra={"facts": {"address": service.address, "mode": mode}})
+        ready(service.address, service.desk)
+        service.run()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Service that is open, and answers as long as it is run.
+
+    Attributes
+    ----------
+    address : str
+        Where it is, as a browser wants it.
+    desk : Desk
+        Its desk.
+    server : uvicorn.Server
+        What answers.
+    """
+
+    address: str
+    desk: Desk
+    server: uvicorn.Server
+    _socket: socket.socket
+
+    def run(self) -> None:
+        """Answer until a signal ends it, or `stop`."""
+        asyncio.run(self.server.serve(sockets=[self._socket]))
+
+    def stop(self) -> None:
+        """Have it end soon; from any thread."""
+        self.server.should_exit = True
+
+
+@contextmanager
+def opened(
+    pool: PoolFile,
+    journal: Path,
+    token_file: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    watch: bool = False,
+    solver: Callable[[Algorithm], Any] = solving,
+    around: Callable[[Token], AbstractContextManager[None]] = lambda _token: nullcontext(),
+) -> Iterator[Opened]:
+    """Give a service that is open; see `serve`.
+
+    Parameters
+    ----------
+    pool, journal, token_file, host, port, watch
+        As in `serve`.
+    solver : callable, optional
+        Gives the process to solve in, given the algorithm.
+    around : callable, optional
+        What lasts as long as the desk is open, given the token.
+    """
     with listening(host, port) as socket_:
         token = Token.of_file(token_file)
-        with _logging(token):
-            with open_desk(pool, journal, watch=watch) as desk, _quiet_signals():
-                address, mode = address_of(socket_), desk.ask(lambda seen: seen.mode)
-                _log.info("started", extra={"facts": {"address": address, "mode": mode}})
-                ready(address, desk)
-                server = make_server(desk, token, socket_, host, pool.limits)
-                asyncio.run(server.serve(sockets=[socket_]))
-            _log.info("stopped")
+        with around(token), open_desk(pool, journal, watch=watch, solver=solver) as desk:
+            access = _access(token, socket_.getsockname()[0], host, pool.limits)
+            server = _Server(_config(make_app(desk, access, pool.limits), pool.limits), desk)
+            yield Opened(_address_of(socket_), desk, server, socket_)
 
 
-def make_server(
-    desk: Desk, token: Token, socket_: socket.socket, host: str, limits: Limits
-) -> uvicorn.Server:
-    """Return the server of a desk at a socket, which was asked for by a name."""
-    access = _access(token, socket_.getsockname()[0], host, limits)
-    return _Server(_config(make_app(desk, access, limits), limits), desk)
-
-
-def address_of(socket_: socket.socket) -> str:
-    """Return where a socket listens, as a browser wants it."""
+def _address_of(socket_: socket.socket) -> str:
     host, port = socket_.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -228,6 +277,7 @@ def _logging(token: Token) -> Iterator[None]:
         logging.getLogger(name).setLevel(level)
     try:
         yield
+        _log.info("stopped")
     finally:
         for name, level in before.items():
             logging.getLogger(name).removeHandler(handler)
