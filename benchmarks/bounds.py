@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
@@ -116,22 +114,18 @@ def main() -> None:
     cw.lower_bounds(cw.load_system("paper:1"))  # compiled before the clock starts
     compare_with_the_optimum(report, chosen.rounds)
     look_at_many_classes(report)
-    console = Console()
-    table = table_of("The optimum above each bound, two classes", ("", "mean", "95 %", "worst"))
+    slack = table_of("The optimum above each bound, two classes", ("", "mean", "95 %", "worst"))
     for name, values in report.slack.items():
         figures = (np.mean(values), np.percentile(values, 95), np.max(values))
-        table.add_row(name, *(f"{figure:.2%}" for figure in figures))
-    console.print(table)
-    table = table_of(
+        slack.add_row(name, *(f"{figure:.2%}" for figure in figures))
+    many = table_of(
         "Many classes; the gap is certified",
         ("p from", "K", "cores", "load", "fixed", "best", "seconds", "Whittle", "gap"),
     )
     for row in report.many:
         *cells, gap = row.values()
-        table.add_row(*(f"{cell:.4g}" for cell in cells), f"{gap:.2%}")
-    console.print(table)
-    if chosen.json:
-        report.write(chosen.json)
+        many.add_row(*(f"{cell:.4g}" for cell in cells), f"{gap:.2%}")
+    report.finish(chosen.json, slack, many)
 
 
 if __name__ == "__main__":

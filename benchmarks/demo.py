@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of
 from corewise.live.demonstration.demonstration import demonstrate
 from corewise.live.demonstration.outcome import Comparison
 
@@ -67,12 +65,7 @@ def main() -> int:
                 f"{load:.1f}",
             )
         report.targets.append(Target(f"{engine}: least gain", min(gains), DEMANDED[engine], True, ""))
-    console = Console(width=max(Console().width, 140))
-    for shown in (table, targets_table(report.targets)):
-        console.print(shown)
-    if chosen.json:
-        report.write(chosen.json)
-    return int(report.missed)
+    return report.finish(chosen.json, table, width=140)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of
 from corewise.live.engines.base import Bag, Gang, Holding, JobSpec, Rounds
 from corewise.live.engines.dask import DaskEngine
 from corewise.live.engines.dispatcher import Dispatcher
@@ -218,12 +216,7 @@ def main() -> int:
         report.tasks.append({"engine": name, "tasks_a_second": tasks, "cpu_ms": each})
         rate_table.add_row(name, f"{tasks:,.0f}", f"{each:.3f}")
         report.targets.append(Target(f"{name}: tasks", tasks, setting.least_rate, True, "a second"))
-    console = Console()
-    for table in (busy_table, rate_table, targets_table(report.targets)):
-        console.print(table)
-    if chosen.json:
-        report.write(chosen.json)
-    return int(report.missed)
+    return report.finish(chosen.json, busy_table, rate_table)
 
 
 if __name__ == "__main__":

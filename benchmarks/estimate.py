@@ -31,7 +31,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import corewise as cw
-from benchmarks.measure import Findings, Target, options, progress, targets_table, timed
+from benchmarks.measure import Findings, Target, options, progress, timed
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.search import fit_curve_to
 from corewise.observation.event_logs import load_events, save_events
@@ -73,10 +73,7 @@ def main() -> int:
             "of it",
         ),
     ]
-    show(report, Console())
-    if chosen.json:
-        report.write(chosen.json)
-    return 1 if report.missed else 0
+    return report.finish(chosen.json, lambda console: show(report, console))
 
 
 def measure_fit(report: Report, rounds: int) -> None:
@@ -176,7 +173,6 @@ def show(report: Report, console: Console) -> None:
     for name, seconds in report.parts.items():
         parts.add_row(name, f"{seconds:.3g}", "" if name == "fitting" else f"{report.rows / seconds:,.0f}")
     console.print(parts)
-    console.print(targets_table(report.targets))
 
 
 if __name__ == "__main__":

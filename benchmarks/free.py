@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
 
-from rich.console import Console
+from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
 import corewise as cw
-from benchmarks.measure import ROOT, Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import ROOT, Findings, Target, progress, table_of
 from corewise.estimation.concave_band import band_of
 from corewise.estimation.free import FreeFit
 from corewise.observation.statistics import ClassStatistics
@@ -82,10 +82,7 @@ def main() -> int:
         Target("ms a fit", max(row.milliseconds for row in report.rows), 5.0, False, "ms"),
         Target("coverage of the band", covered, 0.95 - 0.04, True, ""),
     ]
-    show(report)
-    if chosen.json:
-        report.write(chosen.json)
-    return int(report.missed)
+    return report.finish(chosen.json, table(report))
 
 
 def measured(name: str, is_measured: bool, cores: float, curve: cw.SpeedUp, runs: int) -> Row:
@@ -184,16 +181,14 @@ def majorant(pairs: list[tuple[float, float]]) -> cw.SpeedUp:
         return cw.Tabulated([(1.0, 1.0), *((at, rate / scale) for at, rate in pairs if at > 1.0)])
 
 
-def show(report: Report) -> None:
-    """Print the table and the targets."""
+def table(report: Report) -> Table:
+    """Return what was found, for people."""
     heads = [f"{what}\n{n:,}" for n in LENGTHS for what in ("free", "families")]
-    table = table_of("RMS of log(ŝ/s) in %, weighted by departures", ["", *heads, "ms\na fit", "band\nholds"])
+    made = table_of("RMS of log(ŝ/s) in %, weighted by departures", ["", *heads, "ms\na fit", "band\nholds"])
     for row in report.rows:
         errors = [f"{100 * part[n]:.2f}" for n in LENGTHS for part in (row.free, row.family)]
-        table.add_row(row.curve, *errors, f"{row.milliseconds:.2f}", f"{row.covered:.2f}")
-    console = Console()
-    console.print(table)
-    console.print(targets_table(report.targets))
+        made.add_row(row.curve, *errors, f"{row.milliseconds:.2f}", f"{row.covered:.2f}")
+    return made
 
 
 if __name__ == "__main__":

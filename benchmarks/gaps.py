@@ -12,11 +12,10 @@ systems of a seed are always the same, however many are asked for.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 
@@ -26,7 +25,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
-from benchmarks.measure import Target, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of
 
 POLICIES: list[cw.Policy] = [cw.Equi(), cw.Greedy(), cw.Whittle(), cw.Improved()]
 MEAN, WORST = 0.03, 0.7  # per cent, for the improved policy
@@ -41,6 +40,15 @@ class Row:
     optimum: float
     gaps: dict[str, float | None]
     seconds: dict[str, float]
+
+
+@dataclass
+class Report(Findings):
+    """All systems."""
+
+    seed: int = 0
+    weights: bool = False
+    rows: list[Row] = field(default_factory=list)
 
 
 def random_curve(rng: np.random.Generator, cores: int) -> cw.SpeedUp:
@@ -132,18 +140,13 @@ def main() -> int:
             rows.append(task.result())
             if (k + 1) % 25 == 0:
                 progress(f"{k + 1} systems")
-    console = Console()
-    tell(rows, console, chosen.worst)
     all_gaps = [improved_gap(row) for row in rows]
     targets = [
         Target("mean gap of improved", 100 * float(np.mean(all_gaps)), MEAN, False, "%"),
         Target("worst gap of improved", 100 * float(np.max(all_gaps)), WORST, False, "%"),
     ]
-    console.print(targets_table(targets))
-    if chosen.json:
-        content = {"seed": chosen.seed, "weights": chosen.weights, "rows": [asdict(row) for row in rows]}
-        chosen.json.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
-    return 1 if any(target.met is False for target in targets) else 0
+    report = Report([], targets, chosen.seed, chosen.weights, rows)
+    return report.finish(chosen.json, lambda console: tell(rows, console, chosen.worst))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from scipy import stats
 
 import corewise as cw
 from benchmarks.chain import Model
-from benchmarks.measure import Findings, Target, options, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, options, progress, table_of
 from benchmarks.simulators import simulate_with_ciw, simulate_with_simpy_jobs
 from corewise.kit.arrays import Floats
 from corewise.observation.sample_path import Event
@@ -96,10 +96,7 @@ def main() -> int:
     negative_control(report)
     measure_speed(report, chosen.rounds)
     judge(report)
-    show(report, Console(width=120))
-    if chosen.json is not None:
-        report.write(chosen.json)
-    return 1 if report.missed else 0
+    return report.finish(chosen.json, lambda console: show(report, console), width=120)
 
 
 # --- closed forms ---------------------------------------------------------------------------------
@@ -345,7 +342,6 @@ def show(report: Report, console: Console) -> None:
     for name, speed in report.speeds.items():
         speeds.add_row(name, f"{speed / 1e6:.3g}")
     console.print(speeds)
-    console.print(targets_table(report.targets))
 
 
 if __name__ == "__main__":

@@ -20,14 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import process_time
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
 import corewise as cw
-from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of
 from corewise.studies.means import simulated_mean
 
 CASES = (
@@ -161,11 +159,7 @@ def main() -> int:
             for value in row.values()
         ]
         table.add_row(*cells)
-    console = Console()
-    console.print(table, targets_table(report.targets))
-    if chosen.json:
-        report.write(chosen.json)
-    return int(report.missed)
+    return report.finish(chosen.json, table)
 
 
 if __name__ == "__main__":

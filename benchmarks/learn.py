@@ -31,7 +31,7 @@ import numpy as np
 import corewise as cw
 from benchmarks import reference
 from benchmarks.chain import Model
-from benchmarks.measure import Findings, Target, options, progress, table_of, targets_table, timed
+from benchmarks.measure import Findings, Target, options, progress, table_of, timed
 from benchmarks.peers import Problem, solve_with_numpy
 from corewise.observation.sample_path import Event
 
@@ -104,10 +104,7 @@ def main() -> int:
         sampled_epochs(problem, 0, SAMPLED[:1])
     finals = measure(report, chosen.rounds)
     check_agreement(report, finals)
-    show(report, Console())
-    if chosen.json:
-        report.write(chosen.json)
-    return 1 if report.missed else 0
+    return report.finish(chosen.json, lambda console: show(report, console))
 
 
 # --- the two loops ------------------------------------------------------------------------------------------
@@ -294,7 +291,6 @@ def show(report: Report, console: Console) -> None:
         times = (f"{value:.1f}" for value in (entry.run, entry.estimate, entry.solve))
         table.add_row(str(entry.k), f"{entry.window:,}", *times, f"{entry.sweeps:.0f}")
     console.print(table)
-    console.print(targets_table(report.targets))
 
 
 if __name__ == "__main__":

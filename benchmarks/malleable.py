@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
 from benchmarks.instruments.live_starts import trace
-from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of
 from corewise.live import events as happened
 from corewise.live.controller import Controller
 from corewise.live.engines.virtual import VirtualEngine
@@ -145,12 +144,7 @@ def main() -> int:
                 report.targets.append(
                     Target(f"gang, {grain:g}, {TRUTH[name]:g}: bias in standard errors", off, 3.0, False, "")
                 )
-    console = Console(width=max(Console().width, 120))
-    for shown in (table, targets_table(report.targets)):
-        console.print(shown)
-    if chosen.json:
-        report.write(chosen.json)
-    return int(report.missed)
+    return report.finish(chosen.json, table, width=120)
 
 
 if __name__ == "__main__":

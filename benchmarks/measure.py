@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +53,32 @@ class Findings:
         """Write everything as JSON."""
         content = {**asdict(self), "targets": [{**asdict(t), "met": t.met} for t in self.targets]}
         file.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+    def finish(
+        self, file: Path | None, *shown: RenderableType | Callable[[Console], None], width: int = 0
+    ) -> int:
+        """Print what was found and the targets, and write it as JSON if there is a file for it.
+
+        Returns the exit code: 1 if a target was missed.
+
+        Parameters
+        ----------
+        file : path or None
+            Where to write.
+        *shown
+            Tables and lines, or what prints some to a console.
+        width : int, optional
+            Columns that it needs, however narrow the terminal is.
+        """
+        console = Console(width=max(Console().width, width))
+        for part in (*shown, *([targets_table(self.targets)] if self.targets else [])):
+            if callable(part):
+                part(console)
+            else:
+                console.print(part)
+        if file is not None:
+            self.write(file)
+        return int(self.missed)
 
 
 def options(description: str, rounds: int) -> argparse.Namespace:

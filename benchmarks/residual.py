@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 import corewise as cw
-from benchmarks.measure import Findings, Target, options, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, options, progress, table_of
 from corewise.kit.arrays import Floats
 from corewise.policies.base import BoundPolicy, bind
 from corewise.sizes import (
@@ -104,10 +104,7 @@ def main() -> int:
                 report.standings.append(standing(f"Example {k}", load, system, name, law, chosen.rounds))
                 progress(str(report.standings[-1]))
     judge(report)
-    show(report, Console(width=120))
-    if chosen.json is not None:
-        report.write(chosen.json)
-    return 1 if report.missed else 0
+    return report.finish(chosen.json, lambda console: show(report, console), width=120)
 
 
 def with_law(system: cw.System, law: SizeLaw) -> cw.System:
@@ -211,7 +208,6 @@ def show(report: Report, console: Console) -> None:
         label = f"{entry.system}, load {entry.load}, {entry.law}"
         table.add_row(label, *cells, f"{min(entry.times.values()):.4f}")
     console.print(table)
-    console.print(targets_table(report.targets))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import Findings, Target, options, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, options, progress, table_of
 
 TWO = ((16.0, (1.0, 0.25), (0.35, 0.95)), (0.7, 0.9, 0.95, 0.99, 0.999))
 THREE = [
@@ -84,7 +82,6 @@ def main() -> None:
             for key, most, unit in (("seconds", 60.0, "s"), ("gigabytes", 4.0, "GB"))
         ),
     ]
-    console = Console(width=120)
     headings = (
         "classes",
         "cores",
@@ -107,11 +104,7 @@ def main() -> None:
             f"{row['apart']:.1e}",
             f"{row['apart'] / row['jobs']:.1e}",
         )
-    console.print(table)
-    console.print(targets_table(report.targets))
-    if chosen.json:
-        report.write(chosen.json)
-    sys.exit(report.missed)
+    sys.exit(report.finish(chosen.json, table, width=120))
 
 
 if __name__ == "__main__":

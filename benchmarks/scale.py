@@ -28,7 +28,7 @@ import numpy as np
 
 import corewise as cw
 from benchmarks.bounds import curve_of, many_classes
-from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of
 from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.walk import State
 
@@ -159,8 +159,7 @@ def learn_many(report: Report, events: int) -> None:
         report.targets.append(Target(name, 100.0 * loss, 1.0, False, "%"))
 
 
-def show(report: Report) -> None:
-    console = Console()
+def show(report: Report, console: Console) -> None:
     if report.engine:
         table = table_of("Events a second", ("", "classes", "cores", "million", "of tables"))
         for k, row in enumerate(report.engine):
@@ -192,7 +191,6 @@ def show(report: Report) -> None:
                 str(line["policy"]), str(line["departures"]), f"{line['loss']:.3%} ± {line['error']:.3%}"
             )
         console.print(table)
-    console.print(targets_table(report.targets))
 
 
 def main() -> None:
@@ -211,7 +209,7 @@ def main() -> None:
         works[part]()
         if chosen.json:
             report.write(chosen.json)
-    show(report)
+    report.finish(None, lambda console: show(report, console))  # it is written part by part
 
 
 if __name__ == "__main__":

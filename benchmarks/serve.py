@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
-from benchmarks.measure import ROOT, Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import ROOT, Findings, Target, progress, table_of
 from corewise.live.client import Client
 from corewise.live.journal import Journal
 from corewise.live.lessons import conclude
@@ -393,11 +393,14 @@ CHECKS = (
 )
 
 
+TAKING = 4  # operations that take something: of the others there are few different requests
+
+
 def measure_schema(report: Report, folder: Path, requests: int) -> None:
     with served(folder) as service:
         # A long poll waits for as long as it is asked to, so of those there are few; streams have no end.
         codes = [
-            schemathesis(service, requests // 11, ["--exclude-path-regex", "stream|instructions"]),
+            schemathesis(service, requests // TAKING, ["--exclude-path-regex", "stream|instructions"]),
             schemathesis(service, 20, ["--include-path", "/v1/instructions"]),
         ]
         connection = HTTPConnection(service.address.removeprefix("http://"))
@@ -459,7 +462,10 @@ def main() -> int:
                     measure_schema(report, folder, chosen.requests)
                 case _:
                     parser.error(f"unknown part {part!r}; known: {', '.join(PARTS)}")
-    console = Console()
+    return report.finish(chosen.json, lambda console: show(report, console))
+
+
+def show(report: Report, console: Console) -> None:
     if report.rates or report.million:
         table = table_of(
             "Over HTTP", ("", "events/s", "median ms", "p99 ms", "CPU ms a request", "CPU µs an event")
@@ -475,10 +481,6 @@ def main() -> int:
     for facts in (report.million, report.kills, report.lossy, report.schema):
         if facts:
             console.print_json(data=facts)
-    console.print(targets_table(report.targets))
-    if chosen.json:
-        report.write(chosen.json)
-    return int(report.missed)
 
 
 if __name__ == "__main__":

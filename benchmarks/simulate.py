@@ -31,7 +31,7 @@ import numpy as np
 
 import corewise as cw
 from benchmarks.chain import Model, Outcome, walk
-from benchmarks.measure import Findings, Target, options, peak_megabytes, progress, targets_table, timed
+from benchmarks.measure import Findings, Target, options, peak_megabytes, progress, timed
 from benchmarks.simulators import PEERS, Peer
 
 FASTER_THAN = {"C": 0.8, "simpy": 100.0, "ciw": 800.0}
@@ -74,10 +74,7 @@ def main() -> int:
     model = Model(cw.load_system("paper:1"), cw.Equi())
     compare_paths(report, model)
     measure_peers(report, model, chosen.rounds)
-    show(report, Console())
-    if chosen.json is not None:
-        report.write(chosen.json)
-    return 1 if report.missed else 0
+    return report.finish(chosen.json, lambda console: show(report, console))
 
 
 def measure_memory(report: Report) -> None:
@@ -255,7 +252,6 @@ def show(report: Report, console: Console) -> None:
         console.print(f"C and corewise took the same path over {report.same_path_events:,} events")
     memory = (f"{count:.0e}: {size:.1f} MB" for count, size in report.peak_megabytes.items())
     console.print("peak memory by departures: " + ", ".join(memory), highlight=False)
-    console.print(targets_table(report.targets))
 
 
 if __name__ == "__main__":

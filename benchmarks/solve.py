@@ -25,7 +25,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
-from benchmarks.measure import Findings, Target, options, peak_megabytes, progress, targets_table, timed
+from benchmarks.measure import Findings, Target, options, peak_megabytes, progress, timed
 from benchmarks.peers import PEERS, Answer, Problem
 
 EXACT = 0.650288814502
@@ -70,10 +70,7 @@ def main() -> int:
     measure_peers(report, chosen.rounds)
     measure_scaling(report, chosen.rounds)
     measure_startup(report)
-    show(report, Console())
-    if chosen.json is not None:
-        report.write(chosen.json)
-    return 1 if report.missed else 0
+    return report.finish(chosen.json, lambda console: show(report, console))
 
 
 def measure_peers(report: Report, rounds: int) -> None:
@@ -220,7 +217,6 @@ def show(report: Report, console: Console) -> None:
         console.print(f"three classes, {states} states: {1e6 * seconds:.2f} µs a state")
     start = (("corewise --help", report.help_seconds), ("import numpy", report.numpy_seconds))
     console.print(", ".join(f"{name}: {1e3 * seconds:.0f} ms" for name, seconds in start))
-    console.print(targets_table(report.targets))
 
 
 if __name__ == "__main__":

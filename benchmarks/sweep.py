@@ -28,13 +28,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
 from benchmarks.clusters import PATIENCE, dask_cluster
-from benchmarks.measure import Findings, Target, progress, table_of, targets_table
+from benchmarks.measure import Findings, Target, progress, table_of
 from corewise.studies.sweeps.file import load_sweep
 
 WORKERS = 3
@@ -197,11 +195,7 @@ def main() -> None:
     table = table_of("Sweeps", ["", *columns])
     for name, found in findings.sweeps.items():
         table.add_row(name, *(f"{found[column]:.0f}" for column in columns))
-    console = Console()
-    console.print(table, targets_table(findings.targets))
-    if chosen.json:
-        findings.write(chosen.json)
-    sys.exit(findings.missed)
+    sys.exit(findings.finish(chosen.json, table))
 
 
 if __name__ == "__main__":

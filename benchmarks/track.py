@@ -37,8 +37,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
@@ -108,8 +106,7 @@ def main() -> int:
                 measures[name](report, scale, executor)
                 if chosen.json:  # a part takes long, and the next may be interrupted
                     report.write(chosen.json)
-    show(report, Console())
-    return 1 if report.missed else 0
+    return report.finish(None, lambda console: show(report, console))  # it is written part by part
 
 
 # --- jumps ----------------------------------------------------------------------------------------------

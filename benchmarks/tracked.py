@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import Findings, targets_table
+from benchmarks.measure import Findings
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,6 @@ def show(report: Report, console: Console) -> None:
         console.print(listing("Random walks", headings, walks))
     if report.cost:
         console.print(", ".join(f"{name} {value:.6g}" for name, value in report.cost.items()))
-    console.print(targets_table(report.targets))
 
 
 def listing(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
