@@ -51,12 +51,7 @@ class JournalReader(JournalFile):
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Return those ids that events have which are there."""
-        found: set[str] = set()
-        for begin in range(0, len(ids), _ASKED):
-            asked = ids[begin : begin + _ASKED]
-            query = f"SELECT id FROM event WHERE id IN ({', '.join('?' * len(asked))})"
-            found.update(name for (name,) in self._rows(query, *asked))
-        return found
+        return _known(ids, self._rows)
 
     @property
     def last(self) -> int:
@@ -138,6 +133,7 @@ class Journal(JournalReader):
             self._right.close()
             raise
         self._gate, self._closed = Lock(), False
+        self._turn = Lock()  # of whoever uses the connection that writes
         self._missed: str | None = None  # why instructions, which nobody waited for, were not kept
         self._gap = False
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
@@ -167,6 +163,14 @@ class Journal(JournalReader):
         rows = [(event.id, float(event.time), float(received), event.kind, _body(event)) for event in events]
         numbers: list[int | None] = self._written(partial(_append, rows)) if rows else []
         return numbers
+
+    def known(self, ids: Sequence[str]) -> set[str]:
+        """Return those ids that events have which are there; asked where it is known without reading.
+
+        Whoever writes has in memory what it wrote; a reader would have to read it again after every write.
+        """
+        with self._turn, journal_errors(self.path, "read"):
+            return _known(ids, lambda query, *values: self._writing.execute(query, values).fetchall())
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
         """Keep what the controller made of an event, in the order of events; soon, and not waited for.
@@ -262,7 +266,7 @@ class Journal(JournalReader):
         """Carry out a transaction, and tell everybody who waits what came of it."""
         group = [write for write in group if write.done is not None or not self._gap]
         try:
-            with journal_errors(self.path, "written"):
+            with self._turn, journal_errors(self.path, "written"):
                 answers = transaction(self._writing, [write.act for write in group])
         except Exception as error:  # whatever it is, it is for those who wait, and the thread lives on
             if any(write.done is None for write in group):
@@ -275,6 +279,16 @@ class Journal(JournalReader):
         for write, answer in zip(group, answers, strict=True):
             if write.done is not None:
                 write.done.set_result(answer)
+
+
+def _known(ids: Sequence[str], rows: Callable[..., list[tuple[Any, ...]]]) -> set[str]:
+    """Return those ids that a query finds, which is asked of so many at a time."""
+    found: set[str] = set()
+    for begin in range(0, len(ids), _ASKED):
+        asked = ids[begin : begin + _ASKED]
+        query = f"SELECT id FROM event WHERE id IN ({', '.join('?' * len(asked))})"
+        found.update(name for (name,) in rows(query, *asked))
+    return found
 
 
 def _body(event: Event) -> str:

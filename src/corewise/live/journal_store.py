@@ -20,6 +20,7 @@ from corewise.observation.journal_file import JOURNAL_FORMAT, JournalFile, conne
 __all__ = ["is_made", "open_for_writing", "require_same", "sole_right", "transaction"]
 
 _OLDEST_SQLITE = (3, 37)  # the first with STRICT tables
+_CACHE = 16_384  # KiB of the database in memory: ids of clients are spread over it
 
 _SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -61,6 +62,7 @@ def open_for_writing(path: Path, about: Mapping[str, Any]) -> sqlite3.Connection
             if mode != "wal":
                 raise InvalidFile(f"{path}: cannot be written: its file system has no shared memory")
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE}")
             transaction(connection, [] if made else [partial(_make, about)])
         except BaseException:
             connection.close()
