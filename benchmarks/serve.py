@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -399,10 +400,14 @@ TAKING = 4  # operations that take something: of the others there are few differ
 def measure_schema(report: Report, folder: Path, requests: int) -> None:
     with served(folder) as service:
         # A long poll waits for as long as it is asked to, so of those there are few; streams have no end.
-        codes = [
-            schemathesis(service, requests // TAKING, ["--exclude-path-regex", "stream|instructions"]),
-            schemathesis(service, 20, ["--include-path", "/v1/instructions"]),
-        ]
+        examples = requests // TAKING
+        parts = (
+            (examples, ["--include-path", "/v1/events"]),
+            (examples, ["--exclude-path-regex", "stream|instructions|events$"]),
+            (20, ["--include-path", "/v1/instructions"]),
+        )
+        with ThreadPoolExecutor(len(parts)) as pool:
+            codes = list(pool.map(lambda part: schemathesis(service, *part), parts))
         connection = HTTPConnection(service.address.removeprefix("http://"))
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
@@ -462,7 +467,7 @@ def main() -> int:
                     measure_schema(report, folder, chosen.requests)
                 case _:
                     parser.error(f"unknown part {part!r}; known: {', '.join(PARTS)}")
-    return report.finish(chosen.json, lambda console: show(report, console))
+    return report.finish(chosen.json, lambda console: show(report, console), width=120)
 
 
 def show(report: Report, console: Console) -> None:

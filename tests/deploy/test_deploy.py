@@ -45,10 +45,11 @@ def test_the_dashboard_shows_metrics_that_there_are(metrics: set[str]) -> None:
 
 def test_the_alerts_watch_metrics_that_there_are(metrics: set[str]) -> None:
     text = (DEPLOY / "prometheus-alerts.yaml").read_text()
-    rules = re.findall(r"- alert: (\w+)\n +expr: (.+)\n", text)
-    assert len(rules) == text.count("- alert:") >= 5
-    for name, query in rules:
-        assert named(query) <= metrics, name
+    (group,) = pytest.importorskip("yaml").safe_load(text)["groups"]
+    assert len(group["rules"]) == text.count("- alert:") >= 5
+    for rule in group["rules"]:
+        assert named(rule["expr"]) <= metrics, rule["alert"]
+        assert set(rule["annotations"]) == {"summary", "description"}, rule["alert"]
     if promtool := shutil.which("promtool"):
         subprocess.run([promtool, "check", "rules", str(DEPLOY / "prometheus-alerts.yaml")], check=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -230,3 +231,38 @@ def test_a_client_is_patient_and_says_when_nobody_answers(tmp_path: Path) -> Non
         Client(running.address, patience=0.1).report()
     with pytest.raises(InvalidInput, match="url must be like"):
         Client("pool.db")
+
+
+def test_what_is_told_to_a_desk_that_is_closed_is_answered(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        running.desk.close()
+        told = {"kind": "job-arrived", "id": "1", "job": "a", "job_class": "one"}
+        status, _, problem = running.ask("POST", "/v1/events", told, token=running.token)
+        assert (status, problem["detail"]) == (503, "the pool is closed")
+
+
+def test_a_mistake_in_here_is_a_problem_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_body: bytes) -> None:
+        raise RuntimeError("secret")
+
+    with service(tmp_path) as running:
+        monkeypatch.setattr("corewise.live.service.wire.events_in", fail)
+        status, headers, problem = running.ask("POST", "/v1/events", [], token=running.token)
+    assert (status, headers["content-type"]) == (500, "application/problem+json")
+    assert problem["detail"] == "a mistake in here, which the log tells of"
+
+
+def test_what_many_tell_at_once_is_written_once_each(tmp_path: Path) -> None:
+    """Clients at once, of whom some tell the same: each event is there once, and all are answered."""
+    with service(tmp_path) as running:
+        rows = [arrival(k % 20) for k in range(40)]
+        with ThreadPoolExecutor(16) as pool:
+            answers = list(
+                pool.map(lambda row: running.ask("POST", "/v1/events", row, token=running.token)[2], rows)
+            )
+        assert sum(answer["accepted"] for answer in answers) == 20
+        assert sum(answer["duplicates"] for answer in answers) == 20
+        jobs = running.client().allocation()["jobs"]
+    assert sorted(job["job"] for job in jobs) == sorted(f"job-{k}" for k in range(20))
+    ids = [event.id for event in journaled(tmp_path) if event.kind == "job-arrived"]
+    assert sorted(ids) == sorted(f"a{k}" for k in range(20))

@@ -125,6 +125,7 @@ class Desk(Runner):
             for told in gathered:
                 assert told.refused is not None
                 told.refused(error)
+            self.bell.ring()
 
     def order(self, kind: type[happened.Event], *values: Any) -> Future[Sequence[int]]:
         """Take in what somebody wants just now."""

@@ -191,13 +191,14 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 function axes(whole) {
   const common = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   const ticks = whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] } : {};
-  return [{ ...common, space: 90, values: (_, times) => times.map((time) => moment(time, times)) }, { ...common, ...ticks, size: 44 }];
+  return [{ ...common, space: 80, values: (_, times) => times.map((time) => moment(time, times)) }, { ...common, ...ticks, size: 44 }];
 }
 
 function moment(time, times) {
   const span = times.at(-1) - times[0];
   const day = span > 86400 ? `${new Date(1000 * time).toLocaleDateString([], { month: "short", day: "numeric" })} ` : "";
-  return day + clock(time, span > 600 ? { hour: "2-digit", minute: "2-digit" } : { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const upTo = span > 600 ? {} : { second: "2-digit" };
+  return day + clock(time, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...upTo });
 }
 
 function chart(place, series, data, bands) {
@@ -210,7 +211,7 @@ function chart(place, series, data, bands) {
   known?.plot.destroy();
   place.querySelector(".none")?.remove();
   const range = (_, low, high) => [0, Math.max(bands ? 1 : 2, 1.05 * high)];
-  const plot = new uPlot({ width, height: 180, series: [{}, ...series], scales: { y: { range } }, axes: axes(!bands), bands, legend: { show: !bands, live: false }, cursor: { show: false } }, data, place);
+  const plot = new uPlot({ width, height: 180, series: [{}, ...series], scales: { y: { range } }, padding: [null, 24, null, null], axes: axes(!bands), bands, legend: { show: !bands, live: false }, cursor: { show: false } }, data, place);
   charts.set(place, { plot, width, seriesCount: series.length });
 }
 
