@@ -5,9 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.control import _kernels
 from corewise.control.solvers import _Stall
 
 
@@ -36,3 +38,21 @@ def test_what_no_iteration_can_mend_ends_at_once() -> None:
         _Stall("any")(seen(1.0, gap=0.5))
     with pytest.raises(cw.errors.NotConverged):
         _Stall("any")(seen(float("nan")))
+
+
+def test_long_sweeps_let_go_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code does not see Ctrl-C: no call sweeps over more states than fit, and bits stay the same."""
+    system, sizes = cw.load_system("paper:1"), []
+    whole = cw.solve(system, capacity=20)
+    plain: Any = _kernels.sweep_values
+
+    def watched(values: Any, *rest: Any) -> None:
+        sizes.append(values.size * rest[-1])
+        plain(values, *rest)
+
+    monkeypatch.setattr("corewise.control.bellman._AT_A_TIME", 3 * 21 * 21)
+    monkeypatch.setattr(_kernels, "sweep_values", watched)
+    cut = cw.solve(system, capacity=20)
+    assert max(sizes) == 3 * 21 * 21
+    assert cut.bounds == whole.bounds
+    assert np.array_equal(cut.values, whole.values)

@@ -47,6 +47,9 @@ _HARM = 10.0
 _FIRST_SHARE, _BENT = 0.15, 0.35
 """The share of the work that is done when bounds are known at all, and how far they close in what is left."""
 
+_AT_A_TIME = 2**24
+"""States swept by one call of the kernel, which cannot be interrupted: a few tenths of a second."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -220,16 +223,18 @@ class Bellman:
         values -= values[0]
 
     def _sweep(self, chain: Chain, shares: Floats, values: Floats, mean: float, sweeps: int) -> None:
-        _kernels.sweep_values(
-            values,
-            shares,
-            self.system.arrival_rates,
-            chain.inverse,
-            (self.cost - mean) * chain.inverse,
-            self.space.dimensions,
-            self.space.strides,
-            sweeps,
-        )
+        gain, at_once = (self.cost - mean) * chain.inverse, max(_AT_A_TIME // values.size, 1)
+        for done in range(0, sweeps, at_once):
+            _kernels.sweep_values(
+                values,
+                shares,
+                self.system.arrival_rates,
+                chain.inverse,
+                gain,
+                self.space.dimensions,
+                self.space.strides,
+                min(at_once, sweeps - done),
+            )
 
 
 def _rejection_costs(system: System, space: StateSpace, cost: Floats) -> Floats:
