@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.instruments import hostile_pools
 from benchmarks.instruments.bad_files import GOOD, write_bad_files
 
 DONE, REFUSED, FAILED = (0,), (2,), (1,)
@@ -75,6 +76,8 @@ def lines() -> Iterator[Line]:
     yield from _runs()
     yield from _data()
     yield from _studies()
+    yield from _refused(*hostile_pools.refused())
+    yield from _done(*hostile_pools.accepted())
     yield from _saturated()
     yield from _outputs()
 
@@ -499,6 +502,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_bad_files(GOOD)
+        hostile_pools.write_pool_files()
         for line in lines():
             if options.only not in str(line):
                 continue

@@ -113,6 +113,12 @@ BAD: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         (),
         "none of 1 rows can be used; line 2: when the job",
     ),
+    "cores of nobody": (
+        "".join(JOBS.splitlines(keepends=True)[:2]).replace(",4,", ",0,"),
+        (),
+        "none of 1 rows can be used; line 2: the cores of a job that ran must be a number above zero",
+    ),
+    "zone": (JOBS, ("--zone", "Mars"), "unknown time zone 'Mars'"),  # though no time of the log needs it
     "window": (JOBS, ("--since", "2027-01-01T00:00:00Z"), "the observation would close"),
     "window without zone": (JOBS, ("--since", "2026-01-01"), "must be written as the times of the file are"),
     "since": (JOBS, ("--since", "noon"), "--since must be a time such as"),
@@ -137,9 +143,11 @@ def test_bad_input_is_one_line_and_writes_nothing(what: str, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["log.txt"]
 
 
-def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_read_or_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     file = jobs(tmp_path)
     for arguments, message in (
+        ((".", "--out", tmp_path / "x.csv"), "a directory, not a log"),
         ((tmp_path, "--out", tmp_path / "x.csv"), "a directory, not a log"),
         ((tmp_path / "none.csv", "--out", tmp_path / "x.csv"), "no such file or directory"),
         ((file, "--out", file), "is read by this command"),

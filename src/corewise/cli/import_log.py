@@ -139,7 +139,7 @@ def _options_beside(file: Path, mapping: Path | None) -> ImportOptions:
     """Return the options in a file that is named, or that is beside the log."""
     from corewise.observation.importers.options import ImportOptions
 
-    beside = file.with_name(f"{file.name}.toml")
+    beside = Path(f"{file}.toml")
     if mapping is not None:
         return ImportOptions.load(mapping)
     try:

@@ -59,7 +59,7 @@ def serve(
         raise InvalidInput(
             f"serving needs the module {error.name!r}; pip install 'corewise[serve]' brings all that it needs"
         ) from None
-    token = journal.with_name(f"{journal.name}.token") if token_file is None else token_file
+    token = Path(f"{journal}.token") if token_file is None else token_file
 
     def say(address: str, desk: Desk) -> None:
         classes = ", ".join(desk.names)

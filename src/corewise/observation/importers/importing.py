@@ -72,9 +72,11 @@ def import_log(
 
 def _in_utc(rows: JobRows, how: ImportOptions) -> JobRows:
     """Return the rows with local times as times of UTC, if their zone is known."""
-    if how.zone is None or rows.clock != "local":
+    if how.zone is None:
         return rows
     zone = zone_named(how.zone)
+    if rows.clock != "local":
+        return rows
     submit = to_utc(rows.submit, zone)
     start = to_utc(rows.start, zone, submit)
     end = to_utc(rows.end, zone, np.where(np.isnan(start), submit, start))
@@ -85,7 +87,7 @@ def _assembled(rows: JobRows, name: str, how: ImportOptions) -> ImportedLog:
     said = how.pool if how.pool is not None else rows.pool
     most = float(np.fmax(_MOST_CORES, said)) if how.pool is None else said
     seen, verdict = stretches_of(rows, most)
-    if not seen.row.size:
+    if not np.any(verdict == Verdict.USED):
         raise InvalidInput(_useless(RowAccount(rows.line, verdict, rows.values)))
     window = _window(seen, rows, how)
     inside = _inside(seen, window)
