@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_a_few_classes_at_a_moderate_load_are_within_reach() -> None:
     [
         (alike(4), "4 classes"),
         (alike(9), "9 classes"),
-        (alike(3, cores=300.0), "some 1"),
+        (alike(3, cores=400.0), "some 2"),
         (alike(2, load=0.999), " at load 0.999"),
     ],
 )
@@ -62,6 +63,18 @@ def test_the_boxes_are_foretold(load: float, sizes: tuple[float, float]) -> None
     for policy, states in ((cw.Whittle(), reach.ordered), (cw.Equi(), reach.shared)):
         found = math.prod(n + 1 for n in cw.evaluate(system, policy).capacity)
         assert states / 3.0 < found < states * 3.0
+
+
+def test_classes_that_are_alike_need_a_large_box_each() -> None:
+    """They are served together, so near saturation each of them may have many jobs; one of two kinds not."""
+    system = alike(2, cores=4.0, load=0.95)
+    other = cw.System(4.0, [system.classes[0], replace(system.classes[1], speedup=cw.Amdahl(0.6))])
+    together, in_turn = Reach.of(system), Reach.of(other)
+    assert together.ordered == pytest.approx(together.shared)
+    assert together.seconds_to_solve > 3.0 * in_turn.seconds_to_solve
+    for kinds, reach in ((system, together), (other, in_turn)):
+        found = math.prod(n + 1 for n in cw.evaluate(kinds, cw.Whittle()).capacity)
+        assert reach.ordered / 2.0 < found < reach.ordered * 2.0
 
 
 def test_one_class_is_within_reach_whatever_the_cores() -> None:

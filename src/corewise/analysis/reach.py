@@ -8,9 +8,14 @@ class i with probability ρ_i/ρ, so that the count of the class falls by
     ρ_i / (1 − ρ + ρ_i);
 
 where classes are served in order (Whittle, the optimum), that of a class falls by about the load of all
-classes up to it. A box that holds either to the last digits is foretold from these; what is computed is
-counted in updates of one state, some thousands for each state of the optimum and fewer for a mean, hardly
-more at a higher load. The answer depends on the system alone, not on a clock: results stay reproducible.
+classes up to it. Classes that are alike in curve, size rate and weight are served together there: with r the
+load up to the last of them and q the share of one in their load, its count falls by
+
+    r q / (1 − r + r q).
+
+A box that holds either to the last digits is foretold from these; what is computed is counted in updates of
+one state, some thousands for each state of the optimum and fewer for a mean, hardly more at a higher load.
+The answer depends on the system alone, not on a clock: results stay reproducible.
 
 Whether tables over states suit a *simulation* is another question, answered in `corewise.simulation.tables`:
 a path needs no sweeps, and may leave its tables for larger ones.
@@ -72,11 +77,11 @@ class Reach:
         body = jobs + 4.0 * np.sqrt(jobs) + 4.0
         loads = jobs / system.cores
         order = np.argsort(-system.weights * system.size_rates, kind="stable")
-        upto = np.minimum(np.cumsum(loads[order]), system.load)
+        upto = np.empty(len(jobs))
+        upto[order] = np.minimum(np.cumsum(loads[order]), system.load)
         alike = loads / (1.0 - system.load + loads)
-        return cls(
-            len(jobs), _states(body[order], upto), _states(body, alike), system.load, system.memoryless
-        )
+        in_order = _served_together(system, loads, upto)
+        return cls(len(jobs), _states(body, in_order), _states(body, alike), system.load, system.memoryless)
 
     @property
     def states(self) -> float:
@@ -126,6 +131,20 @@ class Reach:
         if self.exact:
             return "exact numbers are within reach"
         return f"exact numbers for {self.obstacle} are out of reach"
+
+
+def _served_together(system: System, loads: Floats, upto: Floats) -> Floats:
+    """Return by how much the count of each class falls a job, where those that are alike are served together.
+
+    `upto` is the load of all classes up to each.
+    """
+    kinds = [(known.curve, known.size_rate, known.weight) for known in system.classes]
+    decays = upto.copy()
+    for i, kind in enumerate(kinds):
+        group = [k for k, other in enumerate(kinds) if other == kind]
+        share, most = loads[i] / loads[group].sum(), upto[group].max()
+        decays[i] = most * share / (1.0 - most + most * share)
+    return decays
 
 
 def _states(body: Floats, decays: Floats) -> float:
