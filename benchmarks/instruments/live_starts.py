@@ -15,6 +15,7 @@ import numpy as np
 import corewise as cw
 from corewise.errors import UnstablePolicy
 from corewise.learning.algorithms import Algorithm
+from corewise.learning.memories import Memory
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
@@ -100,6 +101,7 @@ class Solver:
     gate: bool = True
     policies: dict[str, bytes] = field(default_factory=dict)
     in_force: list[str | None] = field(default_factory=list)
+    _made: tuple[int, Memory] | None = None
 
     def policy(self, digest: str) -> Policy:
         """Return a policy by its digest."""
@@ -108,6 +110,8 @@ class Solver:
     def __call__(self, controller: Controller, time: float) -> happened.Event:
         """Answer the request of a controller."""
         assert controller.request is not None
+        if self._made is not None:
+            controller.learner.settle_as(*self._made)
         adopted = controller.adopted
         self.in_force.append(None if adopted is None else adopted.policy)
         question, name = controller.question(), f"answer-{controller.request}"
@@ -118,6 +122,7 @@ class Solver:
             lesson = self.lesson(question)
             policy = policy_to_bytes(cw.solve(lesson.believed, whole_cores=True).policy)
             told = (_SURE, _SURE, None, None, lesson.as_mapping())
+        self._made = (question.standing.k, question.remembered[0])
         digest = sha256(policy).hexdigest()
         self.policies[digest] = policy
         return happened.Solved(time, name, controller.request, digest, *told)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import corewise as cw
+from corewise.learning.memories import SinceChange
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.explain import explain
@@ -187,7 +188,7 @@ class LiveMachine(RuleBasedStateMachine):
         assert again.snapshot() == self.controller.snapshot()
         closed = self.controller.tally.close()
         if self.controller.learner.standing.k:
-            closed = closed + self.controller.learner.standing.memory.recall()
+            closed = closed + self.controller.learner.remembers.recall()
         spent = sum(float(table.job_time.sum()) for table in closed.classes)
         assert spent == pytest.approx(self.area, rel=1e-9, abs=1e-9)
         assert closed.departures == self.departed
@@ -195,6 +196,23 @@ class LiveMachine(RuleBasedStateMachine):
 
 TestLiveMachine = LiveMachine.TestCase
 TestLiveMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_full_window_is_kept_and_nothing_is_looked_for_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look for changes takes tens of milliseconds, in which no event would be answered."""
+    controller = Controller(cw.adaptive(SYSTEM, departures=5), lambda _: cw.Equi())
+
+    def remember(*_: object) -> None:
+        raise AssertionError("it was looked for changes in it")
+
+    monkeypatch.setattr(SinceChange, "remember", remember)
+    for number in range(12):
+        name = str(number)
+        controller.handle(happened.JobPresent(float(number), f"p{name}", name, SYSTEM.names[0], 1))
+        controller.handle(happened.JobFinished(number + 0.5, f"f{name}", name))
+    assert controller.learner.standing.k == 2
+    assert controller.request == "1"
+    assert [window.departures for window in controller.question().windows] == [5, 5]
 
 
 def test_a_window_in_which_all_happened_at_once_is_not_learned_from() -> None:

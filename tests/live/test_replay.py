@@ -37,7 +37,7 @@ def handled(controller: Controller, events: list[Event]) -> list[Answer]:
 
 def state_of(controller: Controller) -> dict[str, Any]:
     standing = controller.learner.standing
-    seen = standing.memory.recall() if standing.k else None
+    seen = controller.learner.remembers.recall() if standing.k else None
     return {
         "time": controller.time,
         "pool": controller.pool,

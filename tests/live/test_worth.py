@@ -26,7 +26,7 @@ SILENT = ClassProgress(NONE, NONE, NONE, NONE, NONE, (0.0, 0.0, 0.0))
 def question(statistics: Statistics, known: cw.System = UNKNOWN) -> Question:
     learner = LiveLearner(cw.algorithm_1b(known, departures=1))
     learner.observe(statistics)
-    return Question(learner.algorithm, learner.standing, (SILENT, SILENT))
+    return learner.question((SILENT, SILENT), ())
 
 
 def seen(departures: int, seed: int = 1) -> Statistics:

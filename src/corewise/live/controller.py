@@ -305,20 +305,13 @@ class Controller:
 
     def question(self) -> Question:
         """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
-        marks, pauses = self.tally.marks.seen(), tuple(self.moving.pauses)
-        return Question(self.learner.algorithm, self.learner.standing, marks, pauses, self.pool)
+        return self.learner.question(self.tally.marks.seen(), tuple(self.moving.pauses), self.pool)
 
     def _learn(self) -> list[Instruction]:
-        """Remember a window if it is full, and ask what follows from it."""
+        """Keep a window if it is full, and ask what follows from it."""
         if self.tally.departures < self.learner.wanted or not self.tally.learnable:
             return []
-        latest_only = isinstance(self.learner.standing.memory, Latest)
-        alarms = self.learner.observe(self.tally.close())
-        self.alarms = (*self.alarms, *alarms)[-_KEPT:]
-        changed = {alarm.name for alarm in alarms if alarm.kind != "arrival rate"}
-        for i, name in enumerate(self.system.names):
-            if latest_only or name in changed:
-                self.tally.marks.forget(i)
+        self.learner.observe(self.tally.close())
         if self.request is not None:
             late, self.late = self.late, True
             text = f"no answer to request {self.request} within a window"
@@ -370,6 +363,11 @@ class Controller:
         before = {} if self.estimates is None else self.estimates
         self.estimates = FrozenMapping({row.name: row for row in lesson.classes})
         self.learner.take(lesson)
+        self.alarms = (*self.alarms, *lesson.alarms)[-_KEPT:]
+        latest_only = isinstance(self.learner.algorithm.memory, Latest)
+        for i, name in enumerate(self.system.names):
+            if latest_only or name in lesson.changed:
+                self.tally.marks.forget(i)
         return [
             Alert("progress", f"class {row.name}: {row.note}")
             for row in lesson.classes

@@ -1,14 +1,17 @@
 """Lessons: what is concluded from all that a live pool has seen, somewhere else, as values for a journal.
 
-To estimate takes milliseconds, and at times a tenth of a second: too long for the thread that answers every
-event. So a controller only remembers, and asks a `Question`; the `Lesson` comes back with a policy, in an
-event. A replay then estimates nothing, and no other machine or version concludes anything else.
+To estimate and to look for changes takes milliseconds, and at times a tenth of a second: too long for the
+thread that answers every event. So a controller only keeps the windows it has seen, and asks a `Question`;
+the `Lesson` comes back with a policy, in an event. A replay then estimates nothing, and no other machine or
+version concludes anything else. The memory of the windows comes back beside the event, as it can be made of
+them anywhere: after a replay it is made when somebody asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from corewise.errors import InvalidInput
@@ -20,17 +23,29 @@ from corewise.kit.jsonable import plain
 from corewise.learning.algorithms import Algorithm, adaptive
 from corewise.learning.checkpoint import LearnerState
 from corewise.learning.conclusions import kept, learned, to_solve_for
-from corewise.learning.memories import Watchful
+from corewise.learning.memories import Memory, Watchful
 from corewise.live.learned import Learned
+from corewise.live.marks import Marks
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import Statistics
 
-__all__ = ["FIRST_WINDOW", "Lesson", "LiveLearner", "Question", "conclude", "how_to_learn"]
+__all__ = [
+    "FIRST_WINDOW",
+    "Lesson",
+    "LiveLearner",
+    "Question",
+    "alarm_from_mapping",
+    "conclude",
+    "how_to_learn",
+]
 
 FIRST_WINDOW = 50
 """Departures in the first window, if nothing else is said."""
+
+_MOST_KEPT = 32  # windows, before they are remembered here
+(_NOTHING,) = Marks(1).seen()
 
 
 def how_to_learn(system: System, departures: int = FIRST_WINDOW) -> Algorithm:
@@ -50,13 +65,17 @@ class Question:
     algorithm : Algorithm
         What is known, and how to learn the rest.
     standing : LearnerState
-        What was believed, and what is remembered.
+        What was believed, and what is remembered of earlier windows.
     progress : tuple of ClassProgress
         What jobs have told of their progress.
     pauses : tuple of float
         How long a job of each class stands still when it is resized, as far as is known.
     cores : int or None
         The cores that there are now; None for those of the system.
+    windows : tuple of Statistics
+        What was seen since, and is to be remembered as well.
+    new : int
+        How many of these, the last ones, nothing was concluded from yet.
     """
 
     algorithm: Algorithm
@@ -64,11 +83,24 @@ class Question:
     progress: tuple[ClassProgress, ...]
     pauses: tuple[float, ...] = ()
     cores: int | None = None
+    windows: tuple[Statistics, ...] = ()
+    new: int = 0
+
+    @cached_property
+    def remembered(self) -> tuple[Memory, tuple[Alarm, ...]]:
+        """The memory of all windows, and the changes that were found in new ones."""
+        memory = self.standing.memory
+        alarms: list[Alarm] = []
+        for left, window in zip(range(len(self.windows), 0, -1), self.windows, strict=True):
+            memory = memory.remember(window)
+            if left <= self.new and isinstance(memory, Watchful):
+                alarms += memory.alarms
+        return memory, tuple(alarms)
 
     @property
     def seen(self) -> Statistics:
         """What is remembered of departures."""
-        return self.standing.memory.recall()
+        return self.remembered[0].recall()
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +115,22 @@ class Lesson:
         The system with them.
     believed : System
         The system for which to make a policy.
+    windows : int
+        How many windows they are from.
+    alarms : tuple of Alarm
+        The changes that were found since the last lesson.
     """
 
     classes: tuple[Learned, ...]
     estimated: System
     believed: System
+    windows: int = 0
+    alarms: tuple[Alarm, ...] = ()
+
+    @property
+    def changed(self) -> set[str]:
+        """The classes whose jobs are not what they were; who arrives how often says nothing of that."""
+        return _changed(self.alarms)
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the lesson as plain values, which JSON can hold."""
@@ -96,6 +139,8 @@ class Lesson:
                 "classes": [row.as_mapping() for row in self.classes],
                 "estimated": system_to_mapping(self.estimated),
                 "believed": system_to_mapping(self.believed),
+                "windows": self.windows,
+                "alarms": [alarm.as_mapping() for alarm in self.alarms],
             }
         )
         assert isinstance(made, dict)
@@ -109,6 +154,8 @@ class Lesson:
                 tuple(Learned.from_mapping(row) for row in mapping["classes"]),
                 system_from_mapping(mapping["estimated"], optional=RATES),
                 system_from_mapping(mapping["believed"], optional=RATES),
+                int(mapping["windows"]),
+                tuple(map(alarm_from_mapping, mapping["alarms"])),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(f"what was learned cannot be read: {type(error).__name__}: {error}") from None
@@ -123,62 +170,112 @@ class Lesson:
                 )
 
 
+def alarm_from_mapping(values: Mapping[str, Any]) -> Alarm:
+    """Return the alarm of which these are the plain values."""
+    pairs = {name: tuple(values[name]) for name in ("interval", "time_interval")}
+    sides = {name: FrozenMapping(values[name]) for name in ("before", "after")}
+    return Alarm(**{**values, **pairs, **sides})
+
+
+def _changed(alarms: Iterable[Alarm]) -> set[str]:
+    return {alarm.name for alarm in alarms if alarm.kind != "arrival rate"}
+
+
 def conclude(asked: Question) -> Lesson:
     """Return what follows from all that was seen."""
+    algorithm, before = asked.algorithm, asked.standing
+    memory, alarms = asked.remembered
+    changed = _changed(alarms)
+    progress = zip(algorithm.system.names, asked.progress, strict=True)
+    told = [_NOTHING if name in changed else marks for name, marks in progress]
 
     def refined(found: Estimates, seen: Statistics) -> Estimates:
-        rows = zip(found.items(), seen.classes, asked.progress, before.estimated.classes, strict=True)
+        rows = zip(found.items(), seen.classes, told, before.estimated.classes, strict=True)
         better = {
             name: with_progress(row, table, marks, known.speedup) for (name, row), table, marks, known in rows
         }
         return Estimates(FrozenMapping(better))
 
-    algorithm, before = asked.algorithm, asked.standing
-    memory = before.memory
     watchful = memory if isinstance(memory, Watchful) else None
     found, estimated, known = learned(algorithm, before, memory.recall(), watchful, refined)
     classes = tuple(Learned.of(row) for row in kept(found, estimated).values())
-    return Lesson(classes, estimated, to_solve_for(algorithm, found, known))
+    return Lesson(classes, estimated, to_solve_for(algorithm, found, known), before.k, alarms)
 
 
 class LiveLearner:
-    """Learner of a live controller: it remembers windows and takes lessons, and concludes nothing itself.
+    """Learner of a live controller: it keeps windows and takes lessons, and concludes nothing itself.
 
     Attributes
     ----------
     algorithm : Algorithm
         How to learn.
     standing : LearnerState
-        What is remembered, and what was last believed.
+        How much was seen, what was last believed, and a memory of the windows before those that are kept.
+    taken, new : tuple of Statistics
+        Windows that are kept: those that a lesson was about, and those since.
     """
 
     def __init__(self, algorithm: Algorithm) -> None:
         guess, _ = algorithm.beginning()
         self.algorithm = algorithm
         self.standing = LearnerState(0, 0, 0.0, guess, guess, None, algorithm.memory)
-        self._window = (0, 0)  # its number, and its departures
+        self.taken: tuple[Statistics, ...] = ()
+        self.new: tuple[Statistics, ...] = ()
 
     @property
     def wanted(self) -> int:
         """How many departures the next window has."""
-        k = self.standing.k + 1
-        if self._window[0] != k:
-            self._window = (k, self.algorithm.schedule.window(k))
-        return self._window[1]
+        return self.algorithm.schedule.window(self.standing.k + 1)
 
-    def observe(self, window: Statistics) -> tuple[Alarm, ...]:
-        """Remember a window; return the changes that were found at its end."""
+    @property
+    def remembers(self) -> Memory:
+        """The memory of all windows."""
+        return self.question((), ()).remembered[0]
+
+    def question(
+        self, progress: tuple[ClassProgress, ...], pauses: tuple[float, ...], cores: int | None = None
+    ) -> Question:
+        """Return what to learn from."""
+        windows = (*self.taken, *self.new)
+        return Question(self.algorithm, self.standing, progress, pauses, cores, windows, len(self.new))
+
+    def observe(self, window: Statistics) -> None:
+        """Keep a window."""
         before = self.standing
-        memory = before.memory.remember(window)
         self.standing = replace(
             before,
             k=before.k + 1,
             departures=before.departures + window.departures,
             time=before.time + window.time,
-            memory=memory,
         )
-        return memory.alarms if isinstance(memory, Watchful) else ()
+        self.new = (*self.new, window)
+        if len(self.new) > _MOST_KEPT:  # nobody answers: changes in it are not told
+            self._take_windows(1)
+            self.settle()
 
     def take(self, lesson: Lesson) -> None:
         """Believe what was concluded."""
         self.standing = replace(self.standing, estimated=lesson.estimated, believed=lesson.believed)
+        self._take_windows(lesson.windows - self._told)
+        if len(self.taken) > _MOST_KEPT:
+            self.settle()
+
+    def settle(self) -> None:
+        """Remember the windows that a lesson was about."""
+        memory = self.standing.memory
+        for window in self.taken:
+            memory = memory.remember(window)
+        self.standing, self.taken = replace(self.standing, memory=memory), ()
+
+    def settle_as(self, windows: int, memory: Memory) -> None:
+        """Take over what somebody else has made of so many windows, if it is what `settle` would make."""
+        if windows == self._told:
+            self.standing, self.taken = replace(self.standing, memory=memory), ()
+
+    @property
+    def _told(self) -> int:
+        """How many windows lessons were about."""
+        return self.standing.k - len(self.new)
+
+    def _take_windows(self, count: int) -> None:
+        self.taken, self.new = (*self.taken, *self.new[: max(count, 0)]), self.new[max(count, 0) :]

@@ -102,8 +102,8 @@ class _Recorded:
 
 def state_digest(controller: Controller) -> str:
     """Return the SHA-256 of the state of a controller."""
-    standing = controller.learner.standing
-    seen = standing.memory.recall() if standing.k else None
+    learner = controller.learner
+    seen = learner.remembers.recall() if learner.standing.k else None
     state = {
         "report": controller.report().as_mapping(),
         "jobs": controller.roster.snapshot(),

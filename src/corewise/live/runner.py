@@ -338,7 +338,9 @@ class Runner:
         except BaseException as error:
             self._not_solved(name, error)
         else:
-            self.tell(happened.Solved, name, self._ledger.put_policy(found.policy), *found.told)
+            settle = partial(self._controller.learner.settle_as, found.lesson.windows, found.memory)
+            digest = self._ledger.put_policy(found.policy)
+            self.tell(happened.Solved, name, digest, *found.told, then=settle)
 
     def _not_solved(self, name: str, error: BaseException) -> None:
         if isinstance(error, self._solver.lost):

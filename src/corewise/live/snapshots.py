@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corewise.estimation.changes.alarms import Alarm
 from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import plain
 from corewise.learning.checkpoint import LearnerState, packed_parts, unpacked_parts
+from corewise.learning.memories import Part
 from corewise.live import events as happened
 from corewise.live.books import Book
 from corewise.live.instructions import Alert
 from corewise.live.learned import Learned
+from corewise.live.lessons import alarm_from_mapping
 from corewise.live.moving import Moving
 from corewise.live.roster import Roster
 from corewise.live.tally import LiveTally
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
+from corewise.observation.statistics import Statistics
 
 if TYPE_CHECKING:
     from corewise.live.controller import Controller
@@ -39,15 +41,17 @@ _PLAIN = ("time", "mode", "pool", "since", "request", "late", "asked_for", "woul
 
 def snapshot_of(controller: Controller) -> bytes:
     """Return all of the state of a controller."""
-    standing = controller.learner.standing
-    parts, arrays = packed_parts(standing.memory.parts)
+    learner = controller.learner
+    learner.settle()
+    standing = learner.standing
+    parts, arrays = packed_parts((*standing.memory.parts, *learner.new))
     found = controller.estimates
     about = {
         **{name: getattr(controller, name) for name in _PLAIN},
         "adopted": _of_event(controller.adopted),
         "answer": _of_event(controller.answer),
         "estimates": None if found is None else plain([row.as_mapping() for row in found.values()]),
-        "alarms": [_of_alarm(alarm) for alarm in controller.alarms],
+        "alarms": [alarm.as_mapping() for alarm in controller.alarms],
         "alerts": [asdict(alert) for alert in controller.alerts],
         "alerted": sorted(controller.alerted),
         "books": [asdict(book) for book in controller.books],
@@ -60,6 +64,7 @@ def snapshot_of(controller: Controller) -> bytes:
         "estimated": system_to_mapping(standing.estimated),
         "believed": system_to_mapping(standing.believed),
         "memory": parts,
+        "new": len(learner.new),
     }
     ids = np.frombuffer("\n".join(controller.ids).encode(), dtype=np.uint8)
     return packed("snapshot", _FORMAT, about, {**arrays, "ids": ids})
@@ -76,7 +81,7 @@ def restore(controller: Controller, content: bytes) -> None:
         if rows is not None:
             found = [Learned.from_mapping(row) for row in rows]
             controller.estimates = FrozenMapping({row.name: row for row in found})
-        controller.alarms = tuple(_to_alarm(values) for values in about["alarms"])
+        controller.alarms = tuple(map(alarm_from_mapping, about["alarms"]))
         controller.alerts = deque((Alert(**values) for values in about["alerts"]), controller.alerts.maxlen)
         controller.alerted = set(about["alerted"])
         controller.books = [Book(**values) for values in about["books"]]
@@ -84,7 +89,7 @@ def restore(controller: Controller, content: bytes) -> None:
         if "moving" in about:
             controller.moving = Moving.of(controller.system, about["moving"])
         controller.tally = LiveTally.of(controller.system.names, about["tally"])
-        memory = controller.learner.algorithm.memory
+        memory, parts = controller.learner.algorithm.memory, unpacked_parts(about["memory"], arrays)
         ids = arrays.pop("ids").tobytes().decode()
         controller.learner.standing = LearnerState(
             about["k"],
@@ -93,8 +98,9 @@ def restore(controller: Controller, content: bytes) -> None:
             system_from_mapping(about["estimated"], optional=RATES),
             system_from_mapping(about["believed"], optional=RATES),
             None,
-            memory.of_parts(unpacked_parts(about["memory"], arrays)),
+            memory.of_parts(parts[: len(parts) - about["new"]]),
         )
+        controller.learner.new = _windows(parts[len(parts) - about["new"] :])
         controller.remember_ids(ids.split("\n") if ids else [])
 
 
@@ -110,12 +116,5 @@ def _to_solved(values: Mapping[str, Any] | None) -> happened.Solved | None:
     return event
 
 
-def _of_alarm(alarm: Alarm) -> dict[str, Any]:
-    values = {name: getattr(alarm, name) for name in alarm.__dataclass_fields__}
-    return {**values, "before": dict(alarm.before), "after": dict(alarm.after)}
-
-
-def _to_alarm(values: Mapping[str, Any]) -> Alarm:
-    pairs = {name: tuple(values[name]) for name in ("interval", "time_interval")}
-    sides = {name: FrozenMapping(values[name]) for name in ("before", "after")}
-    return Alarm(**{**values, **pairs, **sides})
+def _windows(parts: tuple[Part, ...]) -> tuple[Statistics, ...]:
+    return tuple(part for part in parts if isinstance(part, Statistics))

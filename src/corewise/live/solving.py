@@ -13,6 +13,7 @@ from corewise.control.solution import solve
 from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.conclusions import BUSIEST
+from corewise.learning.memories import Memory
 from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
 from corewise.live.moving import with_pauses
 from corewise.live.resized import InProportion, as_made
@@ -44,11 +45,14 @@ class Answer:
         The best policy for that.
     worth : Worth
         What it is worth.
+    memory : Memory
+        What is remembered of all that was seen.
     """
 
     lesson: Lesson
     policy: bytes
     worth: Worth
+    memory: Memory
 
     @property
     def told(self) -> tuple[Any, ...]:
@@ -69,7 +73,7 @@ def answer(asked: Question, in_force: bytes | None) -> Answer:
     rival: Policy = Equi()
     if in_force is not None:
         rival = _as_it_is(policy_from_bytes(in_force, "the policy in force"), here.believed)
-    return Answer(lesson, policy_to_bytes(policy), worth(asked, here, policy, rival))
+    return Answer(lesson, policy_to_bytes(policy), worth(asked, here, policy, rival), asked.remembered[0])
 
 
 def _in_pool(system: System, cores: int | None) -> System:
@@ -117,7 +121,7 @@ def rehearse_question(algorithm: Algorithm) -> Question:
     """
     learner = LiveLearner(algorithm)
     learner.observe(_made_up_window(algorithm))
-    return Question(algorithm, learner.standing, tuple(_made_up_progress() for _ in algorithm.system.classes))
+    return learner.question(tuple(_made_up_progress() for _ in algorithm.system.classes), ())
 
 
 def _made_up_window(algorithm: Algorithm) -> Statistics:
