@@ -37,7 +37,7 @@ def most_likely(learner: LiveLearner) -> cw.Policy:
 
 @pytest.mark.statistical
 def test_after_fifty_departures_nothing_worse_than_equi_is_adopted() -> None:
-    """Sixteen starts with all rates unknown. Of policies that pass the gate one in ten may be worse than EQUI;
+    """Sixteen starts, all rates unknown. Of policies that pass the gate one in ten may be worse than EQUI;
     here none of those that are proposed is, so that the gate is the second of two safeguards. The first is
     that they are made at the posterior mean: those at the maximum are up to 18 % worse, the control.
     """
