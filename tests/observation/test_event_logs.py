@@ -16,7 +16,8 @@ import corewise as cw
 from corewise.observation import log_reader as reader
 from corewise.observation.event_logs import EventLog, load_events, save_events
 from corewise.observation.instants import settled
-from corewise.observation.log_lines import Labels
+from corewise.observation.log_blocks import PlainBlocks
+from corewise.observation.log_lines import Header, Labels
 from corewise.observation.rows import find_faults
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from tests.observation.test_sample_path import (
@@ -568,7 +569,7 @@ scraps = st.sampled_from(
 def test_damage_is_refused_or_read_in_the_same_way(
     text: str, edits: list[tuple[int, int, bytes]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever is changed, nothing but `InvalidFile` is raised, and NumPy's reader makes no difference."""
+    """Whatever is changed, nothing but `InvalidFile` is raised, and the quick readers make no difference."""
     content = text.encode()
     for place, length, scrap in edits:
         content = content[:place] + scrap + content[place + length :]
@@ -585,10 +586,13 @@ def test_damage_is_refused_or_read_in_the_same_way(
     for lenient in (False, True):
         told, path = outcome(lenient)
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PlainBlocks, "parse", lambda *_: None)
+            once, through_numpy = outcome(lenient)
             patch.setattr(reader, "parse_block", lambda *_: None)
             again, other = outcome(lenient)
-        assert told == again
-        if path is not None and other is not None:
+        assert told == once == again
+        if path is not None and through_numpy is not None and other is not None:
+            assert_equal(path, through_numpy)
             assert_equal(path, other)
 
 
@@ -695,3 +699,26 @@ def test_a_binary_tail_is_named_with_its_line(
         monkeypatch.setattr(reader, "_BLOCK_BYTES", size)
         with pytest.raises(cw.errors.InvalidFile, match="line 9: a binary file"):
             read(log, TOTALS + "\n4.0,\0\0\0\n", lenient=lenient)
+
+
+def test_plain_blocks_are_taken_by_compiled_loops_and_others_are_not() -> None:
+    header = Header.of("time,event,class,job,cores", ["one", "two"], lenient=False)
+    labels = Labels()
+    plain = PlainBlocks(header, labels)
+    block = plain.parse(b"0,start,,,\n1.5,arrival,one,7,2\n2e0,resize,one,7,3.25\n2.5,arrival,two,x-7,1\n")
+    assert block is not None
+    assert block.time.tolist() == [0.0, 1.5, 2.0, 2.5]
+    assert block.job_class.tolist() == [NOBODY, 0, 0, 1]
+    assert block.label.tolist() == [NOBODY, 7, 7, labels.code("x-7")]
+    assert np.isnan(block.cores[0])
+    assert block.cores[1:].tolist() == [2.0, 3.25, 1.0]
+    odd = (
+        b'1,arrival,"one",7,2\n',
+        b"1,arrival,one, 7,2\n",
+        b"1,arrival,one,7,nan\n",
+        b"1,arrival,on,7,2\n",
+        b"1,arrival,one,7\n",
+        b"\n1,arrival,one,7,2\n",
+        "1,arrival,one,é,2\n".encode(),
+    )
+    assert [text for text in odd if plain.parse(text) is not None] == []

@@ -268,6 +268,18 @@ def test_writing_kernels_are_compiled_faithfully() -> None:
     ]  # fmt: skip
 
 
+@given(texts=st.lists(st.text("0123456789x", max_size=20), min_size=1, max_size=8))
+def test_whole_numbers_are_those_in_their_shortest_form(texts: list[str]) -> None:
+    letters = np.frombuffer("".join(texts).encode(), dtype=np.uint8)
+    ends = np.cumsum([len(text) for text in texts])
+    starts, values = ends - [len(text) for text in texts], np.empty(len(texts), dtype=np.int64)
+    for run in (kernels.whole_numbers, kernels.whole_numbers.py_func):
+        run(letters, starts, ends, 18, values)
+        plain = [text.isdigit() and len(text) <= 18 and str(int(text)) == text for text in texts]
+        known = [int(text) if fine else -2 for text, fine in zip(texts, plain, strict=True)]
+        assert values.tolist() == [-1 if not text else n for text, n in zip(texts, known, strict=True)]
+
+
 def test_every_kernel_is_compared() -> None:
     source = (
         Path(__file__).read_text(encoding="utf-8").replace("kernels.read_numbers, kernels.read_times)", "")

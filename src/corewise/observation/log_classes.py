@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from corewise.kit.files import reason_of, require_path
 from corewise.model.speedup import Amdahl
 from corewise.model.system import JobClass, System
 from corewise.observation.event_logs import EventLog, load_events, opened
-from corewise.observation.log_lines import columns_of, fields_of
+from corewise.observation.log_lines import columns_of
 from corewise.observation.rows import NOBODY
 from corewise.observation.sample_path import SamplePath
+from corewise.observation.text.fields import Fields, Layout, TextCodes, line_blocks
 
 __all__ = ["classes_of_log", "cores_held", "load_unknown_log"]
 
@@ -88,25 +88,17 @@ def _named(file: BufferedIOBase) -> list[str]:
         return totals
     if "class" not in columns:
         raise InvalidInput(f"the header has no column 'class', but {', '.join(columns[:6])}")
-    found = _texts(file, columns.index("class"))
-    return [text for text in found if text]
+    return _texts(file, columns)
 
 
-def _texts(lines: Iterable[bytes], place: int) -> list[str]:
-    """Return the different texts in a column, in order of appearance."""
-    seen: dict[bytes, None] = {}
-    for line in lines:
-        if b'"' in line:
-            fields = fields_of(line.decode().rstrip("\r\n"))
-            text = fields[place].encode() if place < len(fields) else b""
-        else:
-            parts = line.split(b",", place + 1)
-            text = parts[place] if place < len(parts) else b""
-        if text not in seen:
-            seen[text] = None
-            if len(seen) > _MOST_CLASSES:
-                raise InvalidInput(f"it names more than {_MOST_CLASSES} classes")
-    return list(dict.fromkeys(text.decode().strip() for text in seen))
+def _texts(file: BufferedIOBase, columns: tuple[str, ...]) -> list[str]:
+    """Return the different classes that rows name, in order of appearance."""
+    seen = TextCodes()
+    for block in line_blocks(file, quotes=True):
+        seen.codes(Fields.of(block, Layout(columns, ("class",))), "class")
+        if len(seen.texts) > _MOST_CLASSES:
+            raise InvalidInput(f"it names more than {_MOST_CLASSES} classes")
+    return list(dict.fromkeys(text for text in seen.texts if text))
 
 
 def cores_held(path: SamplePath) -> tuple[Floats, Floats]:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidInput, nearest
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.rows import NOBODY, Event
+from corewise.observation.text import _kernels
+from corewise.observation.text.fields import Fields, ManyTexts
 
 __all__ = [
     "EVENTS",
@@ -158,15 +160,30 @@ class Labels:
         codes[~plain] = list(map(self._texts.__getitem__, labels[~plain].tolist()))
         return codes
 
+    def of_fields(self, fields: Fields, name: str) -> Ints:
+        """Return the codes of a column of plain text, in which nothing has blanks about it."""
+        starts, ends = fields.column(name)
+        codes = np.empty(starts.size, dtype=np.int64)
+        _kernels.whole_numbers(fields.text, starts, ends, _DIGITS, codes)
+        texts = np.flatnonzero(codes < NOBODY)
+        if texts.size:
+            codes[texts] = -2 - self._texts.coded.of_spans(fields.text, starts[texts], ends[texts])
+        return codes
+
     def text(self, code: int) -> str:
         """Return the label of a code."""
-        return str(code) if code >= 0 else next(text for text, known in self._texts.items() if known == code)
+        return str(code) if code >= 0 else self._texts.coded.text(-2 - code)
 
 
 class _Texts(dict[str, int]):
-    """The codes of labels, also of those with blanks about them; looking one up gives it a code."""
+    """The codes of labels, also of those with blanks about them; looking one up gives it a code.
 
-    least = NOBODY
+    All texts are in `coded`; here are only those that came one by one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coded = ManyTexts()
 
     def __missing__(self, label: str) -> int:
         bare = label.strip()
@@ -177,8 +194,8 @@ class _Texts(dict[str, int]):
         elif bare != label:
             code = self[bare]
         else:
-            self.least -= 1
-            code = self.least
+            letters = np.frombuffer(label.encode(), dtype=np.uint8)
+            code = -2 - int(self.coded.of_spans(letters, np.array([0]), np.array([letters.size]))[0])
         self[label] = code
         return code
 

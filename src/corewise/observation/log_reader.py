@@ -19,6 +19,7 @@ from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.arrays import Ints
 from corewise.model.system import System
 from corewise.observation.instants import settled
+from corewise.observation.log_blocks import PlainBlocks
 from corewise.observation.log_lines import (
     Block,
     Header,
@@ -58,6 +59,7 @@ class Reader:
     system: System
     lenient: bool
     _header: Header | None = None
+    _plain: PlainBlocks | None = None
     _labels: Labels = field(default_factory=Labels)
     _columns: tuple[list[NDArray[Any]], ...] = field(default_factory=lambda: ([], [], [], [], []))
     _lines: int = 0  # so far
@@ -119,10 +121,13 @@ class Reader:
             if line.strip():
                 try:
                     self._header = Header.of(_decoded(line), self.system.names, self.lenient)
+                    self._plain = PlainBlocks(self._header, self._labels)
                 except InvalidInput as error:
                     raise self._error(self._lines, str(error)) from None
         if self._header is not None and block:
-            rows = self._rows_at_once(block, self._header) or self._rows_one_by_one(block, self._header)
+            rows = self._plain.parse(block) if self._plain else None
+            rows = rows or self._rows_at_once(block, self._header)
+            rows = rows or self._rows_one_by_one(block, self._header)
             columns: tuple[NDArray[Any], ...] = rows
             for column, values in zip(self._columns, columns, strict=True):
                 column.append(values)

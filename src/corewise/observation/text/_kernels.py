@@ -399,3 +399,22 @@ def code_texts(
             fresh += 1
         found[row] = codes[slot]
     return known
+
+
+@njit(cache=True, nogil=True)
+def whole_numbers(text: Bytes, starts: Ints, ends: Ints, most_digits: int, values: Ints) -> None:
+    """Write the whole number that each field is in its shortest form, −1 for an empty one, else −2."""
+    for row in range(starts.size):
+        begin, end = starts[row], ends[row]
+        size, value = end - begin, np.int64(0)
+        if size == 0:
+            value = np.int64(-1)
+        elif size > most_digits or (text[begin] == _ZERO and size > 1):
+            value = np.int64(-2)
+        else:
+            for at in range(begin, end):
+                if not _ZERO <= text[at] < _ZERO + 10:
+                    value = np.int64(-2)
+                    break
+                value = 10 * value + (np.int64(text[at]) - _ZERO)
+        values[row] = value

@@ -17,7 +17,17 @@ from corewise.errors import InvalidInput
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.text import _kernels
 
-__all__ = ["Fields", "Kinds", "Layout", "TextCodes", "TextPool", "line_blocks", "numbers", "times"]
+__all__ = [
+    "Fields",
+    "Kinds",
+    "Layout",
+    "ManyTexts",
+    "TextCodes",
+    "TextPool",
+    "line_blocks",
+    "numbers",
+    "times",
+]
 
 _BLOCK_BYTES = 16 * 2**20
 _FIRST_SLOTS = 1024
@@ -143,25 +153,37 @@ class TextCodes:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self._known = 0
         self._keys = np.zeros(_FIRST_SLOTS, dtype=np.uint64)
         self._codes = np.full(_FIRST_SLOTS, -1, dtype=np.int64)
 
     def codes(self, fields: Fields, name: str) -> Ints:
         """Return the code of every field of a column."""
-        starts, ends = fields.column(name)
+        return self.of_spans(fields.text, *fields.column(name))
+
+    def of_spans(self, text: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
+        """Return the code of every text between these places."""
         hashes, found = np.empty(starts.size, dtype=np.uint64), np.empty(starts.size, dtype=np.int64)
-        _kernels.hash_texts(fields.text, starts, ends, hashes)
+        _kernels.hash_texts(text, starts, ends, hashes)
         rows, done = np.empty(starts.size, dtype=np.int64), 0
         while done < starts.size:
-            before = len(self.texts)
-            known = _kernels.code_texts(hashes[done:], self._keys, self._codes, before, rows, found[done:])
-            self.texts += [fields.shown(name, done + int(row)) for row in rows[: known - before]]
+            before = self._known
+            self._known = _kernels.code_texts(
+                hashes[done:], self._keys, self._codes, before, rows, found[done:]
+            )
+            fresh = rows[: self._known - before] + done
+            if fresh.size:
+                self._remember(text, starts[fresh], ends[fresh])
             open_rows = np.flatnonzero(found[done:] < 0)
             if not open_rows.size:
                 break
             done += int(open_rows[0])
             self._grow()
         return found
+
+    def _remember(self, text: NDArray[np.uint8], starts: Ints, ends: Ints) -> None:
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        self.texts += [bytes(text[begin:end]).decode(errors="replace").strip() for begin, end in spans]
 
     def _grow(self) -> None:
         keys, codes = self._keys[self._codes >= 0], self._codes[self._codes >= 0]
@@ -170,6 +192,30 @@ class TextCodes:
         self._keys, self._codes = np.zeros(size, dtype=np.uint64), np.full(size, -1, dtype=np.int64)
         scratch = np.empty(keys.size, dtype=np.int64)
         _kernels.code_texts(keys[order], self._keys, self._codes, 0, scratch, np.empty(keys.size, np.int64))
+
+
+class ManyTexts(TextCodes):
+    """Codes of so many different texts that they are kept as bytes one after another, not as objects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._copies: list[NDArray[np.uint8]] = []
+        self._offsets: list[Ints] = []
+
+    def _remember(self, text: NDArray[np.uint8], starts: Ints, ends: Ints) -> None:
+        copy = np.empty(int((ends - starts).sum()), dtype=np.uint8)
+        offsets = np.empty(starts.size + 1, dtype=np.int64)
+        _kernels.copy_texts(text, starts, ends, copy, offsets)
+        self._copies.append(copy[: offsets[-1]])
+        self._offsets.append(offsets)
+
+    def text(self, code: int) -> str:
+        """Return the text of a code."""
+        for copy, offsets in zip(self._copies, self._offsets, strict=True):
+            if code < offsets.size - 1:
+                return bytes(copy[offsets[code] : offsets[code + 1]]).decode()
+            code -= offsets.size - 1
+        raise IndexError(code)
 
 
 class TextPool:
