@@ -272,6 +272,7 @@ def test_bad_input_is_one_clear_error(
     made = engine()
     for pod, container, complaint in (
         ("nobody", None, "no pod 'nobody' is there"),
+        ("two.yaml", None, r"no pod 'two.yaml' is there: of a manifest give the pathlib.Path"),
         ("several", None, "pod 'several' has the containers main, main1: say which one"),
         ("several", "mian", "pod 'several' has no container 'mian'.*did you mean 'main'"),
         ("unlimited", None, "container 'main' of pod 'unlimited' has no limit of cpu"),

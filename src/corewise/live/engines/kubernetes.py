@@ -121,7 +121,8 @@ class KubernetesEngine(CommandedEngine, RunsPods):
             return Pod(Holding(name), name, row["name"], manifest)
         found = self._kubectl.pods([pod]).get(pod)
         if found is None:
-            raise InvalidInput(f"no pod {checks.shown(pod)} is there")
+            hint = ": of a manifest give the pathlib.Path" if pod.endswith((".yaml", ".yml", ".json")) else ""
+            raise InvalidInput(f"no pod {checks.shown(pod)} is there{hint}")
         row = answers.container_of(found, container, f"pod {pod!r}")
         there = answers.seen(found, row["name"])
         if there.phase in ("Succeeded", "Failed"):

@@ -7,12 +7,10 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
@@ -25,6 +23,7 @@ from corewise.kit.version import __version__
 from corewise.live import events as happened
 from corewise.live.controller import Controller
 from corewise.live.service import views, wire
+from corewise.live.service.description import add_route, described
 from corewise.live.service.desk import Desk
 from corewise.live.service.guard import Access, Guard
 from corewise.live.service.metrics import exposed
@@ -35,19 +34,7 @@ from corewise.live.service.stream import Stream
 
 __all__ = ["make_app"]
 
-_REFERENCE = "#/components/schemas/{model}"
 _LONGEST_WAIT = 30.0  # seconds of a long poll
-_PROBLEMS = {
-    400: "What was sent is no JSON.",
-    401: "The token is missing or wrong.",
-    408: "The body took too long.",
-    413: "The body is too large.",
-    421: "Nobody calls this service by that name.",
-    422: "What was sent is not what it should be; the detail names the value.",
-    429: "Too many requests from one address.",
-    503: "The service cannot go on: events cannot be written.",
-}
-
 _log = logging.getLogger("corewise.service")
 _T = TypeVar("_T")
 _MODE: TypeAdapter[wire.ModeWanted] = TypeAdapter(wire.ModeWanted)
@@ -71,7 +58,7 @@ def make_app(desk: Desk, access: Access, limits: Limits) -> Guard:
     routes.add_to(app)
     shortcut.routes["POST", "/v1/events"] = routes.post_events
     add_site(app)
-    app.openapi = partial(_description, app)  # type: ignore[method-assign]
+    app.openapi = partial(described, app)  # type: ignore[method-assign]
     return guard
 
 
@@ -114,7 +101,7 @@ class _Routes:
 
     def add_to(self, app: FastAPI) -> None:
         """Add all routes."""
-        add = partial(_add, app)
+        add = partial(add_route, app)
         add("POST", "/v1/events", self.post_events, wire.Acknowledged, also={409: "It cannot have happened."})
         add("GET", "/v1/instructions", self.instructions, wire.InstructionPage)
         add("GET", "/v1/allocation", self.allocation, wire.Allocation)
@@ -281,64 +268,3 @@ async def _told(_request: Request, error: Exception) -> Response:
     elif not isinstance(error, Problem):
         error = Problem(500, "a mistake in here, which the log tells of")
     return Response(error.content(), error.status, error.headers, "application/problem+json")
-
-
-# --- description ------------------------------------------------------------------------------------
-
-
-def _add(
-    app: FastAPI,
-    method: str,
-    path: str,
-    route: Callable[..., Any],
-    model: type | None,
-    *,
-    also: dict[int, str] | None = None,
-    media: str = "application/json",
-) -> None:
-    """Add a route with all that it may answer."""
-    problems = _PROBLEMS | (also or {})
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {
-            "description": text,
-            "content": {
-                "application/problem+json": {"schema": {"$ref": _REFERENCE.format(model="ProblemView")}}
-            },
-        }
-        for status, text in sorted(problems.items())
-    }
-    content = {media: {"schema": {"type": "string"}}} if model is None else {}
-    responses[200] = {
-        "description": HTTPStatus.OK.phrase,
-        **({"model": model} if model else {"content": content}),
-    }
-    extra: dict[str, Any] = {} if path in {"/healthz", "/readyz"} else {"security": [{"token": []}]}
-    app.add_api_route(
-        path, route, methods=[method], response_model=None, responses=responses, openapi_extra=extra
-    )
-
-
-def _description(app: FastAPI) -> dict[str, Any]:
-    """Return the description of the service, complete with the bodies that are read by hand."""
-    if app.openapi_schema is None:
-        made = get_openapi(
-            title=app.title,
-            version=app.version,
-            summary=app.summary,
-            routes=app.routes,
-            openapi_version="3.1.0",
-        )
-        schema, named = wire.batch_schema(_REFERENCE)
-        bodies = {("/v1/events", "post"): schema}
-        for path, model in (("/v1/mode", wire.ModeWanted), ("/v1/limits", wire.LimitsWanted)):
-            named[model.__name__] = model.model_json_schema(ref_template=_REFERENCE)
-            bodies[path, "put"] = {"$ref": _REFERENCE.format(model=model.__name__)}
-        for (path, method), body in bodies.items():
-            content = {"application/json": {"schema": body}}
-            made["paths"][path][method]["requestBody"] = {"required": True, "content": content}
-        components = made["components"]
-        named["ProblemView"] = wire.ProblemView.model_json_schema(ref_template=_REFERENCE)
-        components["schemas"] = {**components["schemas"], **named}
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        app.openapi_schema = made
-    return app.openapi_schema
