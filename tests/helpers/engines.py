@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,14 @@ class Log:
 
     def of(self, job: str) -> list[Told]:
         return [told for told in self.told if told[1] == job]
+
+
+def eventually(check: Callable[[], object], wanted: object) -> None:
+    """Wait until something is so."""
+    until = time.monotonic() + PATIENCE
+    while check() != wanted and time.monotonic() < until:
+        time.sleep(0.01)
+    assert check() == wanted
 
 
 def listening(process: int) -> set[str]:

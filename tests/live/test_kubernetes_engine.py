@@ -20,9 +20,9 @@ import corewise as cw
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.live.engines.kubectl import Kubectl, Refused, cpu_of, held_by, seen, with_cores
 from corewise.live.engines.kubernetes import KubernetesEngine
-from tests.helpers.engines import Log
+from tests.helpers.engines import Log, eventually
 from tests.helpers.kubectl import Cluster, pod_of
-from tests.live.test_slurm_engine import eventually, in_a_thread
+from tests.helpers.live_pools import solve_in_a_thread
 
 CLASSES = [cw.JobClass("train", arrival_rate=1.0, size_rate=1.0, speedup=cw.Amdahl(0.5))]
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_done_is_told_from_what_may_be_tried_again() -> None:
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster.make(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    monkeypatch.setattr("corewise.live.pool.solving", in_a_thread)
+    solve_in_a_thread(monkeypatch)
     return made
 
 

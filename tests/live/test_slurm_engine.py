@@ -8,10 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +17,8 @@ import pytest
 import corewise as cw
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.live.engines.slurm import Slurm, SlurmEngine, Started
-from corewise.live.engines.workers import ExecutorWorkers
+from tests.helpers.engines import eventually
+from tests.helpers.live_pools import solve_in_a_thread
 
 CLASSES = [cw.JobClass("encode", arrival_rate=1.0, size_rate=1.0, speedup=cw.Amdahl(0.5))]
 
@@ -61,17 +59,9 @@ def test_where_slurm_is_not_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         SlurmEngine(1)
 
 
-@contextmanager
-def in_a_thread(_algorithm: object, _options: object = None) -> Iterator[ExecutorWorkers]:
-    """Give a thread to solve in: nothing is rehearsed."""
-    workers = ExecutorWorkers(ThreadPoolExecutor(1))
-    yield workers
-    workers.close()
-
-
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corewise.live.pool.solving", in_a_thread)
+    solve_in_a_thread(monkeypatch)
 
 
 class FakeStep:
@@ -117,14 +107,6 @@ class FakeSlurm:
 
     def engine(self) -> SlurmEngine:
         return SlurmEngine(Slurm(1, self.run, self.start))
-
-
-def eventually(check: Callable[[], object], wanted: object) -> None:
-    for _ in range(1000):
-        if check() == wanted:
-            return
-        time.sleep(0.01)
-    assert check() == wanted
 
 
 def test_a_crew_grows_shrinks_and_finishes(quick: None) -> None:
