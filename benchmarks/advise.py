@@ -143,7 +143,8 @@ def looked_at(seed: int, count: int, fresh: Jobs, base: float) -> dict[str, Any]
     """Return what is told from one log, and whether the truth is within it."""
     with tempfile.TemporaryDirectory() as folder:
         found = advised(jobs_of(count, np.random.default_rng(seed)), Path(folder))
-    policy = bind("whittle", found.system.as_memoryless())
+    in_order = found.system.with_classes(found.system[name] for name in SYSTEM.names)
+    policy = bind("whittle", in_order.as_memoryless())
     gain = 1.0 - long_run_mean(policy, fresh) / base
     row, curves = found["whittle"], {}
     for own in found.classes:
