@@ -67,8 +67,10 @@ def classes_of_log(path: str | os.PathLike[str]) -> list[str]:
             names = _named(file)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
-    except (InvalidInput, UnicodeDecodeError) as error:
-        raise InvalidFile(f"{name}: not an event log: {reason_of(error)}") from None
+    except UnicodeDecodeError:
+        raise InvalidFile(f"{name}: not an event log: not UTF-8 text") from None
+    except InvalidInput as error:
+        raise InvalidFile(f"{name}: not an event log: {error}") from None
     if not names:
         raise InvalidFile(f"{name}: no row names a class")
     return names

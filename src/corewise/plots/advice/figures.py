@@ -97,7 +97,7 @@ def cores_figure(advice: Advice) -> str:
         (min(cores), max(*cores, min(cores) + 1.0)),
         (0.0, 1.1 * max(min(max(row[3] for row in near), 5.0 * found.target), found.target)),
         ("cores of the pool", f"mean response time ({advice.times_in})"),
-        f"mean response time under {found.policy} against cores, with that of the log",
+        f"mean response time under {found.label} against cores, with that of the log",
     )
     chart.y_ticks()
     chart.x_ticks()

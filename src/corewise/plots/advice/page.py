@@ -79,7 +79,7 @@ def _policies(advice: Advice) -> str:
         "less time than the log",
         "95 % interval",
     ]
-    header += [row.name for row in advice.classes]
+    header += [f"{row.name} ({advice.times_in})" for row in advice.classes]
     rows = []
     for row in advice.outcomes:
         log = row.name == "log"

@@ -20,6 +20,7 @@ __all__ = ["CoresNeeded", "Outcome", "Outcomes"]
 
 _DRAWS = 120  # sets of likely curves
 _MOST_DRAWN_JOBS = 3_000
+_LABELS = {"log": "as it was", "equi": "EQUI", "whittle": "Whittle", "optimal": "the optimum"}
 _MOST_TIMES = 4  # the cores there are, when looking for enough of them
 
 
@@ -61,9 +62,7 @@ class Outcome(Shown):
     @property
     def label(self) -> str:
         """What to call it to people."""
-        return {"log": "as it was", "equi": "EQUI", "whittle": "Whittle", "optimal": "the optimum"}.get(
-            self.name, self.name
-        )
+        return _LABELS.get(self.name, self.name)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +96,11 @@ class CoresNeeded(Shown):
     one_more: float
     one_more_interval: tuple[float, float]
     curve: tuple[tuple[int, float, float, float], ...]
+
+    @property
+    def label(self) -> str:
+        """What to call the policy to people."""
+        return _LABELS.get(self.policy, self.policy)
 
 
 @dataclass

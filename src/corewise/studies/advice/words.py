@@ -42,11 +42,11 @@ def cores_in_words(advice: Advice) -> str:
     """Return how many cores meet the response time of the log."""
     found, there = advice.cores, f"{advice.system.cores:g}"
     if found.cores is None:
-        return f"Not even {4 * math.floor(advice.system.cores)} cores would do under {found.policy}."
+        return f"Not even {4 * math.floor(advice.system.cores)} cores would do under {found.label}."
     low, high = found.interval
     sure = f"{high}" if high is not None else "more than four times as many"
     return (
-        f"{found.cores} cores under {found.policy} give these jobs the mean response time that {there} gave; "
+        f"{found.cores} cores under {found.label} give these jobs the mean response time that {there} gave; "
         f"{low if low is not None else found.cores} may do, {sure} do for sure (95 %)."
     )
 
@@ -57,7 +57,7 @@ def one_more_in_words(advice: Advice) -> str:
     low, high = found.one_more_interval
     return (
         f"One more core would take {found.one_more:.3g} {advice.times_in} off the mean response time under "
-        f"{found.policy} ({low:.3g} to {high:.3g}, 95 %)."
+        f"{found.label} ({low:.3g} to {high:.3g}, 95 %)."
     )
 
 
