@@ -5,7 +5,7 @@
 Every line runs as a process of its own, one at a time, in a directory of bad files. A line is at fault if it
 shows a traceback or a warning, ends with another exit code than it should, is refused in more than one line
 or in none, lets control characters or a number that is none reach the terminal, says nothing for ten seconds,
-or takes longer than a minute without having said so. Some eight minutes on an idle machine; exits with 1 if
+or takes longer than a minute without having said so. Some twelve minutes on an idle machine; exits with 1 if
 any line is at fault.
 """
 

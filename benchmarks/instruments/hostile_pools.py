@@ -112,7 +112,7 @@ def _write_journals() -> None:
         other.execute("create table things (id integer)")
     shutil.copy("good.db", "journals/newer.db")
     with closing(sqlite3.connect("journals/newer.db")) as newer, newer:
-        newer.execute("pragma user_version = 99")
+        newer.execute("update about set value = replace(value, 'journal 1', 'journal 99')")
 
 
 def refused() -> Iterator[str]:
@@ -162,16 +162,16 @@ def refused() -> Iterator[str]:
         "advise|log0.csv|--out|advice|--throughput|nowhere.csv",
         "advise|log0.csv|--out|advice|--throughput|tables/prose.csv",
         "advise|log0.csv",
-        "allocate|paper:1|--jobs|one=-1",
-        "allocate|paper:1|--jobs|one=1.5",
-        "allocate|paper:1|--jobs|one=nan",
-        "allocate|paper:1|--jobs|oen=1",
-        "allocate|paper:1|--jobs|one=1,one=2",
-        "allocate|paper:1|--jobs|one",
+        "allocate|paper:1|--policy|equi|--jobs|one=-1",
+        "allocate|paper:1|--policy|equi|--jobs|one=1.5",
+        "allocate|paper:1|--policy|equi|--jobs|one=nan",
+        "allocate|paper:1|--policy|equi|--jobs|oen=1",
+        "allocate|paper:1|--policy|equi|--jobs|one=1,one=2",
+        "allocate|paper:1|--policy|equi|--jobs|one",
         "allocate|paper:1|--policy|nonsense",
-        "allocate|odd-cores.toml|--whole-cores",
-        "allocate|paper:1|--save|/dev/full",
-        "allocate|nowhere.toml|--jobs|one=1",
+        "allocate|odd-cores.toml|--policy|equi|--whole-cores",
+        "allocate|paper:1|--policy|equi|--save|/dev/full",
+        "allocate|nowhere.toml|--policy|equi|--jobs|one=1",
         "plan|paper:1",
         "plan|paper:1|--target|oen=0.5",
         "plan|paper:1|--target|one:p101=0.5",
@@ -222,7 +222,8 @@ def refused() -> Iterator[str]:
         for verb in ("status", "replay", "events"):
             yield f"live|{verb}|{path}"
         yield f"estimate|one.toml|{path}"
-        yield f"serve|pool.toml|--journal|{path}|--port|0"
+        if path.name != "empty.db":  # an empty file becomes a journal
+            yield f"serve|pool.toml|--journal|{path}|--port|0"
 
 
 def accepted() -> Iterator[str]:
@@ -231,8 +232,8 @@ def accepted() -> Iterator[str]:
         f"import|tables/jobs.csv|{_COLUMNS}|--out|in.csv",
         f"import|tables/jobs.csv|{_COLUMNS}|--out|in.csv.gz|--json",
         f"import|tables/all-failed.csv|{_COLUMNS}|--out|failed.csv",
-        "allocate|paper:1",
-        "allocate|paper:1|--jobs|one=100000,two=0",
+        "allocate|paper:1|--policy|equi",
+        "allocate|paper:1|--policy|equi|--jobs|one=100000,two=0",
         "live|status|good.db",
         "live|status|good.db|--json",
         "live|events|good.db|--since|-1",
