@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import corewise as cw
 from corewise.errors import InvalidInput
 from corewise.kit.arrays import Floats
+from corewise.model.speedup import SpeedUp
 from corewise.model.tabulated_sizes import PiecewiseExponential
 from corewise.observation.log_classes import cores_held
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
@@ -263,3 +265,23 @@ def test_a_band_holds_the_interval_of_every_family_that_is_not_excluded(advice: 
         drawn = np.quantile([float(curve.rate(cores)[0]) for curve in row.curve.likely], (0.025, 0.975))
         assert low <= drawn[0]
         assert drawn[1] <= high
+
+
+def test_jobs_that_take_no_time_take_none_under_any_policy() -> None:
+    """Logs that are kept to the second have jobs that begin and end in one; the others are as before."""
+    jobs = LoggedJobs.of(LOG)
+    replay = Replay.of(jobs, [Exponential()] * 2, most=10_000, seed=1)
+    quick = np.arange(jobs.time.size) == 700
+    response = np.where(quick, 0.0, jobs.response)
+
+    class Quick(LoggedJobs):
+        def work(self, curves: Sequence[SpeedUp]) -> Floats:
+            return np.where(quick, 0.0, super().work(curves))
+
+    made = Quick(**{**vars(jobs), "response": response})
+    times = replace(replay, jobs=made).run(SYSTEM, bind("equi", SYSTEM), CURVES)
+    assert times[700] == 0.0
+    assert np.all(np.delete(times, 700) > 0.0)
+    made = Quick(**{**vars(jobs), "response": jobs.response})
+    with pytest.raises(InvalidInput, match="done although they never held a core"):
+        replace(replay, jobs=made).run(SYSTEM, bind("equi", SYSTEM), CURVES)

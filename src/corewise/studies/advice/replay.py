@@ -143,11 +143,13 @@ class Replay:
         """Return the response times of the jobs that count, if classes have these curves."""
         sizes = self.jobs.completed(self.jobs.work(curves), self.laws, np.random.default_rng(self.seed))
         ran = self.chosen & (sizes > 0.0)
-        if np.any(self.counted & ~ran):
+        at_once = self.counted & ~ran  # begun and done in one tick of the clock of the log
+        if np.any(self.jobs.response[at_once] > 0.0):
             raise InvalidInput("some jobs of the log are done although they never held a core")
         plant = system.with_curves(dict(zip(system.names, curves, strict=True)))
         times = np.full(self.jobs.time.size, np.nan)
         times[ran] = response_times(plant, policy, self.jobs.trace(sizes, ran), self.jobs.which[ran])
+        times[at_once] = 0.0
         return times[self.counted]
 
 
