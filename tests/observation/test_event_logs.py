@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ time,event,class,job,cores
 1.25,resize,,b,10.0
 3.0,end,,,
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_logs_are_read_like_long_ones() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "_MUCH", 0)
+        yield
 
 
 def system_of(*names: str, cores: float = 10.0) -> cw.System:

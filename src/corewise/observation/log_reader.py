@@ -36,6 +36,7 @@ from corewise.observation.sample_path import SamplePath
 __all__ = ["Reader"]
 
 _BLOCK_BYTES = 8 * 2**20
+_MUCH = 2**21  # bytes: of fewer, what compiled loops save is less than it takes to compile them
 _MOST_REASONS = 10
 _KEPT_NUMBERS = 2**20
 """Labels that are whole numbers below this, or below the number of rows, are kept as the numbers of jobs."""
@@ -125,7 +126,7 @@ class Reader:
                 except InvalidInput as error:
                     raise self._error(self._lines, str(error)) from None
         if self._header is not None and block:
-            rows = self._plain.parse(block) if self._plain else None
+            rows = self._plain.parse(block) if self._plain and len(block) >= _MUCH else None
             rows = rows or self._rows_at_once(block, self._header)
             rows = rows or self._rows_one_by_one(block, self._header)
             columns: tuple[NDArray[Any], ...] = rows
