@@ -9,7 +9,7 @@ are not known.
 
 *Bands* are 95 % whichever family is true: they hold the interval of every family that is not excluded, not
 the middle of the drawn curves. Two families that fit a log alike lie side by side, and the middle of the two
-cuts off the outer end of each: of 176 curves it missed 21, all but three of them on the outer side.
+cuts off the outer end of each: of 176 curves it missed 21, all of them on the outer side.
 
 The curve to go on with has the mean of the drawn parameters of the likeliest family, not the likeliest
 parameter: policies made for the latter are far worse where it lies at the end of its range.
