@@ -21,11 +21,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from time import process_time
 
-from rich.console import Console
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import ROOT, Findings, Target, targets_table
+from benchmarks.measure import ROOT, Findings, Target
 
 MOST = 1.05
 EPOCHS, WINDOW = 200, 100
@@ -116,13 +114,9 @@ def main() -> int:
         parser.error(f"no sources of corewise in {chosen.before}")
     if chosen.pairs < 2:
         parser.error("--pairs must be at least 2")
-    report, console = measure(chosen.before.resolve(), chosen.pairs), Console()
-    for name in STATES:
-        console.print(f"{name:7} {EPOCHS} epochs: {spread(report.seconds[name])}")
-    console.print(targets_table(report.targets))
-    if chosen.json:
-        report.write(chosen.json)
-    return 1 if report.missed else 0
+    report = measure(chosen.before.resolve(), chosen.pairs)
+    lines = [f"{name:7} {EPOCHS} epochs: {spread(report.seconds[name])}" for name in STATES]
+    return report.finish(chosen.json, *lines)
 
 
 if __name__ == "__main__":
