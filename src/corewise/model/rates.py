@@ -42,6 +42,9 @@ def departure_rates(system: System, jobs: Floats, cores: Floats) -> Floats:
 def job_speeds(system: System, jobs: Floats, cores: Floats) -> Floats:
     """Return s_i(x_i / n_i), how fast each job of a class runs, for arrays of shape (K, states)."""
     widths = cores / np.maximum(jobs, 1.0)
+    if system.amdahl_fractions is not None:  # all classes at a time, to the same bits as `Amdahl.rate`
+        above, p = np.maximum(widths, 1.0), system.amdahl_fractions[:, None]
+        return np.asarray(np.minimum(widths, above / ((1.0 - p) * above + p)))
     return np.stack(
         [job_class.curve.rate(width) for job_class, width in zip(system.classes, widths, strict=True)]
     )

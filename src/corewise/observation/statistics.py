@@ -85,7 +85,8 @@ class ClassStatistics(Shown):
         """Return the statistics of entries in any order: equal widths added up, condensed if many."""
         order = np.argsort(widths, kind="stable")
         at = widths[order]
-        first = np.append(True, at[1:] != at[:-1])[: at.size]
+        first = np.ones(at.size, dtype=np.bool_)
+        np.not_equal(at[1:], at[:-1], out=first[1:])
         entry = np.cumsum(first) - 1
         departed, spent = (np.asarray(np.bincount(entry, x[order]), float) for x in (departures, job_time))
         at, departed, spent = _seen(at[first], departed, spent)

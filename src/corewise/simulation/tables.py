@@ -173,7 +173,7 @@ def _chain(system: System, space: StateSpace, cores: Floats) -> tuple[Floats, Fl
     holding = 1.0 / upto[-1]
     # The last move that has a rate is taken whatever the rounding: no variable reaches beyond it.
     thresholds = np.where(upto >= upto[-1], 2.0, upto * holding)
-    thresholds[:, np.any(space.counts == space.dimensions[:, None] - 1, axis=0)] = -1.0
+    thresholds[:, space.outermost] = -1.0
     return thresholds.T.ravel(), holding
 
 
