@@ -326,9 +326,9 @@ def why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float 
         return f"a {curve.family} curve has no parameters to estimate"
     if table.left == 0:
         return "no departures"
-    held, unknown, widths = table.job_time > 0.0, len(curve.bounds), table.widths
-    above = int(np.count_nonzero(held & (widths > 1.0)))
-    if size_rate is None and not np.any(held & (widths > 0.0) & (widths <= 1.0)):
+    held, z, unknown = table.job_time > 0.0, table.widths, len(curve.bounds)
+    above = int(np.count_nonzero(held & (z > 1.0)))
+    if size_rate is None and not np.any(held & (z > 0.0) & (z <= 1.0)):
         unknown += 1
     if above == 0:
         return "its jobs never held more than one core"
