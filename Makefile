@@ -1,4 +1,6 @@
-# Everything is run from .venv, which is built from requirements.lock with nothing but Python itself.
+# Everything is run from .venv, which is built from requirements.lock with nothing but Python itself. The lock is
+# complete, so nothing else is looked for (--no-deps): pip would take `coverage[toml]` for another package than
+# `coverage`, and refuse its newest version for not being in the lock.
 #   make test PYTHON=python3.13      uses another interpreter (after `make clean`)
 
 PYTHON ?= python3
@@ -97,15 +99,15 @@ $(STAMP): pyproject.toml requirements.lock
 		echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Building $(VENV) (once; a minute or two) ..."
 	@"$(PYTHON)" -m venv $(VENV)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
 	@echo "$(VENV) is ready: $$($(RUN) --version), corewise and its tools."
 
 $(BENCH_STAMP): $(STAMP) benchmarks/requirements.lock
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r benchmarks/requirements.lock
 	@touch $(BENCH_STAMP)
 
 $(DOCS_STAMP): $(STAMP) docs/requirements.lock
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r docs/requirements.lock
 	@touch $(DOCS_STAMP)
