@@ -14,7 +14,7 @@ from corewise.learning.memories import SinceChange
 from corewise.live import events as happened
 from corewise.live.controller import Controller, Options
 from corewise.live.explain import explain
-from corewise.live.instructions import Instruction, SetCores
+from corewise.live.instructions import Alert, Instruction, SetCores
 from corewise.live.lessons import conclude
 from corewise.policies.base import Policy
 
@@ -32,8 +32,8 @@ def policy_of(digest: str) -> Policy:
     return cw.Priority(["b", "a"]) if digest == "priority" else cw.Whittle()
 
 
-def new_controller(mode: happened.Mode = "steer", window: int = 1) -> Controller:
-    options = Options(least_seen=0, patience=2.0, checked=True)
+def new_controller(mode: happened.Mode = "steer", window: int = 1, *, late_moves: bool = False) -> Controller:
+    options = Options(least_seen=0, patience=2.0, checked=True, late_moves=late_moves)
     return Controller(cw.algorithm_1b(SYSTEM, departures=window), policy_of, mode=mode, options=options)
 
 
@@ -51,23 +51,25 @@ class LiveMachine(RuleBasedStateMachine):
         self.departed = 0
         self.instructions: list[list[Instruction]] = []
 
-    @initialize(mode=st.sampled_from(["watch", "steer", "hold"]))
-    def begin(self, mode: happened.Mode) -> None:
-        self.controller, self.first_mode = new_controller(mode), mode
+    @initialize(mode=st.sampled_from(["watch", "steer", "hold"]), late_moves=st.booleans())
+    def begin(self, mode: happened.Mode, late_moves: bool) -> None:
+        self.controller, self.first_mode = new_controller(mode, late_moves=late_moves), mode
 
     def tell(self, kind: type[happened.Event], *values: Any, back: bool = False) -> None:
         now = self.time - 1.0 if back else self.time
         event = kind(now, f"e{len(self.sent)}", *values)
         self.sent.append(event)
         told = {job.name: job.told for job in self.controller.roster}  # in `watch`, what it holds
+        taken = {job.name: job.taken for job in self.controller.roster}
         self.instructions.append(self.controller.handle(event))
         moves = [one for one in self.instructions[-1] if isinstance(one, SetCores)]
         if self.controller.mode == "watch":
             assert not moves
         grown = [one for one in moves if one.cores > told.get(one.job, 0)]
         assert moves[len(moves) - len(grown) :] == grown  # shrinks come first
+        # Only where nobody holds it, was told to, or may yet take it: or it was its own all the time.
         held = {job.name: job.held for job in self.controller.roster}
-        if any(one.cores > held[one.job] for one in grown):  # only where nobody holds it or was told to
+        if any(one.cores > max(held[one.job], taken.get(one.job, 0)) for one in grown):
             assert sum(job.taken for job in self.controller.roster) <= self.controller.pool
 
     @rule(
@@ -183,7 +185,7 @@ class LiveMachine(RuleBasedStateMachine):
         """Time by width adds up to ∫ jobs dt, and the same events give the same instructions."""
         if not self.sent:
             return
-        again = new_controller(self.first_mode)
+        again = new_controller(self.first_mode, late_moves=self.controller.options.late_moves)
         assert [again.handle(event) for event in self.sent] == self.instructions
         assert again.snapshot() == self.controller.snapshot()
         closed = self.controller.tally.close()
@@ -236,3 +238,40 @@ def test_a_job_that_never_follows_is_told_of_though_it_is_told_anew() -> None:
         controller.handle(kind(float(second), f"e{second}", *values))
         alerts.append(len(controller.handle(happened.Tick(float(second), f"t{second}"))))
     assert alerts == [0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("late_moves", [True, False])
+def test_cores_of_an_instruction_that_was_taken_back_are_free_when_the_job_has_said_so(
+    late_moves: bool,
+) -> None:
+    """Where instructions travel, a job told all cores and then some of them may hold all for a while.
+
+    Without late moves, the control, the rest is given to another at once.
+    """
+    controller, name, pool = new_controller(late_moves=late_moves), SYSTEM.names[0], int(SYSTEM.cores)
+    mine, rest = pool - pool // 2, pool // 2
+
+    def told(*event: Any) -> dict[str, int]:
+        kind, *values = event
+        given = controller.handle(kind(controller.time + 0.1, f"e{controller.time}", *values))
+        return {one.job: one.cores for one in given if isinstance(one, SetCores)}
+
+    assert told(happened.JobArrived, "first", name) == {"first": pool}
+    at_once = {} if late_moves else {"second": rest}
+    assert told(happened.JobArrived, "second", name) == {"first": mine, **at_once}
+    assert told(happened.CoresHeld, "first", pool) == {}  # the first instruction has come through
+    assert told(happened.CoresHeld, "first", mine) == ({"second": rest} if late_moves else {})
+    assert controller.roster.jobs["first"].taken == mine
+
+
+def test_a_job_that_never_says_that_it_has_not_moved_is_told_of() -> None:
+    controller, name, pool = new_controller(late_moves=True), SYSTEM.names[0], int(SYSTEM.cores)
+    mine = pool - pool // 2
+    controller.handle(happened.JobPresent(0.0, "p", "first", name, mine))
+    controller.handle(happened.Tick(0.1, "t0"))  # told all of the cores
+    controller.handle(happened.JobArrived(0.2, "a", "second", name))  # and to keep its part after all
+    assert controller.roster.jobs["first"].taken == pool
+    alerts = controller.handle(happened.Tick(5.0, "t1"))
+    assert [one.text for one in alerts if isinstance(one, Alert) and "'first'" in one.text] == [
+        f"job 'first' was told {mine} cores and has not said that it holds them"
+    ]

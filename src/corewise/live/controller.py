@@ -66,12 +66,16 @@ class Options:
         Whether all invariants are checked after every event.
     snapshot_every : int
         After how many events the state is written to the journal.
+    late_moves : bool
+        Whether a job may yet carry out what it was told before the last instruction, as where instructions
+        travel: then nobody counts on those cores until it holds what it was last told.
     """
 
     least_seen: int = 10
     patience: float = math.inf
     checked: bool = False
     snapshot_every: int = 10_000
+    late_moves: bool = False
 
 
 class Controller:
@@ -105,7 +109,10 @@ class Controller:
         self.mode: happened.Mode = mode
         self.time = time
         self.pool = int(algorithm.system.cores)
-        self.roster = Roster([(known.least_cores, known.most_cores) for known in algorithm.system.classes])
+        self.roster = Roster(
+            [(known.least_cores, known.most_cores) for known in algorithm.system.classes],
+            late_moves=self.options.late_moves,
+        )
         self.moving = Moving(algorithm.system)
         self.tally = LiveTally(algorithm.system.names, time)
         self.learner = LiveLearner(algorithm)
@@ -253,6 +260,7 @@ class Controller:
         self.moving.report(job.job_class, event.paused)
         self.tally.hold(event.job, event.cores, event.time, event.paused)
         if job.held == job.told:
+            job.withdrawn = 0
             self.alerted.discard(job.name)
 
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
@@ -386,12 +394,16 @@ class Controller:
         late = [
             job
             for job in self.roster
-            if job.held != job.told
+            if (job.held != job.told or job.withdrawn)
             and self.time - job.told_at > self.options.patience
             and job.name not in self.alerted
         ]
         self.alerted.update(job.name for job in late)
         return [
-            Alert("resize", f"job {job.name!r} was told {in_cores(job.told)} and still holds {job.held}")
+            Alert(
+                "resize",
+                f"job {job.name!r} was told {in_cores(job.told)} and "
+                + (f"still holds {job.held}" if job.held != job.told else "has not said that it holds them"),
+            )
             for job in late
         ]

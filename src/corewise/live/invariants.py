@@ -89,8 +89,9 @@ def _moves_can_be_made(controller: Controller, told: dict[str, int], moves: Sequ
     _require(not moves or controller.mode != "watch", "a pool that is only watched was instructed")
     grown = [one for one in moves if one.cores > told.get(one.job, 0)]
     _require(list(moves[len(moves) - len(grown) :]) == grown, "a growth was instructed before a shrink")
-    # A job that still holds what it was told to give up may be told to keep it.
-    takes = any(one.cores > controller.roster.jobs[one.job].held for one in grown)
+    # A job that still holds what it was told to give up, or may yet take it, may be told to keep it.
+    jobs = controller.roster.jobs
+    takes = any(one.cores > max(jobs[one.job].held, jobs[one.job].withdrawn) for one in grown)
     taken = sum(job.taken for job in controller.roster)
     fits = not takes or taken <= controller.pool
     _require(fits, f"growth was instructed where {taken} of {controller.pool} cores are taken")

@@ -7,6 +7,10 @@ while
     Σ_jobs max(held, told) ≤ pool,
 
 and what does not fit waits for the next time a job says what it holds. Shrinks are instructed at once.
+
+Where instructions travel, a job may yet carry out one that was taken back: told 16 cores and then 8, it may
+hold 16 for a while. There, with `late_moves`, the most that it was told since it last held what it was told
+counts in the place of told. Engines of this process carry out the last instruction only.
 """
 
 from __future__ import annotations
@@ -45,6 +49,8 @@ class RosterJob:
         When it was last heard of what it holds, by the clock of whoever told.
     begun : bool
         Whether it was ever told to hold cores, or held some.
+    withdrawn : int
+        The most cores it was told and may yet take, though it was told something else since.
     """
 
     name: str
@@ -59,21 +65,25 @@ class RosterJob:
     told_at: float = 0.0
     held_at: float = -math.inf
     begun: bool = False
+    withdrawn: int = 0
 
     @property
     def taken(self) -> int:
         """The cores that nobody else can count on."""
-        return self.held if self.held > self.told else self.told
+        return max(self.held, self.told, self.withdrawn)
 
-    def tell(self, cores: int, time: float) -> None:
+    def tell(self, cores: int, time: float, *, late_moves: bool = False) -> None:
         """Tell it what to hold; told anew before it has followed, it is late all the same."""
         if self.held == self.told:
             self.told_at = time
+        elif late_moves:
+            self.withdrawn = max(self.withdrawn, self.told)
         self.told = cores
         self.begun = self.begun or cores > 0
 
     def refuse(self, cores: int, fits: int | None) -> None:
         """Take so many cores to be more than it can hold, or fewer; one that holds none may still begin."""
+        self.withdrawn = 0
         if cores < self.held:
             self.least = self.held
             self.most = None if self.most is None else max(self.most, self.held)
@@ -89,10 +99,13 @@ class Roster:
     ----------
     limits : sequence of (int, int or None)
         The least and the most cores of a job of each class.
+    late_moves : bool, optional
+        Whether a job may yet carry out what it was told before the last instruction.
     """
 
-    def __init__(self, limits: Sequence[tuple[int, int | None]]) -> None:
+    def __init__(self, limits: Sequence[tuple[int, int | None]], *, late_moves: bool = False) -> None:
         self.limits = list(limits)
+        self.late_moves = late_moves
         self.jobs: dict[str, RosterJob] = {}
         self._named = 0
 
@@ -172,7 +185,7 @@ class Roster:
         """Tell every job as much of its target as can be told now; return those told, shrinks first."""
         shrinks = [job for job in self if job.target < job.told]
         for job in shrinks:
-            job.tell(job.target, time)
+            job.tell(job.target, time, late_moves=self.late_moves)
         growing = [job for job in self if job.target > job.told]
         free = pool - sum(job.taken for job in self) if growing else 0
         growths = []
@@ -181,7 +194,7 @@ class Roster:
             if new <= job.told or new < self.bounds(job, pool)[0]:
                 continue
             before = job.taken
-            job.tell(new, time)
+            job.tell(new, time, late_moves=self.late_moves)
             free -= job.taken - before
             growths.append(job)
         return [*shrinks, *growths]
@@ -191,9 +204,9 @@ class Roster:
         return {"limits": self.limits, "named": self._named, "jobs": [asdict(job) for job in self]}
 
     @classmethod
-    def of(cls, snapshot: Mapping[str, Any]) -> Roster:
+    def of(cls, snapshot: Mapping[str, Any], *, late_moves: bool = False) -> Roster:
         """Return the roster of a snapshot."""
-        roster = cls([(least, most) for least, most in snapshot["limits"]])
+        roster = cls([(least, most) for least, most in snapshot["limits"]], late_moves=late_moves)
         roster._named = snapshot["named"]
         roster.jobs = {row["name"]: RosterJob(**row) for row in snapshot["jobs"]}
         return roster

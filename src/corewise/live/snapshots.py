@@ -85,7 +85,7 @@ def restore(controller: Controller, content: bytes) -> None:
         controller.alerts = deque((Alert(**values) for values in about["alerts"]), controller.alerts.maxlen)
         controller.alerted = set(about["alerted"])
         controller.books = [Book(**values) for values in about["books"]]
-        controller.roster = Roster.of(about["roster"])
+        controller.roster = Roster.of(about["roster"], late_moves=controller.options.late_moves)
         if "moving" in about:
             controller.moving = Moving.of(controller.system, about["moving"])
         controller.tally = LiveTally.of(controller.system.names, about["tally"])

@@ -126,7 +126,7 @@ def _options(control: Mapping[str, Any]) -> Options:
     checks.positive(given["patience"], "control: patience")
     if "least_seen" in given:
         checks.count(given["least_seen"], "control: least_seen", least=0)
-    return Options(**given)
+    return Options(**given, late_moves=True)
 
 
 def _table(tables: dict[str, Any], key: str) -> Mapping[str, Any]:
