@@ -27,10 +27,15 @@ def tables_of(classes: int, capacity: int) -> Tables:
 def test_thresholds(classes: int) -> None:
     tables = tables_of(classes, 5)
     space, rates = tables.space, departure_rates(tables.system, tables.space.jobs, tables.cores)
+    thresholds, holding = np.empty(2 * rates.size), np.empty(space.size)
+    same(
+        walk_kernels.move_thresholds,
+        *(rates, tables.system.arrival_rates, space.counts, space.dimensions, thresholds, holding),
+    )
     total = tables.system.arrival_rates.sum() + rates.sum(axis=0)
-    assert np.allclose(tables.holding, 1.0 / total, rtol=1e-14)
+    assert np.allclose(holding, 1.0 / total, rtol=1e-14)
     inside = ~space.edge.any(axis=0)
-    rows = tables.thresholds.reshape(space.size, -1)
+    rows = thresholds.reshape(space.size, -1)
     assert np.all(rows[~inside] == -1.0)
     chance = np.diff(np.minimum(rows[inside], 1.0), prepend=0.0, axis=1)[:, classes:]
     assert np.allclose(chance, (rates / total).T[inside], rtol=0, atol=1e-15)
@@ -93,17 +98,15 @@ def test_every_kernel_is_compared_here() -> None:
 def test_no_variable_reaches_beyond_the_last_threshold() -> None:
     """The last move with a rate has one above 1, whatever the sum rounds to; so have moves without a rate."""
     rng = np.random.default_rng(2)
-    for _ in range(100):
-        rates = rng.exponential(size=(2, 2)).tolist()
-        system = cw.System(6, [cw.JobClass("ab"[i], a, b, cw.Amdahl(0.7)) for i, (a, b) in enumerate(rates)])
-        tables = Tables.over(system, cw.Equi().on(system), (3, 3))
-        for counts, last in (((1, 1), 3), ((2, 0), 2), ((0, 2), 3), ((0, 0), 1)):
-            state = tables.state(counts)
-            row = tables.thresholds[4 * state : 4 * state + 4]
-            assert np.all(row[last:] == 2.0)
-            assert np.all(row[:last] < 1.0)
-            what = np.zeros(1, dtype=np.int16)
-            walk_kernels.retrace(
-                np.array([np.nextafter(1.0, 0.0)]), tables.thresholds, tables.steps, state, what
-            )
-            assert what[0] == last
+    for _ in range(200):
+        leaving = rng.exponential(size=(2, 1)) * np.array([[1.0], [rng.integers(0, 2)]])
+        arrivals = rng.exponential(size=2)
+        thresholds, holding = np.empty(4), np.empty(1)
+        counts, shape = np.ones((2, 1), dtype=np.int64), np.array([5, 5])
+        walk_kernels.move_thresholds(leaving, arrivals, counts, shape, thresholds, holding)
+        last = 3 if leaving[1, 0] > 0.0 else 2
+        assert np.all(thresholds[last:] == 2.0)
+        assert np.all(thresholds[:last] < 1.0)
+        what = np.zeros(1, dtype=np.int16)
+        walk_kernels.retrace(np.array([np.nextafter(1.0, 0.0)]), thresholds, (1, 1, -1, -1), 0, what)
+        assert what[0] == last

@@ -20,13 +20,10 @@ from corewise.model.system import System
 
 __all__ = ["cost_rates", "departure_rates", "job_speeds", "uniformisation_constant"]
 
-_FEW = 2**13
-"""Classes times states up to which NumPy is quick enough, and nothing has to be compiled."""
-
 
 def departure_rates(system: System, jobs: Floats, cores: Floats) -> Floats:
     """Return δ for jobs and cores per class, both of shape (K, states)."""
-    if system.amdahl_fractions is not None and jobs.size > _FEW:
+    if system.amdahl_fractions is not None:
         rates = np.empty(jobs.shape)
         _kernels.amdahl_departures(
             np.ascontiguousarray(jobs),

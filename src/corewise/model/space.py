@@ -100,11 +100,6 @@ class StateSpace:
         return np.asarray(self.counts == np.array(self.capacity)[:, None], dtype=np.float64)
 
     @cached_property
-    def outermost(self) -> Bools:
-        """Whether some class is at its capacity, shape (size,)."""
-        return np.asarray(self.edge.any(axis=0))
-
-    @cached_property
     def room(self) -> Floats:
         """One where a class can take one more job and zero where it is at its capacity, shape (K, size)."""
         return np.asarray(self.counts < np.array(self.capacity)[:, None], dtype=np.float64)

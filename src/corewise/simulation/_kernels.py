@@ -26,6 +26,32 @@ u = np.uint64  # an unsigned index is not tested for being negative
 
 
 @njit(cache=True, nogil=True)
+def move_thresholds(
+    leaving: Floats, arrivals: Floats, counts: Ints, shape: Ints, thresholds: Floats, holding: Floats
+) -> None:
+    """Write the thresholds, flat, and the mean time in each state; `leaving` are the rates of departures."""
+    classes, states = counts.shape
+    for s in range(states):
+        row, upto, at_edge = 2 * classes * s, 0.0, False
+        for i in range(classes):
+            upto += arrivals[i]
+            thresholds[row + i] = upto
+            at_edge |= counts[i, s] == shape[i] - 1
+        for i in range(classes):
+            upto += leaving[i, s]
+            thresholds[row + classes + i] = upto
+        holding[s] = 1.0 / upto
+        for k in range(row, row + 2 * classes):
+            if at_edge:
+                thresholds[k] = -1.0
+            elif thresholds[k] >= upto:
+                # The last move that has a rate is taken whatever the rounding: no variable reaches beyond it.
+                thresholds[k] = 2.0
+            else:
+                thresholds[k] *= holding[s]
+
+
+@njit(cache=True, nogil=True)
 def jump(
     rng: Generator, thresholds: Floats, moves: Ints, steps: Steps, state: Int, events: int, departures: Int
 ) -> tuple[Int, int, Int]:

@@ -22,6 +22,7 @@ from corewise.model.space import StateSpace
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, tabulate
+from corewise.simulation import _kernels
 
 __all__ = ["BoxTables", "Occupation", "Tables", "Visits", "suits_sampled_tables", "suits_tables"]
 
@@ -165,16 +166,12 @@ class Tables(BoxTables):
 
 def _chain(system: System, space: StateSpace, cores: Floats) -> tuple[Floats, Floats]:
     """Return the thresholds, flat, and the mean time in each state."""
-    classes = len(system.classes)
-    upto = np.empty((2 * classes, space.size))
-    upto[:classes] = system.arrival_rates[:, None]
-    upto[classes:] = departure_rates(system, space.jobs, cores)
-    np.cumsum(upto, axis=0, out=upto)
-    holding = 1.0 / upto[-1]
-    # The last move that has a rate is taken whatever the rounding: no variable reaches beyond it.
-    thresholds = np.where(upto >= upto[-1], 2.0, upto * holding)
-    thresholds[:, space.outermost] = -1.0
-    return thresholds.T.ravel(), holding
+    leaving = departure_rates(system, space.jobs, cores)
+    thresholds, holding = np.empty(2 * leaving.size), np.empty(space.size)
+    _kernels.move_thresholds(
+        leaving, system.arrival_rates, space.counts, space.dimensions, thresholds, holding
+    )
+    return thresholds, holding
 
 
 @dataclass
