@@ -222,7 +222,8 @@ def test_an_optimum_that_takes_long_is_said_so(capsys: pytest.CaptureFixture[str
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "note: the exact optimum of 4 classes may take very long; ask for less\n"
-    say_if_long(cw.System(16, classes[:2]).at_load(0.999), "ask for less")
+    unlike = cw.System(16, [classes[0], cw.JobClass("unlike", 0.1, 1.0, cw.Amdahl(0.9))]).at_load(0.999)
+    say_if_long(unlike, "ask for less")
     assert re.fullmatch(
         r"note: the exact optimum of some [\d,]+ states takes about \d+ seconds; ask for less\n",
         capsys.readouterr().err,
@@ -231,8 +232,10 @@ def test_an_optimum_that_takes_long_is_said_so(capsys: pytest.CaptureFixture[str
         (None, "in every window, takes about 60"),
         (9, "in each of 9 windows, takes about 5"),
     ):
-        say_if_long(cw.System(16, classes[:2]).at_load(0.999), "ask for less", windows)
+        say_if_long(unlike, "ask for less", windows)
         assert told in capsys.readouterr().err
+    say_if_long(cw.System(16, classes[:2]).at_load(0.999), "ask for less")  # alike: both queues are long
+    assert re.search(r"takes about \d+ minutes", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
