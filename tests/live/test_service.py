@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from corewise.errors import CorewiseError, InvalidInput
 from corewise.live import events as happened
 from corewise.live.client import Client
 from corewise.live.journal import Journal
+from corewise.live.service.server import listening
 from tests.helpers.serving import POOL, Service, service
 
 
@@ -267,3 +269,14 @@ def test_what_many_tell_at_once_is_written_once_each(tmp_path: Path) -> None:
     assert sorted(job["job"] for job in jobs) == sorted(f"job-{k}" for k in range(20))
     ids = [event.id for event in journaled(tmp_path) if event.kind == "job-arrived"]
     assert sorted(ids) == sorted(f"a{k}" for k in range(20))
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_beginning() -> None:
+    """Connections send at once what they have; those of a plain listener, the control, do not."""
+    with listening("127.0.0.1", 0) as ours, socket.create_server(("127.0.0.1", 0)) as plain:
+        for listener, at_once in ((ours, True), (plain, False)):
+            with socket.create_connection(listener.getsockname()):
+                accepted, _ = listener.accept()
+                with accepted:
+                    set_ = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                    assert bool(set_) is at_once
