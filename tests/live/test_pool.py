@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from corewise.live.events import JobEnded
 from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from corewise.live.worth import Worth
+from tests.helpers.commands import start
 from tests.helpers.engines import listening
 from tests.helpers.live_pools import solve_in_a_thread
 
@@ -422,8 +422,8 @@ def members(session: int) -> list[int]:
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    script = subprocess.Popen(
-        [sys.executable, "script.py"],
+    script = start(
+        "script.py",
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
