@@ -282,6 +282,9 @@ def test_jobs_that_take_no_time_take_none_under_any_policy() -> None:
     times = replace(replay, jobs=made).run(SYSTEM, bind("equi", SYSTEM), CURVES)
     assert times[700] == 0.0
     assert np.all(np.delete(times, 700) > 0.0)
-    made = Quick(**{**vars(jobs), "response": jobs.response})
+    waited = Quick(**{**vars(jobs), "waiting": np.where(quick, jobs.response, jobs.waiting)})
+    assert np.array_equal(np.flatnonzero(waited.quick), [700])
+    assert replace(replay, jobs=waited).run(SYSTEM, bind("equi", SYSTEM), CURVES)[700] == 0.0
+    quick = np.arange(jobs.time.size) % 20 == 0  # too many: the log lacks cores
     with pytest.raises(InvalidInput, match="done although they never held a core"):
-        replace(replay, jobs=made).run(SYSTEM, bind("equi", SYSTEM), CURVES)
+        replace(replay, jobs=waited).run(SYSTEM, bind("equi", SYSTEM), CURVES)

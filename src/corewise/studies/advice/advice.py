@@ -379,6 +379,11 @@ def _warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJo
     failed = float(jobs.failed.mean())
     if failed > 0.2:
         told.append(f"{failed:.0%} of the jobs failed or were cancelled: they run for the work they did")
+    quick = int(np.count_nonzero(jobs.quick))
+    if quick:
+        told.append(
+            f"{quick} jobs waited and were then done in no time of the log's clock: their work is none"
+        )
     peak = float(cores_held(path)[1].max())
     if path.pool > 4.0 * peak:
         told.append(f"at most {peak:g} of the {path.pool:g} cores were ever held at once")

@@ -106,6 +106,11 @@ class LoggedJobs:
         """Whether each came and was done within the log, so that its response time counts."""
         return ~np.isnan(self.response)
 
+    @property
+    def quick(self) -> Bools:
+        """Whether each waited and was then done within a tick of the log's clock, so that it did no work."""
+        return self.counted & (self.response > 0.0) & (self.waiting >= self.response)
+
     def work(self, curves: Sequence[SpeedUp]) -> Floats:
         """Return the work that each job did, if its class has this curve."""
         done = np.empty(self.time.size)

@@ -37,6 +37,7 @@ __all__ = ["Ratio", "Replay", "mean_of", "ratio_of", "response_times"]
 _BLOCKS = 20
 _LEAST_IN_BLOCK = 5
 _STEPS = 199  # quantiles that stand for Student's law
+_QUICK = 0.01  # of the jobs may be done within a tick of the clock; more, and cores are missing in the log
 _AS_ESTIMATED = np.zeros(1)
 
 
@@ -144,8 +145,11 @@ class Replay:
         sizes = self.jobs.completed(self.jobs.work(curves), self.laws, np.random.default_rng(self.seed))
         ran = self.chosen & (sizes > 0.0)
         at_once = self.counted & ~ran  # begun and done in one tick of the clock of the log
-        if np.any(self.jobs.response[at_once] > 0.0):
-            raise InvalidInput("some jobs of the log are done although they never held a core")
+        waited, counted = np.count_nonzero(self.jobs.response[at_once] > 0.0), np.count_nonzero(self.counted)
+        if waited > _QUICK * counted:
+            raise InvalidInput(
+                f"{waited} of {counted} jobs of the log are done although they never held a core"
+            )
         plant = system.with_curves(dict(zip(system.names, curves, strict=True)))
         times = np.full(self.jobs.time.size, np.nan)
         times[ran] = response_times(plant, policy, self.jobs.trace(sizes, ran), self.jobs.which[ran])
