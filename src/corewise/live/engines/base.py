@@ -9,6 +9,7 @@ what is in flight comes to its own end.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -196,12 +197,12 @@ class RunsCommands:
     """Engine whose jobs are crews; those of others are gangs and bags, or pods."""
 
 
-class RunsPods:
+class RunsPods(ABC):
     """Engine whose jobs are pods."""
 
+    @abstractmethod
     def pod(self, pod: str | Path, container: str | None) -> Pod:
         """Return the job of a pod, by its name or the path of a manifest; refuse one that cannot be moved."""
-        raise NotImplementedError
 
 
 def require_kind(engine: object, kind: type[JobSpec]) -> None:
