@@ -29,6 +29,8 @@ AMDAHL, POWER, GUSTAFSON = 0, 1, 2
 
 _NARROWEST = 1e-11
 """Intervals are not halved below this: what they might still hide is reported as the gap."""
+_LAST_STEP = 1e-10
+"""A step of Newton's method after which what is left, about its square, is rounding."""
 
 
 @njit(cache=True)
@@ -97,6 +99,10 @@ def ranges(
 @njit(cache=True)
 def climb(family: int, x: Floats, departures: Floats, exposure: Floats, a: float, b: float) -> float:
     """Return the maximum of ℓ on [a, b], where it is concave: Newton, kept inside a shrinking bracket."""
+    if derivatives(family, x, departures, exposure, a)[0] <= 0.0:
+        return a
+    if derivatives(family, x, departures, exposure, b)[0] >= 0.0:
+        return b
     low, high, p = a, b, 0.5 * (a + b)
     for _ in range(200):
         first, second = derivatives(family, x, departures, exposure, p)
@@ -109,7 +115,9 @@ def climb(family: int, x: Floats, departures: Floats, exposure: Floats, a: float
         ahead = p - first / second if second < 0.0 else p
         if not low < ahead < high:
             ahead = 0.5 * (low + high)
-        if abs(ahead - p) <= 1e-16 + 2e-16 * p or high - low <= 4e-16:
+        elif abs(ahead - p) <= _LAST_STEP:
+            return ahead
+        if high - low <= 4e-16:
             return ahead
         p = ahead
     return p
@@ -120,12 +128,11 @@ def global_maximum(
     family: int, x: Floats, departures: Floats, exposure: Floats
 ) -> tuple[float, float, float]:
     """Return the p in [0, 1] that maximises ℓ, its ℓ, and by how much ℓ might be larger elsewhere."""
-    best, top, gap = 0.0, value(family, x, departures, exposure, 0.0), 0.0
+    start = value(family, x, departures, exposure, 0.0)
     end = value(family, x, departures, exposure, 1.0)
-    if end > top:
-        best, top = 1.0, end
+    best, top, gap = (1.0, end, 0.0) if end > start else (0.0, start, 0.0)
     lower, upper, value_at_lower = np.empty(64), np.empty(64), np.empty(64)
-    lower[0], upper[0], value_at_lower[0], pending = 0.0, 1.0, value(family, x, departures, exposure, 0.0), 1
+    lower[0], upper[0], value_at_lower[0], pending = 0.0, 1.0, start, 1
     while pending > 0:
         pending -= 1
         a, b, at_a = lower[pending], upper[pending], value_at_lower[pending]
@@ -182,26 +189,34 @@ def outermost(
     """Return the first point from `outer` (0 or 1) towards `inner` where ℓ reaches `floor`; ℓ(inner) does.
 
     Stretches where ℓ cannot reach the level, by the bounds on its slope, are passed over; where it only
-    rises, the crossing is bracketed, and found by Newton's method inside the bracket.
+    rises, or is concave and reaches the level at the far end, it crosses the level once, and Newton's method
+    finds the place inside the bracket.
     """
-    if value(family, x, departures, exposure, outer) >= floor:
+    start = value(family, x, departures, exposure, outer)
+    if start >= floor:
         return outer
-    near, far = np.empty(64), np.empty(64)
-    near[0], far[0], pending = outer, inner, 1
+    near, far, at_near, reached = np.empty(64), np.empty(64), np.empty(64), np.empty(64, dtype=np.bool_)
+    near[0], far[0], at_near[0], reached[0], pending = outer, inner, start, True, 1
     while pending > 0:
         pending -= 1
-        a, b = near[pending], far[pending]
-        low, high, _ = ranges(family, x, departures, exposure, min(a, b), max(a, b))
+        a, b, at_a = near[pending], far[pending], at_near[pending]
+        low, high, bend = ranges(family, x, departures, exposure, min(a, b), max(a, b))
         rise = high if b > a else -low  # the steepest rise on the way from a to b
-        if value(family, x, departures, exposure, a) + max(rise, 0.0) * abs(b - a) < floor:
+        if at_a + max(rise, 0.0) * abs(b - a) < floor:
             continue
         rises = low >= 0.0 if b > a else high <= 0.0
-        if rises or abs(b - a) <= _NARROWEST:
-            if value(family, x, departures, exposure, b) < floor:
-                continue
+        if reached[pending] and (rises or bend < 0.0 or abs(b - a) <= _NARROWEST):
             return _crossing(family, x, departures, exposure, float(a), float(b), floor)
+        if rises or abs(b - a) <= _NARROWEST:
+            continue
         middle = 0.5 * (a + b)
-        near[pending], far[pending] = middle, b
-        near[pending + 1], far[pending + 1] = a, middle
-        pending += 2
+        at_middle = value(family, x, departures, exposure, middle)
+        if at_middle < floor:
+            near[pending], far[pending], at_near[pending] = middle, b, at_middle
+            pending += 1
+            reached[pending] = False
+        else:
+            reached[pending] = True
+        near[pending], far[pending], at_near[pending] = a, middle, at_a
+        pending += 1
     return inner
