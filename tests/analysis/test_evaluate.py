@@ -272,11 +272,15 @@ def test_idle_cores_are_not_counted_as_used() -> None:
     assert result.utilisation == pytest.approx(0.5 * same.utilisation, rel=1e-12)
 
 
-def test_progress_rises_to_the_end_of_the_last_box() -> None:
-    """Boxes count for their share of the states foretold; a given box is all there is."""
+def test_progress_rises_to_the_end_of_the_last_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes count for their share of the states foretold; a given box is all there is, a small one a step."""
     system = cw.System(
         4, [cw.JobClass(name, 1.0, rate, cw.Amdahl(0.6)) for name, rate in (("a", 1), ("b", 3))]
     )
+    steps: list[float] = []
+    cw.evaluate(system.at_load(0.9), "whittle", capacity=(20, 9), progress=steps.append)
+    assert steps == [1.0]
+    monkeypatch.setattr("corewise.analysis.chain._SMALL_WORK", 0.0)
     for capacity in (None, (20, 9)):
         shares: list[float] = []
         found = cw.evaluate(system.at_load(0.9), "whittle", capacity=capacity, progress=shares.append)

@@ -95,7 +95,7 @@ def test_sizes_far_apart_at_high_load_settle() -> None:
     chain = Chain.under(cw.Whittle().on(system), system, space)
     found = chain.distribution
     jobs = space.jobs.sum(axis=0)
-    assert "_factored" not in vars(chain)  # by iteration alone
+    assert "_elimination" not in vars(chain)  # by iteration alone
     assert found @ jobs == pytest.approx(chain._factored @ jobs, rel=1e-10)
 
 

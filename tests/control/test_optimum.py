@@ -14,13 +14,17 @@ import pytest
 
 import corewise as cw
 from corewise.analysis.chain import Chain
+from corewise.control.solvers import EliminatingPolicyIteration
 from corewise.model.space import StateSpace
 from corewise.policies.base import BoundPolicy
 from tests.helpers import naive
 
 Build = Callable[[naive.Model], cw.System]
 Solver: TypeAlias = (
-    cw.solvers.ModifiedPolicyIteration | cw.solvers.PolicyIteration | cw.solvers.RelativeValueIteration
+    cw.solvers.ModifiedPolicyIteration
+    | cw.solvers.PolicyIteration
+    | cw.solvers.RelativeValueIteration
+    | EliminatingPolicyIteration
 )
 
 CLOSE = 3e-9  # a certificate of 1e-9, and the twin's own error
@@ -49,6 +53,7 @@ SOLVERS: list[Solver] = [
     cw.solvers.ModifiedPolicyIteration(),
     cw.solvers.PolicyIteration(),
     cw.solvers.RelativeValueIteration(),
+    EliminatingPolicyIteration(),
 ]
 
 
@@ -328,7 +333,12 @@ def test_a_box_that_is_too_small_counts_for_half_of_two() -> None:
     """What is left after a first box is foretold to take as long as it did."""
     rows = [cw.JobClass("one", 1.0, 1.0, cw.Amdahl(0.3)), cw.JobClass("two", 1.0, 1.0, cw.Amdahl(0.9))]
     shares: list[float] = []
-    found = cw.solve(cw.System(4.0, rows), start=np.zeros((6, 6)), progress=shares.append)
+    found = cw.solve(
+        cw.System(4.0, rows),
+        start=np.zeros((6, 6)),
+        progress=shares.append,
+        solver=cw.solvers.ModifiedPolicyIteration(),
+    )
     assert min(found.capacity) > 5
     turns = np.flatnonzero(np.diff(shares) < 0.0)
     assert turns.size >= 1

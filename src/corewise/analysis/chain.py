@@ -19,9 +19,8 @@ class, balancing totals can keep π from settling: it is left out once it does n
 
 *Closed form,* for one class, a birth-death chain: π by its product form, V by the recursion of its steps.
 
-*Direct,* for two classes, should the iteration fail, and for exact values: with row and column r removed, −Q
-is an M-matrix, and one sparse LU factorisation without pivoting gives π (left solve) and V (right solve). r
-is taken where π is large, since digits are lost as 1/π(r).
+*Direct,* in small boxes, for two classes should the iteration fail, and for exact values: the generator is
+factorised, and gives π (left solve) and V (right solve). See `corewise.analysis.factors`.
 
 Paper: section 4.1, equations (4.1)-(4.4).
 """
@@ -37,9 +36,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.analysis import _kernels
+from corewise.analysis.factors import BandFactors, Factors, SparseFactors, band_work
 from corewise.analysis.work import WorkLevels
 from corewise.errors import NotConverged
-from corewise.kit.arrays import Floats, Ints
+from corewise.kit.arrays import Floats
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace
 from corewise.model.system import System
@@ -47,11 +47,16 @@ from corewise.policies.base import BoundPolicy, tabulate
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-    from scipy.sparse.linalg import SuperLU
 
 __all__ = ["Chain"]
 
 _DIRECT_STATES = 20_000
+_SMALL_WORK = 1e8
+"""Operations of a factorisation that are no more than sweeps would take."""
+_LIKELY = 1e-3
+"""Times the largest probability: a state at least so likely will do as a reference."""
+_REFERENCES = 3
+"""States that are tried."""
 _IMBALANCE = 1e-15
 _ROUGH = 1e-6
 _FLOOR = 4e-15
@@ -105,6 +110,11 @@ class Chain:
         """Whether a factorisation is affordable: up to two classes, or a small box."""
         return len(self.space.capacity) <= 2 or self.space.size <= _DIRECT_STATES
 
+    @property
+    def small(self) -> bool:
+        """Whether a factorisation is quicker than sweeps."""
+        return band_work(self.space) <= _SMALL_WORK
+
     @cached_property
     def outflow(self) -> Floats:
         """The total rate out of every state: of all departures, and of the arrivals there is room for."""
@@ -131,15 +141,14 @@ class Chain:
         return diags_array(diagonals, offsets=offsets, shape=(size, size)).tocsr()
 
     @cached_property
-    def reference(self) -> int:
-        """A likely state: that of a few cheap sweeps."""
-        return int(np.argmax(self.relaxed(20)))
-
-    @cached_property
     def distribution(self) -> Floats:
         """The stationary distribution π."""
         if len(self.space.capacity) == 1:
             return _kernels.birth_death_law(self.rates[0], float(self.system.arrival_rates[0]))
+        if self.small and self._imbalance(self._factored) <= _FLOOR:
+            if self.progress:
+                self.progress(1.0)
+            return self._factored
         begun = self.rough.copy() if "rough" in vars(self) else self.relaxed(2)
         return self._iterate(_IMBALANCE, begun)
 
@@ -150,12 +159,34 @@ class Chain:
             reference = int(np.argmax(self.distribution))
             below = -np.cumsum(steps[reference:0:-1])[::-1]
             return mean, np.concatenate([below, [0.0], np.cumsum(steps[reference + 1 : -1])])
-        mean = float(self._factored @ cost)
-        values = np.zeros(self.space.size)
-        for _ in range(_REFINEMENTS):
-            rest = cost - mean + self.generator @ values
-            values[self._others] += self._factors.solve(rest[self._others])
-        return mean, values
+        values = self.correction(cost)
+        for _ in range(1, _REFINEMENTS):
+            values += self.correction(cost + self.apply(values))
+        return float(self._factored @ cost), values
+
+    def correction(self, drift: Floats) -> Floats:
+        """Return what to add to V, for f + QV = `drift` to become its mean everywhere; direct only."""
+        factors, prob = self._elimination
+        rest = drift - float(prob @ drift)
+        rest[factors.reference] = 0.0
+        return factors.right(rest)
+
+    def apply(self, values: Floats) -> Floats:
+        """Return Q V."""
+        changes = -self.outflow * values
+        for i, stride in enumerate(self.space.strides.tolist()):
+            changes[:-stride] += self.system.arrival_rates[i] * self.space.room[i, :-stride] * values[stride:]
+            changes[stride:] += self.rates[i, stride:] * values[:-stride]
+        return changes
+
+    def _imbalance(self, prob: Floats) -> float:
+        """Return Σ |inflow − outflow| over Σ outflow: zero for the stationary distribution."""
+        leaving = self.outflow * prob
+        flows = -leaving
+        for i, stride in enumerate(self.space.strides.tolist()):
+            flows[stride:] += self.system.arrival_rates[i] * self.space.room[i, :-stride] * prob[:-stride]
+            flows[:-stride] += self.rates[i, stride:] * prob[stride:]
+        return float(np.abs(flows).sum() / leaving.sum())
 
     def steps(self, cost: Floats) -> tuple[float, Floats]:
         """Return J = π f and the steps V(n) − V(n − 1) of one class, with a zero below and one above.
@@ -170,26 +201,51 @@ class Chain:
             mean += float(law[met] * (cost[met] - mean + arrival * steps[met + 1] - rates[met] * steps[met]))
         return mean, _kernels.birth_death_steps(rates, arrival, cost, mean)
 
-    @cached_property
+    @property
     def _factored(self) -> Floats:
         """π from the factorisation."""
-        solve: Any = self._factors.solve
-        prob = np.ones(self.space.size)
-        prob[self._others] = solve(self.generator[[self.reference]].toarray()[0, self._others], trans="T")
-        return np.asarray(prob / prob.sum())
+        return self._elimination[1]
 
     @cached_property
-    def _others(self) -> Ints:
-        return np.flatnonzero(np.arange(self.space.size) != self.reference)
+    def _elimination(self) -> tuple[Factors, Floats]:
+        """The generator, factorised at a likely state, and π."""
+        if not self.small:
+            sparse = SparseFactors(self.generator, int(np.argmax(self.relaxed(20))))
+            return sparse, self._law(sparse)
+        reference = self._typical
+        for _ in range(_REFERENCES):
+            factors = BandFactors(self.space, self.system.arrival_rates, self.rates, self.outflow, reference)
+            prob = self._law(factors)
+            if not np.all(np.isfinite(prob)):
+                reference = int(np.argmax(self.relaxed(20)))
+                continue
+            likeliest = int(np.argmax(prob))
+            if prob[reference] >= _LIKELY * prob[likeliest]:
+                break
+            reference = likeliest
+        return factors, prob
 
-    @cached_property
-    def _factors(self) -> SuperLU:
-        from scipy.sparse.linalg import splu
+    @property
+    def _typical(self) -> int:
+        """A state that is seldom unlikely: the likeliest of a guess, or that of jobs with a core each."""
+        if self.guess is not None:
+            return int(np.argmax(self.guess))
+        jobs = [one.work_rate for one in self.system.classes]
+        return int(np.minimum(jobs, self.space.capacity).astype(np.int64) @ self.space.strides)
 
-        inner = -self.generator[self._others][:, self._others]
-        return splu(
-            inner.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        )
+    def _law(self, factors: Factors) -> Floats:
+        """Return π by factors: x with −x Q = 0 that is one at the reference, normed."""
+        reference = factors.reference
+        joining = np.zeros(self.space.size)
+        joining[reference] = 1.0
+        for i, stride in enumerate(self.space.strides.tolist()):
+            if self.space.room[i, reference]:
+                joining[reference + stride] = self.system.arrival_rates[i]
+            if self.rates[i, reference]:
+                joining[reference - stride] = self.rates[i, reference]
+        prob = factors.left(joining)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(prob / prob.sum())
 
     def relaxed(self, cycles: int, prob: Floats | None = None) -> Floats:
         """Return a distribution closer to π than `prob`, by some cycles of sweeps and balance."""
@@ -233,7 +289,7 @@ class Chain:
     @cached_property
     def rough(self) -> Floats:
         """The stationary distribution π to a few digits: enough to see where its mass lies."""
-        if len(self.space.capacity) == 1:
+        if len(self.space.capacity) == 1 or self.small:
             return self.distribution
         return self._iterate(_ROUGH, self.relaxed(2))
 

@@ -146,8 +146,11 @@ class Bellman:
             progress(min(_FIRST_SHARE + (1.0 - _FIRST_SHARE) * closed**_BENT, most))
 
     def _settled(self, low: float, high: float, rounding: float) -> bool:
-        """Return whether the bounds are within the tolerance (relative above one) but for rounding."""
-        return high - low <= self.tolerance * max(1.0, abs(high)) + 2.0 * rounding
+        """Return whether the bounds are within the tolerance (relative above one) but for rounding.
+
+        They are the wrong way round where there was not a single number to take them from.
+        """
+        return 0.0 <= high - low <= self.tolerance * max(1.0, abs(high)) + 2.0 * rounding
 
     def first_chain(self) -> Chain:
         """Return the chain to begin with: that of the Whittle policy, which is seldom far from optimal."""
@@ -181,6 +184,8 @@ class Bellman:
 
     def apply(self, chain: Chain, values: Floats) -> Floats:
         """Return f + QV for the chain of a policy."""
+        if chain.small:  # and nothing to compile
+            return self.cost + chain.apply(values)
         drift = np.empty(self.space.size)
         _kernels.apply_generator(
             values,

@@ -10,9 +10,10 @@ import numpy as np
 
 from corewise.analysis.box import edge_is_remote, edge_probabilities, fitted_box, snug_box
 from corewise.analysis.chain import Chain
+from corewise.analysis.factors import band_work
 from corewise.analysis.performance import Performance, performance_of, stationary_chain
 from corewise.control.bellman import Bellman
-from corewise.control.solvers import ClosedForm, ModifiedPolicyIteration, Solver
+from corewise.control.solvers import ClosedForm, EliminatingPolicyIteration, ModifiedPolicyIteration, Solver
 from corewise.errors import InvalidInput, NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
@@ -30,6 +31,8 @@ __all__ = ["Solution", "solve"]
 
 _TOLERANCE = 1e-9
 _ROUNDS = 8
+_SMALL_WORK = 2e7
+"""Operations of a factorisation that are no more than the sweeps over values would take."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,7 +174,8 @@ def solve(
         Warm start: an earlier solution of a like system, or its `Solution.warm_start`. The search begins from
         its values and, unless a capacity is given, in its box, which grows if it is not ample.
     solver : Solver, optional
-        By default modified policy iteration, and for one class its closed form.
+        By default modified policy iteration; in a small box policy iteration by elimination, and for one
+        class its closed form.
     progress : callable, optional
         Called with about the share of the work that is done, from 0 to 1; less again if the box has to grow.
 
@@ -283,8 +287,10 @@ class _Task:
 
 
 def _suited(space: StateSpace) -> Solver:
-    """Return the solver that is quickest: sweeps, but for one class, whose values have a closed form."""
-    return ClosedForm() if len(space.capacity) == 1 else ModifiedPolicyIteration()
+    """Return the solver that is quickest: sweeps, but for a small box, and for one class."""
+    if len(space.capacity) == 1:
+        return ClosedForm()
+    return EliminatingPolicyIteration() if band_work(space) <= _SMALL_WORK else ModifiedPolicyIteration()
 
 
 def _fitted_values(values: Floats | None, space: StateSpace) -> Floats | None:

@@ -25,9 +25,11 @@ def departure_rates(system: System, jobs: Floats, cores: Floats) -> Floats:
     """Return δ for jobs and cores per class, both of shape (K, states)."""
     if system.amdahl_fractions is not None:
         rates = np.empty(jobs.shape)
+        held = np.ascontiguousarray(cores).view()
+        held.flags.writeable = False  # as a policy's table is: the kernel is compiled but once
         _kernels.amdahl_departures(
             np.ascontiguousarray(jobs),
-            np.ascontiguousarray(cores),
+            held,
             system.amdahl_fractions,
             system.size_rates,
             rates,
