@@ -145,10 +145,11 @@ def main() -> int:
             row = covered(name, system, policy, exact, chosen)
             progress(str(row))
             report.rows.append(row)
-            coverage = row["coverage"]
-            if isinstance(coverage, float):
+            coverage, spread, width = (row[what] for what in ("coverage", "spread", "half_width"))
+            if isinstance(coverage, float) and isinstance(spread, float) and isinstance(width, float):
                 for at_least, bound in zip((True, False), WITHIN, strict=True):
                     report.targets.append(Target(name, coverage, bound, at_least, "covered"))
+                report.targets.append(Target(name, spread / width, 1.0, False, "spread over half width"))
     table = table_of(
         f"95 % intervals over {chosen.seeds} seeds, {chosen.events:,} events asked for",
         ("", "mean", "settled", "covered", "± median", "spread", "events", "CPU s a run"),

@@ -11,8 +11,10 @@ import pytest
 from scipy import stats
 
 import corewise as cw
+from corewise.control.improve.equations import RIDGE, Equations
 from corewise.kit.arrays import Floats
 from corewise.policies.base import bind
+from corewise.policies.fitted.values import FittedValues
 from corewise.simulation.sampling import sample_states
 from corewise.studies import compare as comparing
 from corewise.studies import means
@@ -201,6 +203,26 @@ def test_a_proved_bound_cuts_the_interval_off() -> None:
     assert low < MIXED.mean() < 5.08 < high
     assert parts.mean == parts.interval[0] == 5.08
     assert parts.interval[1] == pytest.approx(high)
+
+
+@pytest.mark.parametrize("soundly", [1, 3, 9], ids=["at once", "at last", "never"])
+def test_values_that_calm_nothing_are_fitted_anew(monkeypatch: pytest.MonkeyPatch, soundly: int) -> None:
+    """Equations that happen to be singular give values that are nonsense; they never reach the mean."""
+    plain, ridges = Equations.solved, []
+
+    def spoilt(equations: Equations, mixture: list[float], ridge: float) -> FittedValues:
+        ridges.append(ridge)
+        found = plain(equations, mixture, ridge)
+        return found if len(ridges) >= soundly else dataclasses.replace(found, own=1e8 * found.own)
+
+    monkeypatch.setattr(Equations, "solved", spoilt)
+    system = cw.System(16, classes(4, 3)).at_load(0.7)
+    found = simulated_mean(system, "whittle", events=60_000, rng=1)
+    assert ridges == [RIDGE, 1e3 * RIDGE, 1e6 * RIDGE][: min(soundly, 3)]
+    assert (found.gain == pytest.approx(1.0, rel=1e-12)) == (soundly > 3)
+    monkeypatch.undo()
+    other = simulated_mean(system, "whittle", events=400_000, rng=2)
+    assert found.interval[0] - 0.2 < other.mean_jobs < found.interval[1] + 0.2
 
 
 @pytest.mark.parametrize("load", [0.9, 0.995])

@@ -13,6 +13,9 @@ Some things can make such an interval too narrow, and each has its remedy.
   every state, visited or not; so V is fitted to states with 0 to 3 times as many jobs as well. And QV is
   taken at 99.5 %, which leaves half a per cent of the noise of the cost: more than rare states add, and
   well-behaved.
+- The equations of V may happen to be all but singular: once in some thousand fits at load .99 V is nonsense.
+  Such a V does not calm the first simulation either: it is fitted again, more stiffly, and if that does not
+  help, there is no control.
 - Over a path of length T the mean of QV is (V(end) − V(start))/T. That is small against the error only if
   parts of the path are long against the time over which counts are correlated, which is known beforehand
   (`corewise.simulation.correlation`): the simulation is made as long as that takes. The mean of QV by itself
@@ -38,7 +41,7 @@ import numpy as np
 
 from corewise.analysis.lower.bounds import perfect_speedup
 from corewise.analysis.performance import Performance, has_product_form, product_form
-from corewise.control.improve.equations import Equations
+from corewise.control.improve.equations import RIDGE, Equations
 from corewise.errors import NotSettled, UnstablePolicy
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
@@ -47,6 +50,7 @@ from corewise.kit.numbers import value_and_ends
 from corewise.kit.spoken import of_time
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
+from corewise.policies.fitted.values import FittedValues
 from corewise.simulation.correlation import correlation_time
 from corewise.simulation.intervals import independent, ratio_interval
 from corewise.simulation.randomness import random_generator
@@ -60,6 +64,7 @@ LONGEST = 50  # times the events asked for
 _WITH_WARM_UP = 1.25
 
 _SCALED, _SCALE, _SCALED_WEIGHT = 8000, 3.0, 0.05
+_RIDGES = (RIDGE, 1e3 * RIDGE, 1e6 * RIDGE)
 _CONTROL = 0.995
 _UNSTABLE = 6.0
 _AWAY = 3.0  # of the 95 % interval: half widths of it from zero
@@ -346,7 +351,27 @@ def _controlled(
     weights[0, :visited] = fitted_times.sum(axis=0) / fitted_times.sum()
     weights[1, visited:] = 1.0 / (weights.shape[1] - visited)
     equations = Equations.of(system, fitted.counts, weights, fitted.cores)
-    values = equations.solved([1.0, _SCALED_WEIGHT])
-    cost, drift = system.weights @ seen.counts, values.drift(system, seen.counts, seen.cores)
-    spans = times.sum(axis=1)
+    calm = _Allotted(fitted.counts[:, :visited], fitted.cores[:, :visited])
+    values = _calming(system, equations, calm, weights[0, :visited])
+    cost, spans = system.weights @ seen.counts, times.sum(axis=1)
+    drift = np.zeros(cost.size) if values is None else values.drift(system, seen.counts, seen.cores)
     return _Controlled(times @ cost, _CONTROL * (times @ drift), spans, correlation_time(system), floor)
+
+
+def _calming(
+    system: System, equations: Equations, visited: _Allotted, weights: Floats
+) -> FittedValues | None:
+    """Return values with which Σ h_i n_i + QV varies less than without, over the states that were visited."""
+    cost = system.weights @ visited.counts
+    for ridge in _RIDGES:
+        values = equations.solved([1.0, _SCALED_WEIGHT], ridge)
+        if _variance(cost + values.drift(system, visited.counts, visited.cores), weights) < _variance(
+            cost, weights
+        ):
+            return values
+    return None
+
+
+def _variance(numbers: Floats, weights: Floats) -> float:
+    """Return the weighted variance of numbers, for weights that add up to one."""
+    return float(weights @ (numbers - weights @ numbers) ** 2)

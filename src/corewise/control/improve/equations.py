@@ -28,9 +28,10 @@ from corewise.model.rates import departure_rates
 from corewise.model.system import System
 from corewise.policies.fitted.values import FittedValues
 
-__all__ = ["Equations"]
+__all__ = ["RIDGE", "Equations"]
 
-_RIDGE = 1e-7
+RIDGE = 1e-7
+"""What is added to the diagonal of the equations, of their mean diagonal."""
 _BLOCK = 8192
 
 
@@ -92,11 +93,11 @@ class Equations:
                     found[:] = [old + new for old, new in zip(found, part, strict=True)] if found else part
         return cls(basis, *(np.array(rows) for rows in zip(*sums, strict=True)))
 
-    def solved(self, mixture: Sequence[float]) -> FittedValues:
+    def solved(self, mixture: Sequence[float], ridge: float = RIDGE) -> FittedValues:
         """Return the values for a mixture of the sets of weights.
 
         Equations are solved in units in which every feature has variance one, with a little added to the
-        diagonal for features that are nearly the same where these states are.
+        diagonal, `ridge`, for features that are nearly the same where these states are.
         """
         share = np.array(mixture) / (np.array(mixture) @ self.totals)
         matrix, target, mean, drift, square, cost = (
@@ -108,7 +109,7 @@ class Equations:
         vary = scale > 1e-12 * scale.max()
         unit = scale[vary]
         scaled = (np.outer(mean, drift) - matrix)[np.ix_(vary, vary)] / np.outer(unit, unit)
-        scaled[np.diag_indices_from(scaled)] += _RIDGE * np.trace(scaled) / unit.size
+        scaled[np.diag_indices_from(scaled)] += ridge * np.trace(scaled) / unit.size
         answer = np.zeros(target.size)
         with one_thread():
             answer[vary] = np.linalg.solve(scaled, target[vary] / unit) / unit
