@@ -195,15 +195,14 @@ def test_the_drift_has_mean_zero_under_its_policy_and_no_other() -> None:
     assert abs(law @ other) > 1e-4 * size
 
 
-def test_the_true_values_are_found_if_the_features_allow(monkeypatch: Any) -> None:
+def test_the_true_values_are_found_if_the_features_allow() -> None:
     """One class without speed-up, fewer jobs than cores: V(n) = h n/μ, whatever states it is fitted to."""
-    monkeypatch.setattr("corewise.control.improve.equations._RIDGE", 1e-12)
     system = cw.System(100, [cw.JobClass("a", 3.0, 0.5, cw.Amdahl(0.0), 2.0)])
     counts = np.arange(40)[None]
     weights = np.random.default_rng(0).random((2, 40))
     equations = Equations.of(system, counts, weights, np.full((1, 40), 100.0))
     for mixture in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.7)):
-        values = equations.solved(mixture)
+        values = equations.solved(mixture, ridge=1e-12)
         assert np.diff(values.at(counts)) == pytest.approx(np.full(39, 4.0), rel=1e-6)
 
 

@@ -24,7 +24,8 @@ def test_value_kernels(capacity: tuple[int, ...]) -> None:
     bellman = Bellman(system, space)
     values = np.random.default_rng(1).normal(size=space.size).cumsum()
     offers = np.empty(space.counts.shape)
-    same(value_kernels.value_steps, values, system.size_rates, space.strides, space.counts, offers)
+    favours = np.linspace(1.0, 1.5, len(capacity))
+    same(value_kernels.value_steps, values, system.size_rates, favours, space.strides, space.counts, offers)
     assert not offers[space.counts == 0].any()
     drift = np.empty(space.size)
     stencil = (space.dimensions, space.strides)
@@ -63,14 +64,15 @@ def test_bounds_from_steps_are_those_from_values() -> None:
 
 
 def test_offers_that_differ_by_rounding_are_made_equal() -> None:
-    """And only those: a difference a thousand times larger stays."""
+    """And only those: a difference a thousand times larger stays. Who is favoured offers more."""
     space = StateSpace((1, 1))
     rates, strides = np.ones(2), space.strides
     for apart, equal in ((2e-16, True), (1e-12, False)):
         values = np.array([0.0, 1.0 + apart, 1.0, 2.0])
         offers = np.empty((2, 4))
-        same(value_kernels.value_steps, values, rates, strides, space.counts, offers)
-        assert bool(offers[0, 3] == offers[1, 3]) is equal
+        for favours in (np.ones(2), np.array([1.0, 1.25])):
+            same(value_kernels.value_steps, values, rates, favours, strides, space.counts, offers)
+            assert bool(offers[1, 3] == favours[1] * offers[0, 3]) is equal
 
 
 @pytest.mark.parametrize("capacity", [(4,), (3, 4), (2, 2, 3)], ids=str)

@@ -343,3 +343,22 @@ def test_a_box_that_is_too_small_counts_for_half_of_two() -> None:
     turns = np.flatnonzero(np.diff(shares) < 0.0)
     assert turns.size >= 1
     assert min(shares[turns[0] + 1 :]) >= 0.5
+
+
+@pytest.mark.parametrize("load", [0.5, 0.95])
+def test_equal_sizes_serve_the_inelastic_first(load: float) -> None:
+    """Optimal for p = 0 and 1 and equal sizes (Berg, Harchol-Balter, Moseley, Wang, Whitehouse 2020).
+
+    With many jobs the two differ by less than rounding, and were they then to share, a box for the one that
+    is served first would not do.
+    """
+    rows = [cw.JobClass("elastic", 1.0, 1.0, cw.Amdahl(1.0)), cw.JobClass("rigid", 1.0, 1.0, cw.Amdahl(0.0))]
+    found = cw.solve(cw.System(4.0, rows).at_load(load))
+    assert found.capacity[1] < 60
+    counts = naive.states(found.capacity)
+    cores = np.asarray(found.policy.on(found.system).allocate(counts))
+    served = np.minimum(counts[:, 1], 4.0)
+    inside = np.all(counts <= np.array(found.capacity) // 2, axis=1)  # at the edge jobs are lost
+    both = inside & (counts[:, 0] > 0)
+    assert np.array_equal(cores[both, 1], served[both])
+    assert np.array_equal(cores[both, 0], 4.0 - served[both])

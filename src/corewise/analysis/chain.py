@@ -36,12 +36,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.analysis import _kernels
-from corewise.analysis.factors import BandFactors, Factors, SparseFactors, band_work
+from corewise.analysis.factors import BandFactors, Factors, SparseFactors, band_work, sparse_bytes
 from corewise.analysis.work import WorkLevels
 from corewise.errors import NotConverged
 from corewise.kit.arrays import Floats
 from corewise.model.rates import departure_rates
-from corewise.model.space import StateSpace
+from corewise.model.space import StateSpace, available_memory
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, tabulate
 
@@ -107,8 +107,10 @@ class Chain:
 
     @property
     def direct(self) -> bool:
-        """Whether a factorisation is affordable: up to two classes, or a small box."""
-        return len(self.space.capacity) <= 2 or self.space.size <= _DIRECT_STATES
+        """Whether a factorisation is affordable: up to two classes that fit in memory, or a small box."""
+        if self.space.size <= _DIRECT_STATES:
+            return True
+        return len(self.space.capacity) <= 2 and sparse_bytes(self.space) <= available_memory()
 
     @property
     def small(self) -> bool:

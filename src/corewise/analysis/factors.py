@@ -9,28 +9,38 @@ factorises it in about 4 size (size/longest)² operations: in small boxes that i
 there is nothing to compile. It is Qᵀ that is factorised, whose columns are dominated by their diagonal, so
 that no rows are exchanged.
 
-*Sparse,* by SuperLU, where the band would be too wide.
+*Sparse,* by SuperLU, where the band would be too wide: for two classes some 6 log₂(size) numbers a state.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.threads import interruptible
 from corewise.model.space import StateSpace
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["BandFactors", "Factors", "SparseFactors", "band_work"]
+__all__ = ["BandFactors", "Factors", "SparseFactors", "band_work", "sparse_bytes"]
+
+_BYTES = 12.0
+"""Of a number and where it is."""
 
 
 def band_work(space: StateSpace) -> float:
     """Return about how many operations it takes to factorise a chain on a box by its band."""
     return 4.0 * space.size * (space.size / max(space.shape)) ** 2
+
+
+def sparse_bytes(space: StateSpace) -> float:
+    """Return about how much memory the factors of a chain of two classes take as a sparse matrix."""
+    return _BYTES * 6.0 * space.size * math.log2(space.size)
 
 
 class Factors(ABC):
@@ -122,9 +132,11 @@ class SparseFactors(Factors):
         from scipy.sparse.linalg import splu
 
         self._others: Ints = np.flatnonzero(np.arange(generator.shape[0]) != reference)
-        inner = -generator[self._others][:, self._others]
-        self._factors = splu(
-            inner.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        inner = -generator[self._others][:, self._others].tocsc()
+        self._factors = interruptible(
+            lambda: splu(
+                inner, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+            )
         )
 
     def left(self, rest: Floats) -> Floats:

@@ -20,10 +20,12 @@ u = np.uint64  # an unsigned index spares the test for a negative one, which kee
 
 
 @njit(cache=True)
-def value_steps(values: Floats, size_rates: Floats, strides: Ints, counts: Ints, offers: Floats) -> None:
+def value_steps(
+    values: Floats, size_rates: Floats, favours: Floats, strides: Ints, counts: Ints, offers: Floats
+) -> None:
     """Write ω_i = μ_i (V(n) − V(n − e_i)), what a class offers for speed; zero if it is absent.
 
-    Offers that differ by no more than their rounding are made equal. Equals share cores in proportion;
+    Offers that differ by no more than their rounding are made equal, but for a trifle that `favours` decides:
     were rounding to decide, a class might be starved in one state and served in the next.
     """
     size = u(values.size)
@@ -38,7 +40,7 @@ def value_steps(values: Floats, size_rates: Floats, strides: Ints, counts: Ints,
             rounding = _EPSILON * (size_rates[i] + size_rates[k])
             for s in range(size):
                 if abs(offers[i, s] - offers[k, s]) <= rounding * abs(values[s]):
-                    offers[i, s] = offers[k, s]
+                    offers[i, s] = offers[k, s] * (favours[i] / favours[k])
 
 
 @njit(cache=True)

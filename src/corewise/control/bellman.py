@@ -35,11 +35,14 @@ from corewise.model.space import StateSpace
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
 from corewise.policies.waterfill.demand import marginal_shapes
-from corewise.policies.waterfill.split import certified_split, split
+from corewise.policies.waterfill.split import certified_split, full_speeds, ranked, split
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import require_whole, round_cores
 
 __all__ = ["Bellman", "Step"]
+
+_TRIFLE = 1e-14
+"""By which share one of two offers that are equal is less: that of the class that gains more from cores."""
 
 _HARM = 10.0
 """A correction by which residuals grow so many times is taken back."""
@@ -105,6 +108,8 @@ class Bellman:
         if not blocking:
             self.cost += _rejection_costs(system, space, self.cost)
         self._offers = np.empty(space.counts.shape)
+        ranks = ranked([(speed,) for speed in full_speeds(system)])
+        self._favours = np.asarray(1.0 - _TRIFLE * ranks, dtype=np.float64)
         if whole_cores:
             self._table = _rate_table(system, space)
             self._cores = round_cores(equal_share(space.counts, system.cores))
@@ -115,7 +120,9 @@ class Bellman:
     def __call__(self, values: Floats, guess: Floats | None = None) -> Step:
         """Apply the operator to `values`; `guess` is a distribution near that of the policy found."""
         system, space = self.system, self.space
-        _kernels.value_steps(values, system.size_rates, space.strides, space.counts, self._offers)
+        _kernels.value_steps(
+            values, system.size_rates, self._favours, space.strides, space.counts, self._offers
+        )
         if self.whole_cores:
             _kernels.improve_whole(self._table, self._offers, space.counts, self._cores)
             cores = self._cores.copy()
