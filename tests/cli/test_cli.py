@@ -514,6 +514,32 @@ def test_control_c_in_a_callback_is_not_lost() -> None:
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+COMPILED = """
+import ctypes
+import signal
+from corewise.cli import main as command
+from corewise.kit.interruption import interruptible
+
+def stuck():
+    signal.raise_signal(signal.SIGINT)
+    ctypes.CDLL(None).sleep(600)
+
+def app():
+    print("said before")
+    interruptible(stuck)
+
+command.app = app
+command.main()
+"""
+"""Ctrl-C while compiled code runs in a thread that Python would wait for, or stumble over, at its end."""
+
+
+def test_control_c_does_not_wait_for_compiled_code() -> None:
+    with start("-c", COMPILED, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, err = finish(process)
+    assert (process.returncode, out, err) == (130, b"said before\n", b"")
+
+
 @pytest.mark.parametrize("error", [cw.errors.NotConverged("no certificate"), MemoryError()])
 def test_failures_of_the_solver_are_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def give_up(*args: object, **kwargs: object) -> NoReturn:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.threads import interruptible
+from corewise.kit.interruption import interruptible
 from corewise.model.space import StateSpace
 
 if TYPE_CHECKING:

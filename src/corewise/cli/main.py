@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -25,12 +25,13 @@ from corewise.cli.init import init
 from corewise.cli.learn.command import learn
 from corewise.cli.live.group import live
 from corewise.cli.plan import plan
-from corewise.cli.reporting import BAD_INPUT, READER_GONE
+from corewise.cli.reporting import BAD_INPUT, INTERRUPTED, READER_GONE
 from corewise.cli.reproduce import reproduce
 from corewise.cli.serve import serve
 from corewise.cli.simulate import simulate
 from corewise.cli.solve import solve
 from corewise.cli.sweep import sweep
+from corewise.kit.interruption import still_at_work
 from corewise.kit.version import __version__
 
 __all__ = ["app", "main"]
@@ -119,6 +120,16 @@ def _say_no_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _end(code: int | str | None) -> NoReturn:
+    """End the program; at once, if compiled code that was interrupted is still at work in another thread."""
+    if still_at_work():
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
+
+
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
@@ -129,7 +140,9 @@ def main() -> None:
     try:
         _run()
     except KeyboardInterrupt:
-        sys.exit(130)
+        _end(INTERRUPTED)
+    except SystemExit as end:
+        _end(end.code)
     finally:
         # All is said: one more Ctrl-C ends what is left of the process at once, and without a word.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

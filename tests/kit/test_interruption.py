@@ -11,11 +11,11 @@ from time import monotonic
 
 import pytest
 
-from corewise.kit.threads import interruptible
+from corewise.kit.interruption import interruptible
 
 STUCK = """
 import ctypes, sys
-from corewise.kit.threads import interruptible
+from corewise.kit.interruption import interruptible
 
 libc = ctypes.CDLL(None)  # its calls let go of the interpreter, as a factorisation does
 try:
