@@ -147,10 +147,13 @@ class Chain:
         """The stationary distribution π."""
         if len(self.space.capacity) == 1:
             return _kernels.birth_death_law(self.rates[0], float(self.system.arrival_rates[0]))
-        if self.small and self._imbalance(self._factored) <= _FLOOR:
-            if self.progress:
-                self.progress(1.0)
-            return self._factored
+        if self.small:
+            prob = self._factored
+            vars(self).pop("_elimination")  # a solution keeps its chain, and factors are many times larger
+            if self._imbalance(prob) <= _FLOOR:
+                if self.progress:
+                    self.progress(1.0)
+                return prob
         begun = self.rough.copy() if "rough" in vars(self) else self.relaxed(2)
         return self._iterate(_IMBALANCE, begun)
 
