@@ -40,6 +40,10 @@ def _in_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+MENDED = {"learn/epochs/4/at_boundary/large"}
+"""Where p is 1, and was found as 1 − 2e-16 then."""
+
+
 def _simulated(where: str) -> bool:
     return where.startswith(("simulate", "sweep"))
 
@@ -61,7 +65,11 @@ def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
                 yield f"{where}: {before!r} then, {now!r} now"
         elif not math.isclose(before, now, rel_tol=ROUNDING, abs_tol=ROUNDING):
             yield f"{where}: {before!r} then, {now!r} now"
-    elif before != now and not (_simulated(where) and "/interval" in where and now is None):
+    elif (
+        before != now
+        and where not in MENDED
+        and not (_simulated(where) and "/interval" in where and now is None)
+    ):
         yield f"{where}: {before!r} then, {now!r} now"
 
 

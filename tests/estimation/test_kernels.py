@@ -42,6 +42,25 @@ def test_likelihoods(family: int, truth: float) -> None:
                 assert abs(off) <= 1e-13 * (1 + abs(slope) + abs(top))
 
 
+@pytest.mark.parametrize("truth", [0.0, 1.0])
+def test_a_maximum_at_an_end_is_the_end(truth: float) -> None:
+    """And not a number next to it: estimates say whether they are at a boundary."""
+    rng, ends = np.random.default_rng(5), 0
+    x = 1.0 - 1.0 / np.linspace(1.5, 8.0, 5)
+    for _ in range(200):
+        exposure = rng.uniform(1.0, 20.0, x.size)
+        departures = rng.poisson(exposure / (1.0 - truth * x)).astype(float)
+        columns = (likelihood_kernels.AMDAHL, x, departures, exposure)
+        best = likelihood_kernels.global_maximum(*columns)[0]
+        slope = likelihood_kernels.derivatives(*columns, truth)[0]
+        if best == truth:
+            ends += 1
+            assert slope * (2.0 * truth - 1.0) >= 0.0
+        else:
+            assert abs(best - truth) > 1e-12
+    assert 40 < ends < 160  # about half of them
+
+
 def test_every_kernel_is_compared_here() -> None:
     """A new one has to be added."""
     source = Path(__file__).read_text(encoding="utf-8")
