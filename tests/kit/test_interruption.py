@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from time import monotonic
 
 import pytest
 
@@ -36,7 +35,6 @@ def test_what_is_returned_and_raised() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="signals of another kind")
 def test_ctrl_c_does_not_wait() -> None:
     """The call would take ten minutes."""
-    began = monotonic()
     heeded = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     with subprocess.Popen(
         [sys.executable, "-c", heeded + STUCK], stdout=subprocess.PIPE, text=True
@@ -45,4 +43,3 @@ def test_ctrl_c_does_not_wait() -> None:
         assert process.stdout.readline() == "begun\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=300) == 130
-    assert monotonic() - began < 300.0

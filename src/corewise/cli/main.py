@@ -126,7 +126,7 @@ def _end(code: int | str | None) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-        os._exit(code if isinstance(code, int) else 0)
+        os._exit(code if isinstance(code, int) else int(code is not None))
     sys.exit(code)
 
 
