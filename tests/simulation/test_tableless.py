@@ -54,7 +54,12 @@ class Remembering(LevelWalk):
     likely = 10**18
 
 
-KINDS = {False: Forgetful, True: Remembering}
+class Impatient(Remembering):
+    patience = 3
+
+
+KINDS = {"anew": Forgetful, "remembered": Remembering, "soon anew": Impatient}
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 AMDAHL, POWER, GUSTAFSON, USL = naive.amdahl, naive.power, naive.gustafson, naive.usl
 
 # --- the level ------------------------------------------------------------------------------------
@@ -340,10 +345,10 @@ def exact_means(build: Build, name: str, factor: float) -> Floats:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("remember", [False, True], ids=["anew", "remembered"])
+@EVERY_KIND
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", CASES)
-def test_means_are_those_of_exact_analysis(as_system: Build, name: str, engine: str, remember: bool) -> None:
+def test_means_are_those_of_exact_analysis(as_system: Build, name: str, engine: str, kind: str) -> None:
     """Mean jobs and throughput of every class; false alarm 1e-6 in all.
 
     Negative control: the means of a system with 3 % more arrivals.
@@ -354,9 +359,9 @@ def test_means_are_those_of_exact_analysis(as_system: Build, name: str, engine: 
         policy,
         window_of(engine, model, LENGTH),
         [*map(ord, name + engine)],
-        KINDS[remember],
+        KINDS[kind],
     )
-    alarm = FALSE_ALARM / len(CASES) / len(ENGINES) / 4
+    alarm = FALSE_ALARM / len(CASES) / len(ENGINES) / len(KINDS) / 2
     assert seen.differ_from(exact_means(as_system, name, 1.0), model.arrivals) > alarm
     assert mean_zero([*(seen.areas - exact_means(as_system, name, 1.03) * seen.times[:, None])]) < alarm
 
@@ -633,15 +638,15 @@ def test_changes_are_followed() -> None:
         assert mean_zero([*wrong[:, None]]) < FALSE_ALARM / 4
 
 
-@pytest.mark.parametrize("remember", [False, True], ids=["anew", "remembered"])
+@EVERY_KIND
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_over_a_change_is_its_parts(engine: str, remember: bool) -> None:
+def test_a_run_over_a_change_is_its_parts(engine: str, kind: str) -> None:
     """Up to the change it is the same path as one that ends there; afterwards the curves are the new ones."""
     at, names = 50.0, [f"c{i}" for i in range(5)]
     old = cw.System(4.0, [cw.JobClass(name, 0.48, 1.0, cw.Amdahl(0.2)) for name in names])
     system = cw.System(4.0, old.classes, [cw.Change(at, name, cw.Amdahl(0.95)) for name in names])
     short, long = (
-        KINDS[remember](
+        KINDS[kind](
             system, cw.Equi().on(system), cw.results.State((0,) * 5), np.random.default_rng(1), record=True
         )
         for _ in range(2)
@@ -735,7 +740,7 @@ def test_states_are_remembered_where_they_come_back() -> None:
         assert not np.array_equal(chosen.areas[0], another.areas[0])
 
 
-@pytest.mark.parametrize("engine", [Forgetful, Remembering])
+@pytest.mark.parametrize("engine", KINDS.values())
 def test_samples_are_the_states_at_their_times(engine: type[LevelWalk]) -> None:
     """As read off the recorded path, one time after the other."""
     system, times = six(0.5), 40
@@ -778,6 +783,32 @@ def test_a_path_by_values_holds_the_cores_of_its_rule(limit: float) -> None:
         assert squares[0] == pytest.approx(squares[1], rel=2e-5)
         left = [float(np.maximum(table.widths, 1.0) @ table.departures) for table in (one, other)]
         assert left[0] == pytest.approx(left[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("limit", [2.0, 9.0])
+def test_a_rule_that_is_asked_gives_the_path_of_the_kernel(limit: float) -> None:
+    """However often it is asked: never, for the first states, for all of them; curves change on the way."""
+    first = six(0.8)
+    classes = [*first.classes[:3], cw.JobClass("own", 0.2, 1.0, Logarithmic(0.7))]
+    system = cw.System(first.cores, classes, [cw.Change(30.0, "own", cw.PowerLaw(0.3))])
+    policy, paths = by_values(system, limit), []
+    for times in (0, 7, 10**9):
+        kind = type("Asking", (FittedWalk,), {"patience": times})
+        start, rng = cw.results.State((1, 0, 2, 0)), np.random.default_rng(6)
+        walk = kind(system, policy, start, rng, record=True, tally=True)
+        walk.run_time(90.0, 3, None)
+        paths.append((walk.finish()[1], walk.areas, walk.statistics()))
+        assert (walk._questions == 0) is (times < 10)
+    (path, areas, statistics), *others = paths
+    assert path.departures > 100
+    for other, their_areas, their_statistics in others:
+        assert np.array_equal(path.counts, other.counts)
+        assert np.allclose(path.time, other.time, rtol=1e-7)
+        assert np.allclose(areas, their_areas, rtol=1e-7)
+        for one, two in zip(statistics.classes, their_statistics.classes, strict=True):
+            assert float(one.widths @ one.job_time) == pytest.approx(
+                float(two.widths @ two.job_time), rel=1e-7
+            )
 
 
 @pytest.mark.statistical

@@ -20,12 +20,12 @@ import corewise as cw
 from corewise.policies.fitted.rule import FittedRule
 from corewise.policies.waterfill.levels import _kernels as level_kernels
 from corewise.policies.waterfill.levels.places import Places
-from corewise.simulation.tableless import level as level_walk
 from corewise.simulation.tableless._kernels import events as loose_kernels
 from corewise.simulation.tableless._kernels import fitted as fitted_kernels
 from corewise.simulation.tableless._kernels import level as walk_kernels
 from corewise.simulation.tableless.curves import alias_table, curve_arrays
 from corewise.simulation.tableless.grid_tally import octave_parts, width_grid
+from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.tableless.state_cache import StateCache
 from tests.control.test_improve import some_values
 from tests.helpers.twins import not_compared, same
@@ -389,13 +389,6 @@ def test_walks(policy: str, classes: int, tally: bool, record: bool) -> None:
     fixed = (*levels_of(policy, system).arrays, system.cores)
     walk = Packed(walk_kernels.level_walk, (None, 9, None, 7, None, None, None, 3, 2, *(None,) * 4))
     check_walk(walk, fixed, system, tally=tally, record=record)
-    if classes < 10:
-        walk = Packed(
-            walk_kernels.remembered_walk, (None, 9, None, 7, 3, None, None, None, 3, 2, *(None,) * 4)
-        )
-        for numbers in (1, 2**12):
-            memory = StateCache.of(classes, numbers).arrays
-            check_walk(walk, fixed, system, memory, tally=tally, record=record)
 
 
 def check_walk(
@@ -470,6 +463,27 @@ def test_what_is_remembered_of_a_state(classes: int) -> None:
         assert np.all(seen[0] == -1.0)
 
 
+@pytest.mark.parametrize("classes", [1, 2, 5])
+def test_many_states_are_remembered_as_one_by_one(classes: int) -> None:
+    """The rows of the kernel, where they are; of states that meet in a row the last one is remembered."""
+    system, rng = system_of(classes), np.random.default_rng(classes)
+    for numbers in (1, 2**14):
+        counts, widths = rng.poisson(0.8, (classes, 40)), rng.uniform(0.1, 6.5, (classes, 40))
+        counts[:, 7] = 0
+        widths[counts == 0] = 0.0
+        ours, theirs = (StateCache.of(classes, numbers) for _ in range(2))
+        speeds = np.stack([c.curve.rate(z) for c, z in zip(system.classes, widths, strict=True)])
+        leaving = counts * system.size_rates[:, None] * speeds
+        ours.remember(counts, system.arrival_rates, leaving, widths)
+        for n, z in zip(counts.T.copy(), widths.T.copy(), strict=True):
+            row = (n @ theirs.units >> loose_kernels.FINE) % len(theirs.seen)
+            plant = (*curve_arrays(system), system.size_rates, system.arrival_rates)
+            loose_kernels.remember(theirs.seen, row, n, z, *plant)
+        assert np.array_equal(np.isinf(ours.seen), np.isinf(theirs.seen))
+        assert np.allclose(ours.seen, theirs.seen, rtol=1e-6)
+        assert np.any(ours.seen >= 0.0)
+
+
 def test_a_walk_stops_where_it_does_not_know() -> None:
     """Before it draws anything; in a state that it knows it draws one event, and then asks for the next."""
     system = system_of(3)
@@ -514,14 +528,14 @@ def test_near_states_do_not_share_a_row(classes: int) -> None:
 
 
 @EVERY_POLICY
-def test_what_is_remembered_does_not_matter(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_does_not_matter(policy: str) -> None:
     """The same path with room for two states as with room for all; levels are found to rounding."""
     system = system_of(3)
     paths = []
-    for numbers in (1, 2**17):
-        monkeypatch.setattr(level_walk, "_NUMBERS", numbers)
+    for room in (1, 2**17):
+        kind = type("Asking", (LevelWalk,), {"patience": 10**9, "numbers": room})
         start, rng = cw.results.State((0, 0, 0)), np.random.default_rng(3)
-        walk = level_walk.LevelWalk(system, POLICIES[policy](system).on(system), start, rng, record=True)
+        walk = kind(system, POLICIES[policy](system).on(system), start, rng, record=True)
         walk.run_departures([2000], None)
         paths.append(walk.finish()[1])
     few, many = paths

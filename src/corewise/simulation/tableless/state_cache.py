@@ -45,6 +45,21 @@ class StateCache:
         units = np.floor(rows * 2**FINE / g ** np.arange(1, classes + 1)).astype(np.int64)
         return cls(np.full((rows, 4 * classes), -1.0), units, np.zeros(4))
 
+    def remember(self, counts: Ints, arrival_rates: Floats, leaving: Floats, widths: Floats) -> None:
+        """Write the rows of states, all of shape (K, states); where some meet in a row, the last one stays.
+
+        `leaving` are the rates of departures. As in the kernel of this name, no variable reaches beyond the
+        last move that has a rate, whatever the rounding.
+        """
+        classes, states = counts.shape
+        rows = np.empty((4 * classes, states))
+        rows[:classes], rows[3 * classes :] = counts, widths
+        upto = rows[classes : 3 * classes]
+        upto[:classes], upto[classes:] = arrival_rates[:, None], leaving
+        np.cumsum(upto, axis=0, out=upto)
+        upto[:-1][upto[:-1] >= upto[-1]] = np.inf
+        self.seen[(self.units @ counts >> FINE) & (len(self.seen) - 1)] = rows.T
+
     @property
     def arrays(self) -> tuple[Floats, Ints, Floats]:
         """The cache as the kernels take it."""

@@ -4,8 +4,6 @@ The class that leaves is drawn by thinning. Every class present has a bound on t
 to a *ceiling* a little above the level; a class drawn by its bound leaves with the probability rate/bound,
 and the rate is found for this class alone. The bounds are renewed when the level passes the ceiling, or when
 too many draws were in vain; their sums are kept in blocks of 32 classes.
-
-With few classes a path soon comes back to where it was, and what was decided there is remembered instead.
 """
 
 from __future__ import annotations
@@ -33,8 +31,6 @@ from corewise.policies.waterfill.levels._kernels import (
 from corewise.simulation.tableless._kernels.events import (
     count_departure,
     count_time,
-    known_walk,
-    remember,
     speed,
 )
 
@@ -224,45 +220,3 @@ def level_walk(
     for i in range(classes):
         areas[i] += n[i] * (now - since[i])
     return now, events - todo, departures - remaining
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def remembered_walk(
-    rng: Generator,
-    levels: tuple[Floats, Ints, Ints, Ints, Floats, Floats, Floats, Ints, Ints],
-    cores: float,
-    plant: tuple[Floats, Ints, Floats, Floats, Floats, Floats, Ints],
-    memory: tuple[Floats, Ints, Floats],
-    n: Ints,
-    areas: Floats,
-    moves: Ints,
-    tally: tuple[Floats, Floats, Floats],
-    record: tuple[Floats, NDArray[np.int16]],
-    clock: float,
-    until: float,
-    events: Int,
-    departures: Int,
-) -> tuple[float, Int, Int]:
-    """Do as `level_walk`, with a cache of states, `memory`; the path is another one."""
-    steps, own, order, first, at, tails, nodes, owner, rows = levels
-    curves, offsets, points, size_rates, arrival_rates, _, _ = plant
-    seen, units, level = memory
-    sums, widths = np.zeros(5), np.zeros(n.size)
-    now, remaining = clock, departures
-    done: Int = np.int64(0)  # no literal: the walk would be compiled once more for it
-    while True:
-        row, now, done, remaining = known_walk(
-            rng, seen, units, n, areas, moves, tally, record, now, until, done, events, remaining
-        )
-        if row < 0:
-            break
-        jobs = np.int64(0)
-        for i in range(n.size):
-            jobs += n[i]
-        restart(steps, order, first, owner, n, sums, level)
-        find_level(steps, order, first, at, rows, owner, tails, nodes, n, jobs, cores, sums, level)
-        for i in range(n.size):
-            if n[i] > 0:
-                widths[i] = width(steps, own, tails, nodes, level, i)
-        remember(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
-    return now, done, departures - remaining
