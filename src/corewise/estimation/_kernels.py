@@ -23,6 +23,7 @@ import math
 import numpy as np
 from numba import njit
 
+from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats
 
 AMDAHL, POWER, GUSTAFSON = 0, 1, 2
@@ -58,6 +59,7 @@ def slopes(family: int, x: float, p: float) -> tuple[float, float, float, float]
     return r, x, -r * r, 0.0
 
 
+@tiered(lambda *args: 0.6 * args[1].size)
 @njit(cache=True)
 def value(family: int, x: Floats, departures: Floats, exposure: Floats, p: float) -> float:
     """Return ℓ(p)."""
@@ -68,6 +70,7 @@ def value(family: int, x: Floats, departures: Floats, exposure: Floats, p: float
     return total
 
 
+@tiered(lambda *args: float(args[1].size))
 @njit(cache=True)
 def derivatives(
     family: int, x: Floats, departures: Floats, exposure: Floats, p: float
@@ -123,6 +126,7 @@ def climb(family: int, x: Floats, departures: Floats, exposure: Floats, a: float
     return p
 
 
+@tiered(lambda *args: 60.0 * args[1].size)
 @njit(cache=True)
 def global_maximum(
     family: int, x: Floats, departures: Floats, exposure: Floats
@@ -182,6 +186,7 @@ def _crossing(
     return above
 
 
+@tiered(lambda *args: 40.0 * args[1].size)
 @njit(cache=True)
 def outermost(
     family: int, x: Floats, departures: Floats, exposure: Floats, outer: float, inner: float, floor: float

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from numba import njit
 
+from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats
 
 
+@tiered(lambda jobs, *_: float(jobs.size))
 @njit(cache=True)
 def amdahl_departures(
     jobs: Floats, cores: Floats, fractions: Floats, size_rates: Floats, rates: Floats

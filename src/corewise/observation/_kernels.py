@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Bools, Floats, Int, Ints
 
 # As in `corewise.observation.sample_path.Event`.
@@ -44,6 +45,7 @@ def _add(table: Floats, used: Ints, i: Int, width: float, job_time: float, depar
     return entries
 
 
+@tiered(lambda time, *_: 5.0 * time.size, most=0.2)
 @njit(cache=True)
 def tally_totals(
     time: Floats,

@@ -19,12 +19,14 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats, Int, Ints
 
 Steps = tuple[int, ...]
 u = np.uint64  # an unsigned index is not tested for being negative
 
 
+@tiered(lambda leaving, *_: 2.0 * leaving.size)
 @njit(cache=True, nogil=True)
 def move_thresholds(
     leaving: Floats, arrivals: Floats, counts: Ints, shape: Ints, thresholds: Floats, holding: Floats
@@ -51,6 +53,7 @@ def move_thresholds(
                 thresholds[k] *= holding[s]
 
 
+@tiered(lambda *args: 10.0 * args[-1], most=0.15)
 @njit(cache=True, nogil=True)
 def jump(
     rng: Generator, thresholds: Floats, moves: Ints, steps: Steps, state: Int, events: int, departures: Int
@@ -71,6 +74,7 @@ def jump(
     return row // width, events - todo, departures - remaining
 
 
+@tiered(lambda *args: 9.0 * args[-1].size, most=0.5)
 @njit(cache=True, nogil=True)
 def clocked(
     rng: Generator,
@@ -119,6 +123,7 @@ def clocked(
     return here, now, when.size, departures - remaining
 
 
+@tiered(lambda *args: 2.5 * args[1].size, most=0.1)
 @njit(cache=True, nogil=True)
 def name_jobs(
     rng: Generator, what: NDArray[np.int16], present: Ints, counts: Ints, named: int, job: Ints
@@ -144,6 +149,7 @@ def name_jobs(
             present[i, pick] = present[i, counts[i]]
 
 
+@tiered(lambda draws, *_: 3.5 * draws.size, most=0.1)
 @njit(cache=True, nogil=True)
 def retrace(draws: Floats, thresholds: Floats, steps: Steps, state: Int, what: NDArray[np.int16]) -> None:
     """Write the moves that `jump` made from a state with these uniform variables."""
@@ -158,6 +164,7 @@ def retrace(draws: Floats, thresholds: Floats, steps: Steps, state: Int, what: N
         here += steps[k]
 
 
+@tiered(lambda what, *_: 3.5 * what.size, most=0.1)
 @njit(cache=True, nogil=True)
 def follow_jobs(
     what: NDArray[np.int16],
