@@ -26,7 +26,7 @@ def part_of(work: Floats, k: int | np.uint64, level: float) -> float:
 
 
 @njit(cache=True)
-def tabulate_strata(
+def pass_strata(
     work: Floats,
     bend: Floats,
     first: Ints,
@@ -34,55 +34,30 @@ def tabulate_strata(
     departed: Bools,
     ratio: Floats,
     edges: Floats,
+    slopes: Floats,
     pointers: NDArray[np.uint64],
     strata: Floats,
-) -> None:
-    """Add up what the jobs did in each stratum of attained work: D, E, G and U, the columns of `strata`.
-
-    Stratum b ends at edges[b], and the last one never. `ratio` is that of each job when it left. `pointers`
-    are zeros, and say how far each edge has come: jobs are in order of arrival, so it only moves forward.
-    """
-    one = np.uint64(1)  # an unsigned index is not tested for being negative
-    for j in range(first.size):
-        start, end = work[first[j]], work[last[j]]
-        at, bent, b, k = start, bend[first[j]], 0, np.uint64(first[j])
-        while b < edges.size and end - start > edges[b]:
-            level = start + edges[b]
-            k = max(k, pointers[b])
-            while work[k + one] < level:
-                k += one
-            pointers[b] = k
-            there = bend[k] + part_of(work, k, level) * (bend[k + one] - bend[k])
-            strata[b, 1] += level - at
-            strata[b, 2] += there - bent
-            at, bent = level, there
-            b += 1
-        strata[b, 1] += end - at
-        strata[b, 2] += bend[last[j]] - bent
-        if departed[j]:
-            strata[b, 0] += 1.0
-            strata[b, 3] += ratio[j]
-
-
-@njit(cache=True)
-def job_influences(
-    work: Floats,
-    bend: Floats,
-    first: Ints,
-    last: Ints,
-    departed: Bools,
-    ratio: Floats,
-    edges: Floats,
-    pointers: NDArray[np.uint64],
     hazard: Floats,
     mean_ratio: Floats,
     influence: Floats,
 ) -> None:
-    """Write ψ of each job: its part of the score, less what it does to the hazards of its strata."""
+    """Add up what the jobs did in each stratum of attained work: D, E, A and U, the columns of `strata`.
+
+    Stratum b ends at edges[b], and the last one never; `slopes` has its κ. `ratio` is g of each job when it
+    left. `pointers` are zeros, and say how far each edge has come, and in the end where work began: jobs are
+    in order of arrival, so they only move forward. If there is room for it, ψ of each job is written to
+    `influence`: its part of the score, less what it does to the hazards of its strata.
+    """
     one = np.uint64(1)  # an unsigned index is not tested for being negative
+    asked = influence.size > 0
     for j in range(first.size):
-        start, end = work[first[j]], work[last[j]]
-        at, bent, b, k, total = start, bend[first[j]], 0, np.uint64(first[j]), 0.0
+        start, end, unbent = work[first[j]], work[last[j]], bend[first[j]]
+        k = max(np.uint64(first[j]), pointers[edges.size])
+        while k < np.uint64(last[j]) and work[k + one] <= start:
+            k += one
+        pointers[edges.size] = k
+        so_far = (bend[k + one] - bend[k]) / (work[k + one] - work[k]) if k < np.uint64(last[j]) else 0.0
+        at, bent, b, total = start, unbent, 0, 0.0
         while b < edges.size and end - start > edges[b]:
             level = start + edges[b]
             k = max(k, pointers[b])
@@ -90,10 +65,23 @@ def job_influences(
                 k += one
             pointers[b] = k
             there = bend[k] + part_of(work, k, level) * (bend[k + one] - bend[k])
-            total -= hazard[b] * ((there - bent) - mean_ratio[b] * (level - at))
-            at, bent = level, there
+            moved = there - bent + slopes[b] * so_far * (level - at)
+            strata[b, 1] += level - at
+            strata[b, 2] += moved
+            if asked:
+                total -= hazard[b] * (moved - mean_ratio[b] * (level - at))
+            at, bent, so_far = level, there, (there - unbent) / edges[b]
             b += 1
-        total -= hazard[b] * ((bend[last[j]] - bent) - mean_ratio[b] * (end - at))
+        moved = bend[last[j]] - bent + slopes[b] * so_far * (end - at)
+        strata[b, 1] += end - at
+        strata[b, 2] += moved
+        if asked:
+            total -= hazard[b] * (moved - mean_ratio[b] * (end - at))
         if departed[j]:
-            total += ratio[j] - mean_ratio[b]
-        influence[j] = total
+            own = ratio[j] + slopes[b] * so_far
+            strata[b, 0] += 1.0
+            strata[b, 3] += own
+            if asked:
+                total += own - mean_ratio[b]
+        if asked:
+            influence[j] = total

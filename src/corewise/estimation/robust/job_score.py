@@ -1,4 +1,8 @@
-"""The stratified score of a record that tells jobs apart: exact at every p, by one pass over all jobs."""
+r"""The stratified score of a record that tells jobs apart: exact at every p, by one pass over all jobs.
+
+B/x, how fast attained work has moved with p so far, is taken where a job enters its stratum: what is known
+before a job leaves or goes on makes no error to one side, and in an octave it changes little.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,9 @@ class JobScore(Score):
     def of(cls, histories: JobHistories, family: SpeedUp, unit: float) -> JobScore:
         """Return the score of a class with sizes of about `unit`."""
         (bounds,) = family.bounds.values()
-        return cls(bounds=bounds, edges=OCTAVES * unit, histories=histories, family=family)
+        edges = OCTAVES * unit
+        slopes = np.zeros(edges.size + 1)
+        return cls(bounds=bounds, edges=edges, slopes=slopes, histories=histories, family=family)
 
     @property
     def grid(self) -> Floats:
@@ -75,28 +81,34 @@ class JobScore(Score):
         speed, slope = curve.rate(jobs.widths), curve.gradient(jobs.widths)[:, 0]
         work, bend = np.empty((2, jobs.span.size + 1))
         _kernels.run_clocks(jobs.place, jobs.span, speed, slope, work, bend)
-        first, last, departed = self._whole
+        _, last, _ = self._whole
         ratio = np.divide(slope, speed, out=np.zeros(speed.size), where=speed > 0.0)[jobs.place[last - 1]]
-        strata, pointers = np.zeros((self.edges.size + 1, 4)), np.zeros(self.edges.size, dtype=np.uint64)
-        _kernels.tabulate_strata(work, bend, first, last, departed, ratio, self.edges, pointers, strata)
-        return _Pass(work, bend, ratio, strata)
+        found, none = _Pass(work, bend, ratio, np.zeros((self.edges.size + 1, 4))), np.empty(0)
+        self._go_through(found, found.strata, none, none, none)
+        return found
+
+    def _go_through(self, here: _Pass, strata: Floats, *influences: Floats) -> None:
+        """Add up what jobs did in each stratum, and write what each of them did to the score if asked to."""
+        pointers = np.zeros(self.edges.size + 1, dtype=np.uint64)
+        jobs = (*self._whole, here.ratio, self.edges, self.slopes, pointers)
+        _kernels.pass_strata(here.work, here.bend, *jobs, strata, *influences)
 
     def terms(self, p: float) -> Terms:
         """Return what the score is made of; jobs that were there at the start count in what the mean says."""
         here, jobs = self._at(p), self.histories
         size, slope = (clock[jobs.last].sum() - clock[jobs.first].sum() for clock in (here.work, here.bend))
-        return Terms(stratified(here.strata)[0], float(jobs.departed.sum()), float(size), float(slope))
+        return Terms(
+            float(stratified(here.strata)[0].sum()), float(jobs.departed.sum()), float(size), float(slope)
+        )
 
     def influences(self, p: float) -> tuple[Floats, Floats]:
         """Return ψ of every job in the strata, and 1{departed} − μX, at the best μ if that is unknown."""
         here, jobs = self._at(p), self.histories
         size = here.work[jobs.last] - here.work[jobs.first]
         rate = float(jobs.departed.sum()) / float(size.sum()) if self.size_rate is None else self.size_rate
-        first, last, departed = self._whole
-        own, pointers = np.empty(first.size), np.zeros(self.edges.size, dtype=np.uint64)
+        own = np.empty(self._whole[0].size)
         _, hazards, ratios = stratified(here.strata)
-        where = (first, last, departed, here.ratio, self.edges, pointers)
-        _kernels.job_influences(here.work, here.bend, *where, hazards, ratios, own)
+        self._go_through(here, np.zeros(here.strata.shape), hazards, ratios, own)
         influence = np.zeros(size.size)
         influence[~jobs.truncated] = own * _freedom(here.strata)
         return influence, jobs.departed - rate * size

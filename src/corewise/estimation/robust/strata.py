@@ -2,33 +2,34 @@ r"""Strata of attained work: estimates of a one-parameter curve that assume no l
 
 A job that has attained the work x leaves at rate h(x) s(z; p), with h the hazard of the law of sizes. Cut
 attained work into strata, one an octave, on a grid that does not depend on p. For a given p there are, in
-each of them, D departures, E work done, G = ∂E/∂p along the jobs' paths, and U, the sum of g = ∂log s/∂p at
-departures. With a hazard of its own in each stratum, D/E where it is likeliest, the score of p is
+each of them, D departures and E work done. A job says of p, when it leaves or goes on,
 
-    U(p) = Σ_b [U_b − D_b G_b/E_b]                              if neither the law nor its mean is known,
-    (1 + κ) U(p) + (Ḡ/c²) (n − μ S),   S = ΣE,  Ḡ = ΣG/ΣE,      if the mean size 1/μ is:
+    a = g + κ B/x,      g = ∂log s/∂p,  B = ∂x/∂p = ∫ g dx,  κ = d log h/d log x:
 
-a stratified log-rank score. One stratum gives the exponential likelihood. n − μS is what the mean alone says.
-The two are uncorrelated, so each is weighted by its slope over its variance. For the mean that is Ḡ/c²: c²,
-the mean of (1{departed} − μX)², is the CV² of sizes. For the strata it is one if sizes are exponential. Else
-attained work x moves by B = ∫g dx with p, and the hazard at a given level with it: with h' = dh/dx,
+its rate moves with p, and with its attained work the hazard that it is at. With A = ∫ a dx and U the sum of a
+at departures, and a hazard of its own in each stratum, D/E where it is likeliest, the score of p is
 
-    −E U' = Σ_jobs ∫ (g − ḡ) (g + B h'/h) h dx,
+    U(p) = Σ_b [U_b − D_b A_b/E_b]                              if neither the law nor its mean is known,
+    U(p) + (Ḡ/c²) (n − μ S),   S = ΣX,  Ḡ = ΣB/ΣX,              if the mean size 1/μ is:
 
-which is 1 + κ times Σψ² if g varies little in the life of a job and h like a power κ of x, as that of Weibull
-sizes (shape 1 + κ) does. κ is the slope of log D/E over log x, strata weighted by D: among n jobs it errs by
-1/√n, where the slope of U itself, which jumps, errs by more than it says on a few hundred jobs.
+a stratified log-rank score, for this a the efficient one. One stratum with κ = 0 gives the exponential
+likelihood. n − μS is what the mean alone says. The two are uncorrelated, so each is weighted by its slope
+over its variance. For the efficient score that is one; for the mean it is Ḡ/c²: c², the mean of
+(1{departed} − μX)², is the CV² of sizes. κ is the slope of log D/E over log x about a stratum, strata
+weighted by D and by how near they are, drawn to the slope over all of them as if 100 departures said so.
+Whatever κ is, U is zero in the mean: if it is wrong, only errors are larger than they need be.
 
 Jobs that are there at the start have an unknown attained work: they are left out of the strata, but not of
 what the mean says. Jobs that are there at the end count for the work they had done.
 
 The estimate is the root of U at which its integral is largest. Its variance is Σψ² / U'², with ψ the part of
-each job in the score, hazards included (`_kernels.job_influences`), and U' a difference over a standard error
-on either side: strata move with p, so −U' is not Σψ² unless sizes are exponential. Intervals hold all p at
-which the integral of U is within χ²/2 of its maximum, in units of Σψ²/|U'|.
+each job in the score, hazards included (`_kernels.pass_strata`), and U' a difference over a standard error
+on either side: with a κ that errs −U' is not Σψ². Intervals hold all p at which the integral of U is within
+χ²/2 of its maximum, in units of Σψ²/|U'|.
 
-Source: J. M. Robins, A. A. Tsiatis, *Semiparametric estimation of an accelerated failure time model with
-time-dependent covariates* (Biometrika 79, 1992).
+Sources: A. A. Tsiatis, *Estimating regression parameters using linear rank tests for censored data* (Annals
+of Statistics 18, 1990); J. M. Robins, A. A. Tsiatis, *Semiparametric estimation of an accelerated failure
+time model with time-dependent covariates* (Biometrika 79, 1992).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from corewise.kit.arrays import Floats
+from corewise.kit.arrays import Floats, Ints
 from corewise.model.tabulated_sizes import PiecewiseExponential
 
 __all__ = [
@@ -49,14 +50,16 @@ __all__ = [
     "Sums",
     "Terms",
     "fit_strata",
-    "hazard_slope",
+    "hazard_slopes",
     "law_of_sizes",
     "stratified",
 ]
 
-_D, _E, _G, _U = range(4)
-_WORTH = (0.1, 4.0)
-"""The least and the most that strata count beside the mean, relative to those of exponential sizes."""
+_D, _E, _A, _U = range(4)
+_STEEPEST = (-0.9, 3.0)
+"""The least and the largest slope of a log hazard that is believed."""
+_NEAR, _STIFF = 2.0, 100.0
+"""Octaves within which strata count for a slope, and departures that the slope over all strata counts for."""
 
 _LEAST = 10
 """Departures in the last stratum of an estimated law of sizes."""
@@ -77,7 +80,7 @@ class Terms(NamedTuple):
 class Sums(NamedTuple):
     """What its variance is made of at one p: sums over jobs of products of ψ and of 1{departed} − μX.
 
-    `strata` has the columns D, E, G and U.
+    `strata` has the columns D, E, A and U.
     """
 
     influence: float
@@ -98,19 +101,19 @@ class Score(ABC):
         The levels of attained work between strata.
     size_rate : float or None
         μ, if the mean size is known.
+    slopes : ndarray
+        κ of each stratum.
     weight : float
         1/c², or zero if the mean is not used.
-    worth : float
-        1 + κ, what the strata count beside it.
     known : dict
         The score where it has been computed.
     """
 
     bounds: tuple[float, float]
     edges: Floats
+    slopes: Floats
     size_rate: float | None = None
     weight: float = 0.0
-    worth: float = 1.0
     known: dict[float, float] = field(default_factory=dict)
 
     @property
@@ -130,7 +133,6 @@ class Score(ABC):
         """Return U(p)."""
         if p not in self.known:
             score, departures, size, slope = self.terms(p)
-            score *= self.worth
             if self.size_rate is not None and size > 0.0:
                 score += self.weight * slope / size * (departures - self.size_rate * size)
             self.known[p] = score
@@ -139,12 +141,16 @@ class Score(ABC):
     def variance(self, p: float) -> float:
         """Return Σψ², ψ being the part of each job in the score."""
         _, _, size, slope = self.terms(p)
-        sums, weight, worth = self.sums(p), self.weight * slope / size, self.worth
-        return worth**2 * sums.influence + 2.0 * worth * weight * sums.cross + weight**2 * sums.surplus
+        sums, weight = self.sums(p), self.weight * slope / size
+        return sums.influence + 2.0 * weight * sums.cross + weight**2 * sums.surplus
 
-    def with_mean(self, size_rate: float, weight: float, worth: float = 1.0) -> Self:
-        """Return the score that also says what the mean says."""
-        return replace(self, size_rate=size_rate, weight=weight, worth=worth, known={})
+    def with_mean(self, size_rate: float | None, weight: float) -> Self:
+        """Return the score that also says what the mean says, if it is known."""
+        return replace(self, size_rate=size_rate, weight=weight, known={})
+
+    def with_slopes(self, slopes: Floats) -> Self:
+        """Return the score for a law of sizes whose log hazard has these slopes."""
+        return replace(self, slopes=slopes, known={})
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,14 +216,13 @@ def fit_strata(score: Score, size_rate: float | None, near: tuple[float, float])
     `near` is that of the exponential likelihood: the parameter, and its standard error.
     """
     guess, step = near
-    if size_rate is not None:
-        score = _with_the_mean(score, size_rate, guess)
+    score = _efficient(score, size_rate, guess)
     value = _root(score)
     sums, (_, departures, size, slope) = score.sums(value), score.terms(value)
     spread = score.variance(value)
     bend = _fall(score, value, step, spread)
     # log μ̂ = log n − log S moves by the surplus of a job, and by what it moves p.
-    pull, cross = slope / size / bend, score.worth * sums.cross + score.weight * slope / size * sums.surplus
+    pull, cross = slope / size / bend, sums.cross + score.weight * slope / size * sums.surplus
     of_rate = sums.surplus / departures**2 - 2.0 * pull * cross / departures + pull**2 * spread
     rate = departures / size
     return StrataFit(
@@ -231,13 +236,13 @@ def fit_strata(score: Score, size_rate: float | None, near: tuple[float, float])
     )
 
 
-def stratified(strata: Floats) -> tuple[float, Floats, Floats]:
-    """Return the score of the strata, and the hazard D/E and mean ratio G/E of each, zero without work."""
+def stratified(strata: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the score, the hazard D/E and the mean ratio A/E of each stratum, zero without work."""
     done = strata[:, _E]
     hazards, ratios = (
-        np.divide(strata[:, column], done, out=np.zeros(done.size), where=done > 0.0) for column in (_D, _G)
+        np.divide(strata[:, column], done, out=np.zeros(done.size), where=done > 0.0) for column in (_D, _A)
     )
-    return float(np.sum(strata[:, _U] - strata[:, _D] * ratios)), hazards, ratios
+    return strata[:, _U] - strata[:, _D] * ratios, hazards, ratios
 
 
 def law_of_sizes(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
@@ -251,24 +256,36 @@ def law_of_sizes(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
     return PiecewiseExponential([0.0, *edges[:tail].tolist()], hazards.tolist())
 
 
-def hazard_slope(strata: Floats) -> float:
-    """Return κ, the slope of log hazard over log attained work; zero if jobs left in one stratum only."""
+def hazard_slopes(strata: Floats) -> Floats:
+    """Return κ of each stratum, the slope of log hazard over log attained work; zero if jobs left in one."""
     seen = (strata[:, _D] > 0.0) & (strata[:, _E] > 0.0)
-    departed, level = strata[seen, _D], math.log(2.0) * np.flatnonzero(seen)
+    departed, octave = strata[seen, _D], np.flatnonzero(seen)
     if departed.size < 2:
-        return 0.0
-    apart = departed * (level - float(departed @ level) / float(departed.sum()))
-    return float(apart @ np.log(departed / strata[seen, _E])) / float(apart @ level)
+        return np.zeros(seen.size)
+    hazard = np.log(departed / strata[seen, _E])
+    everywhere, _ = _slope(departed[None, :], octave, hazard)
+    apart = (octave - np.arange(seen.size)[:, None]) / _NEAR
+    near, spread = _slope(departed * np.exp(-0.5 * apart**2), octave, hazard)
+    stiff = _STIFF * math.log(2.0) ** 2
+    return np.clip((spread * near + stiff * everywhere) / (spread + stiff), *_STEEPEST)
 
 
-def _with_the_mean(score: Score, size_rate: float, guess: float) -> Score:
-    """Return the score with what the mean says, each weighted by its worth at a first guess of p."""
+def _slope(weights: Floats, octave: Ints, hazard: Floats) -> tuple[Floats, Floats]:
+    """Return the slopes of lines through log hazards, one a row of weights, and the spread of log x in it."""
+    x = math.log(2.0) * octave
+    total = np.maximum(weights.sum(axis=1), 1e-300)
+    centred = x - (weights @ x / total)[:, None]
+    spread = (weights * centred**2).sum(axis=1)
+    return (weights * centred) @ hazard / np.maximum(spread, 1e-300), spread
+
+
+def _efficient(score: Score, size_rate: float | None, guess: float) -> Score:
+    """Return the score with the slopes of the hazard, and with what the mean says, as of a guess of p."""
     known = score.with_mean(size_rate, 0.0)
     sums, departures = known.sums(guess), known.terms(guess).departures
-    if not sums.surplus > 0.0:
-        return known
-    worth = min(max(1.0 + hazard_slope(sums.strata), _WORTH[0]), _WORTH[1])
-    return known.with_mean(size_rate, departures / sums.surplus, worth)
+    told = size_rate is not None and sums.surplus > 0.0
+    weight = departures / sums.surplus if told else 0.0
+    return known.with_slopes(hazard_slopes(sums.strata)).with_mean(size_rate, weight)
 
 
 def _root(score: Score) -> float:
