@@ -85,6 +85,16 @@ def waits_for_another(pool: cw.LivePool) -> None:
     pool.run("one", rounds).result(PATIENCE)
 
 
+def closes_its_pool(pool: cw.LivePool) -> None:
+    """Run a job that closes the pool, which waits for all jobs."""
+
+    def rounds(_job: Holding) -> Rounds:
+        yield [int]
+        pool.close()
+
+    pool.run("one", rounds).result(PATIENCE)
+
+
 def result(rounds: Callable[..., Rounds]) -> Callable[[cw.LivePool], object]:
     return lambda pool: pool.run("one", rounds).result(PATIENCE)
 
@@ -134,6 +144,12 @@ BAD: list[tuple[str, Callable[[cw.LivePool], object], type[Exception], str]] = [
         waits_for_another,
         CorewiseError,
         "a job cannot wait between two rounds",
+    ),
+    (
+        "a job that closes its pool",
+        closes_its_pool,
+        CorewiseError,
+        "a job cannot close a pool between two rounds",
     ),
     ("a round of nothing", result(yielding([])), InvalidInput, "round 1 of job 'one-1' has no calls"),
     (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, Future, InvalidStateError, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ from corewise.live.engines.base import (
     Bag,
     Crew,
     Engine,
+    EngineThread,
     Gang,
     Holding,
     JobSpec,
@@ -31,7 +32,6 @@ from corewise.live.engines.base import (
     require_kind,
 )
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.engines.workers import OwnProcesses, Workers
 from corewise.live.explain import Explanation
 from corewise.live.instructions import Alert
 from corewise.live.job import LiveJob
@@ -42,14 +42,14 @@ from corewise.live.origin import about_pool
 from corewise.live.replay import replayed
 from corewise.live.report import Report
 from corewise.live.runner import Runner
-from corewise.live.solving import rehearse_answer, rehearse_question
+from corewise.live.solving import solving
 from corewise.model.system import JobClass, System
 from corewise.model.units import require_seconds
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
 from corewise.policies.whole import require_whole
 
-__all__ = ["LivePool", "solving"]
+__all__ = ["LivePool"]
 
 
 class LivePool:
@@ -321,6 +321,11 @@ class LivePool:
         Given up, a job begins nothing any more. What is being carried out comes to its own end, but for that
         in processes of this machine that the pool has started: they end at once.
         """
+        if isinstance(threading.current_thread(), EngineThread):
+            raise CorewiseError(
+                "a job cannot close a pool between two rounds: it would wait for itself; "
+                "close it where it was opened, or in a callback of the job"
+            )
         with self._lock:
             if self._closed:
                 return
@@ -362,20 +367,6 @@ class LivePool:
         for name, future in jobs.items():
             _give_up(future, error)
             self._engine.end(name)
-
-
-@contextmanager
-def solving(algorithm: Algorithm) -> Iterator[Workers]:
-    """Give a process to solve in; it and this one have rehearsed what they are to do."""
-    workers = OwnProcesses(1)
-    try:
-        workers.open()
-        there = workers.submit(partial(rehearse_answer, algorithm))
-        rehearse_question(algorithm)
-        workers.answer(there)
-        yield workers
-    finally:
-        workers.close()
 
 
 def _required(engine: Engine) -> Engine:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from corewise.errors import BoxTooLarge
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.conclusions import BUSIEST
 from corewise.learning.memories import Memory
+from corewise.live.engines.workers import OwnProcesses, Workers
 from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
 from corewise.live.moving import with_pauses
 from corewise.live.resized import InProportion, as_made
@@ -28,7 +31,7 @@ from corewise.policies.saved import policy_from_bytes, policy_to_bytes
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
 
-__all__ = ["Answer", "answer", "rehearse_answer", "rehearse_question"]
+__all__ = ["Answer", "answer", "rehearse_answer", "rehearse_question", "solving"]
 
 _MADE_UP = 1000  # departures of a class at most, in a window that is made up
 
@@ -107,6 +110,20 @@ def _best(
         return solve(system, whole_cores=True).policy
     except BoxTooLarge:
         return bind(Whittle(), system)
+
+
+@contextmanager
+def solving(algorithm: Algorithm) -> Iterator[Workers]:
+    """Give a process to solve in; it and this one have rehearsed what they are to do."""
+    workers = OwnProcesses(1)
+    try:
+        workers.open()
+        there = workers.submit(partial(rehearse_answer, algorithm))
+        rehearse_question(algorithm)
+        workers.answer(there)
+        yield workers
+    finally:
+        workers.close()
 
 
 def rehearse_answer(algorithm: Algorithm) -> None:

@@ -30,12 +30,12 @@ from corewise.live.journal import Journal, JournalReader
 from corewise.live.journal_store import is_made
 from corewise.live.lessons import how_to_learn
 from corewise.live.origin import about_pool, controller_of
-from corewise.live.pool import solving
 from corewise.live.replay import replayed
 from corewise.live.runner import Runner, Told
 from corewise.live.service.feed import Bell, Feed
 from corewise.live.service.history import History
 from corewise.live.service.pool_file import PoolFile
+from corewise.live.solving import solving
 from corewise.observation.journal_file import located
 
 __all__ = ["Desk", "open_desk"]

@@ -21,13 +21,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from corewise.errors import InvalidInput
 from corewise.learning.algorithms import Algorithm
-from corewise.live.pool import solving
 from corewise.live.service.app import make_app
 from corewise.live.service.desk import Desk, open_desk
 from corewise.live.service.guard import Access
 from corewise.live.service.pool_file import Limits, PoolFile
 from corewise.live.service.problems import Problem
 from corewise.live.service.token import Token
+from corewise.live.solving import solving
 
 __all__ = ["Opened", "listening", "opened", "serve"]
 
