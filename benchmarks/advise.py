@@ -42,8 +42,9 @@ from corewise.observation.importers.options import ImportOptions
 from corewise.observation.log_classes import load_unknown_log
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.policies.base import BoundPolicy, bind
-from corewise.studies.advice.advice import Advice, advise
+from corewise.studies.advice.advice import advise
 from corewise.studies.advice.replay import response_times
+from corewise.studies.advice.results import Advice
 
 SYSTEM = cw.System(
     64,

@@ -18,10 +18,11 @@ from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import ClassStatistics
 from corewise.policies.base import bind
 from corewise.sizes import Exponential
-from corewise.studies.advice.advice import Advice, advise
+from corewise.studies.advice.advice import advise
 from corewise.studies.advice.curves import _falls, resized_share
 from corewise.studies.advice.logged_jobs import LoggedJobs
 from corewise.studies.advice.replay import Replay, ratio_of
+from corewise.studies.advice.results import Advice
 
 SYSTEM = cw.System(
     8,
@@ -182,7 +183,8 @@ def test_a_rigid_log_does_not_tell_curves() -> None:
     assert low < high
     assert whittle.gain_interval[0] <= low
     assert high <= whittle.gain_interval[1]
-    assert sum("is assumed" in line for line in found.warnings) == 2
+    (assumed,) = (line for line in found.warnings if "is assumed" in line)
+    assert assumed.startswith("a, b: the log does not tell their curves (jobs kept the cores")
     assert any("could be resized is taken for granted" in line for line in found.warnings)
     assert found.verdict.endswith("It rests on curves that were assumed.")
     low, value, high = (
@@ -196,6 +198,10 @@ def test_a_rigid_log_does_not_tell_curves() -> None:
 def test_measured_curves_take_the_place_of_assumptions() -> None:
     found = advise(rigid(), throughput={"a": cw.Amdahl(0.8), "b": cw.Amdahl(0.6)})
     assert [row.curve.source for row in found.classes] == ["throughput"] * 2
+    assert any(line.startswith("a, b: their curves are as measured (") for line in found.warnings)
+    one = advise(rigid(), throughput={"a": cw.Amdahl(0.8)})
+    assert any(line.startswith("a: its curve is as measured (") for line in one.warnings)
+    assert any(line.startswith("b: the log does not tell its curve (") for line in one.warnings)
     assert found.system.classes[0].speedup == cw.Amdahl(0.8)
     assert found["whittle"].gains_at_ends == ()
     with pytest.raises(InvalidInput, match="unknown class 'c'"):

@@ -21,7 +21,7 @@ from corewise.kit.spoken import labelled
 if TYPE_CHECKING:
     from corewise.model.speedup import SpeedUp
     from corewise.observation.event_logs import EventLog
-    from corewise.studies.advice.advice import Advice, ClassAdvice
+    from corewise.studies.advice.results import Advice, ClassAdvice
 
 __all__ = ["advise"]
 

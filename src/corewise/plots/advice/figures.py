@@ -6,7 +6,7 @@ import numpy as np
 
 from corewise.plots.advice.svg import Chart
 from corewise.plots.style import shortened
-from corewise.studies.advice.advice import Advice, ClassAdvice
+from corewise.studies.advice.results import Advice, ClassAdvice
 
 __all__ = ["cores_figure", "curve_figure", "load_figure", "policy_figure"]
 

@@ -10,8 +10,8 @@ from corewise.errors import printable
 from corewise.plots.advice.figures import COLOURS, cores_figure, curve_figure, load_figure, policy_figure
 from corewise.plots.advice.style import STYLE
 from corewise.plots.advice.svg import rounded
-from corewise.studies.advice.advice import Advice, ClassAdvice
 from corewise.studies.advice.curves import ASSUMED
+from corewise.studies.advice.results import Advice, ClassAdvice
 from corewise.studies.advice.words import (
     cores_in_words,
     curve_in_words,

@@ -8,169 +8,51 @@ what does not has its assumption beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from corewise.analysis.reach import Reach
 from corewise.errors import InvalidInput, nearest
 from corewise.estimation.estimates import Estimates
-from corewise.estimation.residuals import GoodnessOfFit, goodness_of_fit
+from corewise.estimation.residuals import goodness_of_fit
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.progress import Progress
-from corewise.kit.spoken import of_time
 from corewise.model.sizes import Exponential
 from corewise.model.speedup import Amdahl, SpeedUp
 from corewise.model.system import JobClass, System
 from corewise.model.units import require_unit
-from corewise.observation.log_classes import cores_held
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.recent import recent_part
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, bind
+from corewise.studies.advice.cautions import ASSUMED_CURVE, assumptions, warnings
 from corewise.studies.advice.curves import (
     ASSUMED,
     FROM_LOG,
     FROM_TABLE,
-    RIGID,
     CurveFinding,
     curves_of_log,
-    resized_share,
     why_not_a_curve,
 )
 from corewise.studies.advice.logged_jobs import Law, LoggedJobs
-from corewise.studies.advice.outcomes import CoresNeeded, Outcome, Outcomes
+from corewise.studies.advice.outcomes import Outcome, Outcomes
 from corewise.studies.advice.replay import Replay
-from corewise.studies.advice.usage import ClassUsage, Usage
+from corewise.studies.advice.results import Advice, ClassAdvice
+from corewise.studies.advice.usage import Usage
 
-__all__ = ["Advice", "ClassAdvice", "advise"]
+__all__ = ["advise"]
 
 _LEAST_DONE = 30
 """Jobs that must have come and been done for there to be anything to say."""
 
-_ASSUMED = Amdahl(0.9)
 _RANGE: tuple[SpeedUp, ...] = (Amdahl(0.5), Amdahl(0.99))
-"""What is assumed of a curve that nobody knows, and the ends of what it may be."""
+"""The ends of what a curve that nobody knows may be."""
 
 _MOST_JOBS = 100_000
-_FEW = 100  # jobs of a class, below which its size law and curve are a guess
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ClassAdvice(Shown):
-    """What a log says of one class.
-
-    Attributes
-    ----------
-    name : str
-        The class.
-    usage : ClassUsage
-        What was seen of it.
-    curve : CurveFinding
-        Its curve, and how sure that is.
-    fit : GoodnessOfFit or None
-        Whether it follows the model; None if its curve is not from the log.
-    """
-
-    _shown = ("name", "usage", "curve")
-
-    name: str
-    usage: ClassUsage
-    curve: CurveFinding
-    fit: GoodnessOfFit | None
-
-    @property
-    def cv2(self) -> float:
-        """The squared coefficient of variation of its sizes, NaN if not known."""
-        spread = self.curve.estimate.dispersion if self.curve.estimate else None
-        return spread.value if spread else self.usage.cv2
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Advice(Shown):
-    """Advice from a log.
-
-    Attributes
-    ----------
-    system : System
-        The pool with its classes as they were found, to go on with.
-    usage : Usage
-        What was observed over time.
-    classes : tuple of ClassAdvice
-        What was found of each class.
-    outcomes : tuple of Outcome
-        Mean response times of the policies on the same jobs, that of the log first.
-    best : str
-        The policy to go on with.
-    policy : BoundPolicy
-        The same, made for the system.
-    cores : CoresNeeded
-        How many cores meet the response time had in the log, and what one more is worth.
-    warnings : tuple of str
-        What a reader must know before relying on it.
-    assumptions : tuple of str
-        What is taken to be so.
-    unit : str or None
-        What times are in, if that was said.
-    """
-
-    _shown = ("best", "outcomes", "warnings")
-
-    system: System
-    usage: Usage
-    classes: tuple[ClassAdvice, ...]
-    outcomes: tuple[Outcome, ...]
-    best: str
-    policy: BoundPolicy
-    cores: CoresNeeded
-    warnings: tuple[str, ...]
-    assumptions: tuple[str, ...]
-    unit: str | None
-
-    def __getitem__(self, policy: str) -> Outcome:
-        """Return the outcome of a policy by name."""
-        for row in self.outcomes:
-            if row.name == policy:
-                return row
-        raise KeyError(policy)
-
-    @property
-    def times_in(self) -> str:
-        """What to say behind a time."""
-        return self.unit or "units of time"
-
-    @property
-    def verdict(self) -> str:
-        """The answer in a sentence."""
-        row = self[self.best]
-        low, high = row.gain_interval
-        rests = " It rests on curves that were assumed." if row.gains_at_ends else ""
-        if self.best == "log":
-            return "No other policy would clearly have been better on these jobs."
-        if low > 0.0:
-            sure = f"{row.gain:.0%} less time in the system, between {low:.0%} and {high:.0%} (95 %)"
-            return f"Sharing by {row.label} would have paid: {sure}.{rests}"
-        return (
-            f"Sharing by {row.label} may have paid: {row.gain:.0%} less time in the system, "
-            f"but anything from {low:.0%} to {high:.0%} is possible (95 %).{rests}"
-        )
-
-    def __str__(self) -> str:
-        """Return the verdict and the policies."""
-        rows = [
-            f"  {row.name}: {row.mean:.6g}{of_time(self.unit)} "
-            f"({row.interval[0]:.6g} to {row.interval[1]:.6g})"
-            for row in self.outcomes
-        ]
-        return "\n".join([self.verdict, *rows, *self.warnings])
-
-    def _table(self) -> Table:
-        rows = ((row.name, row.mean, row.interval, row.gain) for row in self.outcomes)
-        return Table(("policy", "mean response time", "interval", "gain"), rows)
 
 
 def advise(
@@ -241,8 +123,8 @@ def advise(
         best,
         policies["whittle" if best in ("log", "residual") else best],
         needed,
-        (*_warnings(path, classes, jobs), *notes),
-        _assumptions(jobs, every, classes),
+        (*warnings(path, classes, jobs), *notes),
+        assumptions(jobs, every, classes),
         unit,
     )
 
@@ -304,7 +186,7 @@ def _findings(
         elif name in measured:
             finding = CurveFinding(name, measured[name], FROM_TABLE, reason, estimated, (), (), {})
         else:
-            finding = CurveFinding(name, _ASSUMED, ASSUMED, reason, estimated, (), _RANGE, {})
+            finding = CurveFinding(name, ASSUMED_CURVE, ASSUMED, reason, estimated, (), _RANGE, {})
         findings.append(finding)
     estimates = Estimates(FrozenMapping({name: found[name].estimate for name in path.names}))
     return findings, estimates, unknown
@@ -355,53 +237,3 @@ def _compared(
         rows.append(outcomes.of(name, policy))
         _tell(progress, 0.5 + 0.4 * k / len(policies))
     return tuple(rows), policies, notes
-
-
-def _warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJobs) -> list[str]:
-    told = []
-    for row in classes:
-        if row.curve.source == ASSUMED:
-            told.append(
-                f"{row.name}: the log does not tell its curve ({row.curve.reason}); Amdahl's law with p = "
-                f"{_ASSUMED.p:g} is assumed, and p from 0.5 to 0.99 is what intervals allow for"
-            )
-        elif row.curve.source == FROM_TABLE:
-            told.append(f"{row.name}: its curve is the measured one ({row.curve.reason})")
-        elif row.fit is not None and row.fit.p_values.get("widths", 1.0) < 0.0025:
-            told.append(
-                f"{row.name}: jobs do not leave at the widths that its curve foretells "
-                f"(p = {row.fit.p_values['widths']:.1g}): the curve has another shape, or resizing takes time"
-            )
-        if row.usage.done < _FEW:
-            told.append(f"{row.name}: only {row.usage.done} jobs were done")
-    if any(resized_share(history) < RIGID for history in jobs.histories):
-        told.append("jobs kept their cores while they ran: that they could be resized is taken for granted")
-    failed = float(jobs.failed.mean())
-    if failed > 0.2:
-        told.append(f"{failed:.0%} of the jobs failed or were cancelled: they run for the work they did")
-    quick = int(np.count_nonzero(jobs.quick))
-    if quick:
-        told.append(
-            f"{quick} jobs waited and were then done in no time of the log's clock: their work is none"
-        )
-    peak = float(cores_held(path)[1].max())
-    if path.pool > 4.0 * peak:
-        told.append(f"at most {peak:g} of the {path.pool:g} cores were ever held at once")
-    return told
-
-
-def _assumptions(jobs: LoggedJobs, every: LoggedJobs, classes: tuple[ClassAdvice, ...]) -> tuple[str, ...]:
-    told = [
-        "The same jobs come at the same times, whatever the policy.",
-        "Cores can be given out in fractions and taken back at no cost; whole cores and pauses cost some.",
-        "Within a class, cores are shared equally.",
-        "A job that failed would fail after the same work; its time is not counted.",
-    ]
-    if jobs.time.size < every.time.size:
-        told.append(
-            f"Curves and policies are from the last {jobs.time.size:,} of {every.time.size:,} jobs; "
-            f"what was observed is of all."
-        )
-    if any(row.curve.source == FROM_TABLE for row in classes):
-        told.append("Measured curves are taken as exact.")
-    return tuple(told)

@@ -252,12 +252,12 @@ def why_not_a_curve(table: ClassStatistics, jobs: JobHistories, found: Estimate)
         return found.note
     if resized_share(jobs) < RIGID:
         return (
-            "its jobs kept the cores they began with, so wide jobs may simply be large ones: "
+            "jobs kept the cores they began with, so wide jobs may simply be large ones: "
             "a curve needs jobs whose cores change while they run"
         )
     spread = max(found.dispersion.value, 1.0) if found.dispersion else 1.0
     if _falls(table, spread):
-        return "the more cores its jobs hold the slower they leave: cores look chosen by size"
+        return "the more cores jobs hold the slower they leave: cores look chosen by size"
     return ""
 
 

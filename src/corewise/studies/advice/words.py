@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from corewise.estimation.quantities import Quantity
-from corewise.studies.advice.advice import Advice, ClassAdvice
+from corewise.studies.advice.cautions import DOUBTFUL
+from corewise.studies.advice.results import Advice, ClassAdvice
 
 __all__ = [
     "cores_in_words",
@@ -18,8 +19,6 @@ __all__ = [
     "percent",
     "sizes_in_words",
 ]
-
-_ORDER = 0.0025  # what a single test of four must be below for all together to be doubtful
 
 
 def percent(share: float) -> str:
@@ -105,10 +104,10 @@ def fit_in_words(row: ClassAdvice) -> str:
     if not row.fit.doubtful:
         return "no sign against it"
     said = []
-    if row.fit.p_values.get("widths", 1.0) < _ORDER:
+    if row.fit.p_values.get("widths", 1.0) < DOUBTFUL:
         said.append("jobs do not leave at the widths that the curve foretells: rely on it less")
-    if row.fit.p_values.get("sizes", 1.0) < _ORDER:
+    if row.fit.p_values.get("sizes", 1.0) < DOUBTFUL:
         said.append("sizes are not exponential: allowed for, since the sizes of the log itself were run")
-    if min(row.fit.p_values.get("law", 1.0), row.fit.p_values.get("order", 1.0)) < _ORDER:
+    if min(row.fit.p_values.get("law", 1.0), row.fit.p_values.get("order", 1.0)) < DOUBTFUL:
         said.append("jobs leave in clusters: sizes differ, or something changed on the way")
     return "; ".join(said) or "some doubt"

@@ -1,0 +1,129 @@
+"""Advice from a log: what was found of each class, what policies would have done, and what to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corewise.estimation.residuals import GoodnessOfFit
+from corewise.kit.display import Shown, Table
+from corewise.kit.spoken import of_time
+from corewise.model.system import System
+from corewise.policies.base import BoundPolicy
+from corewise.studies.advice.curves import CurveFinding
+from corewise.studies.advice.outcomes import CoresNeeded, Outcome
+from corewise.studies.advice.usage import ClassUsage, Usage
+
+__all__ = ["Advice", "ClassAdvice"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassAdvice(Shown):
+    """What a log says of one class.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    usage : ClassUsage
+        What was seen of it.
+    curve : CurveFinding
+        Its curve, and how sure that is.
+    fit : GoodnessOfFit or None
+        Whether it follows the model; None if its curve is not from the log.
+    """
+
+    _shown = ("name", "usage", "curve")
+
+    name: str
+    usage: ClassUsage
+    curve: CurveFinding
+    fit: GoodnessOfFit | None
+
+    @property
+    def cv2(self) -> float:
+        """The squared coefficient of variation of its sizes, NaN if not known."""
+        spread = self.curve.estimate.dispersion if self.curve.estimate else None
+        return spread.value if spread else self.usage.cv2
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Advice(Shown):
+    """Advice from a log.
+
+    Attributes
+    ----------
+    system : System
+        The pool with its classes as they were found, to go on with.
+    usage : Usage
+        What was observed over time.
+    classes : tuple of ClassAdvice
+        What was found of each class.
+    outcomes : tuple of Outcome
+        Mean response times of the policies on the same jobs, that of the log first.
+    best : str
+        The policy to go on with.
+    policy : BoundPolicy
+        The same, made for the system.
+    cores : CoresNeeded
+        How many cores meet the response time had in the log, and what one more is worth.
+    warnings : tuple of str
+        What a reader must know before relying on it.
+    assumptions : tuple of str
+        What is taken to be so.
+    unit : str or None
+        What times are in, if that was said.
+    """
+
+    _shown = ("best", "outcomes", "warnings")
+
+    system: System
+    usage: Usage
+    classes: tuple[ClassAdvice, ...]
+    outcomes: tuple[Outcome, ...]
+    best: str
+    policy: BoundPolicy
+    cores: CoresNeeded
+    warnings: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    unit: str | None
+
+    def __getitem__(self, policy: str) -> Outcome:
+        """Return the outcome of a policy by name."""
+        for row in self.outcomes:
+            if row.name == policy:
+                return row
+        raise KeyError(policy)
+
+    @property
+    def times_in(self) -> str:
+        """What to say behind a time."""
+        return self.unit or "units of time"
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence."""
+        row = self[self.best]
+        low, high = row.gain_interval
+        rests = " It rests on curves that were assumed." if row.gains_at_ends else ""
+        if self.best == "log":
+            return "No other policy would clearly have been better on these jobs."
+        if low > 0.0:
+            sure = f"{row.gain:.0%} less time in the system, between {low:.0%} and {high:.0%} (95 %)"
+            return f"Sharing by {row.label} would have paid: {sure}.{rests}"
+        return (
+            f"Sharing by {row.label} may have paid: {row.gain:.0%} less time in the system, "
+            f"but anything from {low:.0%} to {high:.0%} is possible (95 %).{rests}"
+        )
+
+    def __str__(self) -> str:
+        """Return the verdict and the policies."""
+        rows = [
+            f"  {row.name}: {row.mean:.6g}{of_time(self.unit)} "
+            f"({row.interval[0]:.6g} to {row.interval[1]:.6g})"
+            for row in self.outcomes
+        ]
+        return "\n".join([self.verdict, *rows, *self.warnings])
+
+    def _table(self) -> Table:
+        rows = ((row.name, row.mean, row.interval, row.gain) for row in self.outcomes)
+        return Table(("policy", "mean response time", "interval", "gain"), rows)
