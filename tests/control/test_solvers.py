@@ -73,6 +73,7 @@ def test_where_elimination_does_not_settle_sweeps_take_over(
         monkeypatch.setattr(Chain, "correction", lambda _, drift: np.full(drift.size, np.nan))
     found = cw.solve(system, capacity=20, solver=EliminatingPolicyIteration())
     assert found.bounds == swept.bounds
+    assert found.solver == swept.solver != EliminatingPolicyIteration().name
     assert np.array_equal(found.values, swept.values)
 
 

@@ -279,7 +279,7 @@ class _Task:
             result.step.bounds,
             relative,
             result.iterations,
-            chosen.name,
+            result.by or chosen.name,
             blocking,
             chain,
             bellman.cost,

@@ -56,11 +56,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SolverResult:
-    """Result of a solver: the last Bellman step, the values it was taken at, and the number of steps."""
+    """Result of a solver: the last Bellman step, the values it was taken at, and the number of steps.
+
+    `by` is the name of the solver that found it, if that is another than the one that was asked.
+    """
 
     step: Step
     values: Floats
     iterations: int
+    by: str = ""
 
 
 @runtime_checkable
@@ -246,7 +250,8 @@ class EliminatingPolicyIteration:
             before = step.span
             held += factorised.correction(step.drift)
             step = bellman(held)
-        return ModifiedPolicyIteration().run(bellman, values)
+        sweeps = ModifiedPolicyIteration()
+        return replace(sweeps.run(bellman, values), by=sweeps.name)
 
 
 @dataclass(frozen=True)
