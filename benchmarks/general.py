@@ -33,7 +33,7 @@ from corewise.kit.arrays import Floats
 from corewise.observation.sample_path import Event
 from corewise.policies.base import bind
 from corewise.simulation.paths import first_walk
-from corewise.simulation.walk import State
+from corewise.simulation.state import State
 from corewise.sizes import (
     Deterministic,
     Erlang,

@@ -29,8 +29,8 @@ import numpy as np
 import corewise as cw
 from benchmarks.bounds import curve_of, many_classes
 from benchmarks.measure import Findings, Target, progress, table_of
+from corewise.simulation.state import State
 from corewise.simulation.tableless.level import LevelWalk
-from corewise.simulation.walk import State
 
 PARTS = ("engine", "policies", "learn")
 ROUNDS = 7

@@ -22,8 +22,9 @@ from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import Policy, bind
 from corewise.simulation.randomness import random_generator, random_streams
+from corewise.simulation.state import State
 from corewise.simulation.tables import Tables
-from corewise.simulation.walk import State, Walk
+from corewise.simulation.walk import Walk
 
 __all__ = ["DelayCurve", "FalseAlarms", "delay_curve", "detection_delays", "false_alarms"]
 

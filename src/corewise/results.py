@@ -23,7 +23,7 @@ from corewise.observation.statistics import ClassStatistics
 from corewise.simulation.general.times import ClassTimes
 from corewise.simulation.replicate import ClassReplications, Percentile, Replications
 from corewise.simulation.run import ClassRun, Run
-from corewise.simulation.walk import State
+from corewise.simulation.state import State
 from corewise.studies.compare import Comparison
 from corewise.studies.means import SimulatedMean
 from corewise.studies.plan import CapacityPlan

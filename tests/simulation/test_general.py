@@ -25,11 +25,12 @@ from corewise.model.sizes import (
 from corewise.observation.sample_path import Event
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.fitted.rule import FittedRule
+from corewise.simulation.engine import Engine
 from corewise.simulation.general.source import JobSource, RandomJobs
 from corewise.simulation.general.tableless import FittedJobWalk, LevelJobWalk, TablelessJobWalk
 from corewise.simulation.paths import first_walk
 from corewise.simulation.run import Run
-from corewise.simulation.walk import Engine, State
+from corewise.simulation.state import State
 from corewise.simulation.window import Window
 from tests.control.test_improve import some_values
 

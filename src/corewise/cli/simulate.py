@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corewise.cli.options import POLICY_HELP, SEED_HELP, AsJson, SystemName, number, numbers, whole_number
-from corewise.cli.output import headline, print_facts, print_json, print_table, time_shown
+from corewise.cli.output import print_json
 from corewise.cli.reporting import reporting
+from corewise.cli.simulated import as_mapping, print_result, times_of
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import CorewiseError, InvalidInput
-from corewise.kit.numbers import value_with_interval
-from corewise.kit.spoken import labelled, of_time
 
 if TYPE_CHECKING:
     from corewise.kit.progress import Progress
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from corewise.observation.sample_path import SamplePath
     from corewise.policies.base import Policy
     from corewise.simulation.general.trace import Trace
-    from corewise.simulation.replicate import Replications
     from corewise.simulation.run import Run
 
 __all__ = ["simulate"]
@@ -134,7 +131,7 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     if as_json:
         print_json({**result, "seed": task.seed, "seconds": seconds})
         return
-    _print_result(result, problem, None if trace is not None else task.seed, seconds)
+    print_result(result, problem, None if trace is not None else task.seed, seconds)
     print_written((events, "events"), (plot, "plot"))
 
 
@@ -206,7 +203,7 @@ class _Task:
                 name: [asdict(percentile) for percentile in row.percentiles]
                 for name, row in found.classes.items()
             }
-            return _as_mapping(found, within, replications=self.replications, state=None), None
+            return as_mapping(found, within, replications=self.replications, state=None), None
         followed = not system.memoryless or self.jobs is not None or self.moving_costs
         record = self.record or (bool(self.percents) and not followed)
         run = simulate_policy(
@@ -218,10 +215,10 @@ class _Task:
             moving_costs=self.moving_costs,
             **window,
         )
-        result = _as_mapping(run, self._of_one(run), replications=1, state=run.state.counts)
+        result = as_mapping(run, self._of_one(run), replications=1, state=run.state.counts)
         if run.resizes is not None:
             result |= {"resizes": run.resizes, "resizes_per_event": run.resizes_per_event}
-        return {**result, "response_times": _times(run)}, run.path
+        return {**result, "response_times": times_of(run)}, run.path
 
     def _of_one(self, run: Run) -> dict[str, list[dict[str, Any]]]:
         """Return the percentiles of each class in a single run, which gives them no interval."""
@@ -265,58 +262,6 @@ def _percents(text: str | None) -> list[float]:
 # --- what goes out ----------------------------------------------------------------------------
 
 
-def _as_mapping(
-    found: Run | Replications,
-    percentiles: Mapping[str, Sequence[Mapping[str, Any]]],
-    *,
-    replications: int,
-    state: tuple[int, ...] | None,
-) -> dict[str, Any]:
-    """Return a result as plain values, for JSON; `state` is where a single run ended."""
-    return {
-        "policy": found.policy,
-        "mean_jobs": found.mean_jobs,
-        "interval": found.interval,
-        "mean_response_time": found.mean_response_time,
-        "settled": found.settled,
-        "events": found.events,
-        "departures": found.departures,
-        "time": found.time,
-        "unit": found.unit,
-        "replications": replications,
-        "state": state,
-        "classes": [
-            {
-                "name": name,
-                "arrivals": row.arrivals,
-                "departures": row.departures,
-                "mean_jobs": row.mean_jobs,
-                "interval": row.interval,
-                "mean_response_time": row.mean_response_time,
-                "percentiles": percentiles[name],
-            }
-            for name, row in found.classes.items()
-        ],
-    }
-
-
-def _times(run: Run) -> list[dict[str, Any]]:
-    """Return the response times of each class as plain values."""
-    return [
-        {
-            "name": name,
-            "jobs": times.jobs,
-            "mean": times.mean,
-            "interval": times.interval,
-            "sample_mean": times.sample_mean,
-            "percentiles": [
-                {"percent": percent, "value": value} for percent, value in times.percentiles.items()
-            ],
-        }
-        for name, times in run.response_times.items()
-    ]
-
-
 def _write(
     path: SamplePath, events: Path | None, plot: Path | None, *, per_job: bool, unit: str | None
 ) -> None:
@@ -330,93 +275,3 @@ def _write(
         from corewise.plots.path import path_figure
 
         draw(plot, lambda: path_figure(path, unit=unit))
-
-
-def _print_result(result: Mapping[str, Any], system: System, seed: int | None, seconds: float) -> None:
-    several = result["replications"] > 1
-    how = f"over {result['replications']} replications" if several else "by batch means"
-    interval = f"(95 % confidence, {how})"
-    if math.isnan(result["interval"][0]):
-        interval = f"({_no_interval(system, recorded=seed is None)})"
-    events = result["events"]
-    facts = [
-        ("mean number of jobs", f"{value_with_interval(result['mean_jobs'], result['interval'])} {interval}"),
-        ("mean response time", time_shown(_shown(result["mean_response_time"]), system.unit)),
-        ("departures", f"{result['departures']:,} in {result['time']:,.6g} {system.unit or 'units of time'}"),
-        ("speed", f"{events:,} events in {seconds:.3g} s, {events / seconds:,.0f} a second"),
-    ]
-    if "resizes" in result:
-        often = f"{result['resizes_per_event']:.3g} for each arrival or departure"
-        facts.append(("resizes", f"{result['resizes']:,}, {often}"))
-    if result["state"] is not None:
-        jobs = ", ".join(f"{name} {n}" for n, name in zip(result["state"], system.names, strict=True))
-        facts.append(("jobs at the end", jobs))
-    if seed is not None:
-        facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
-    if system.load >= 1.0:
-        facts.append(("note", "the load is not below 1: under any policy the number of jobs keeps growing"))
-    elif not result["settled"]:
-        facts.append(("note", _unsettled(result)))
-    facts += [
-        ("note", f"the curve of {change.name} changed at time {change.time:g}{of_time(system.unit)}")
-        for change in system.changes
-        if change.time < result["time"] / result["replications"]
-    ]
-    print_facts(headline(f"Simulated {result['policy']}", replace(system, changes=())), facts)
-    times = labelled("mean response time", system.unit)
-    columns = ["class", "arrivals", "departures", "mean number of jobs", times]
-    rows = [
-        [
-            row["name"],
-            f"{row['arrivals']:,}",
-            f"{row['departures']:,}",
-            value_with_interval(row["mean_jobs"], row["interval"]),
-            _shown(row["mean_response_time"]),
-        ]
-        for row in result["classes"]
-    ]
-    print_table(columns, rows)
-    _print_percentiles(result["classes"], system.unit, together=3 if several else 6)
-
-
-def _no_interval(system: System, *, recorded: bool) -> str:
-    """Return in words why there is no confidence interval."""
-    if recorded:
-        return "of these jobs; nothing is random"
-    if any(math.isinf(job_class.sizes.cv2) for job_class in system.classes):
-        return "no confidence interval: the variance of sizes is infinite"
-    return "too short a run for a confidence interval"
-
-
-def _unsettled(result: Mapping[str, Any]) -> str:
-    """Return in words that a run has not settled."""
-    left = f"{result['departures']:,} have left"
-    over = (
-        "many jobs are left over"
-        if result["state"] is None
-        else f"{sum(result['state']):,} jobs are left over"
-    )
-    return f"not settled: {left} and {over}, so these are not the means of the long run; simulate longer"
-
-
-def _print_percentiles(classes: Sequence[Mapping[str, Any]], unit: str | None, together: int) -> None:
-    """Print the percentiles of the response times, so many of them beside each other in a table."""
-    percents = [percentile["percent"] for percentile in classes[0]["percentiles"]]
-    for first in range(0, len(percents), together):
-        shown = slice(first, first + together)
-        rows = [
-            [
-                row["name"],
-                *(
-                    value_with_interval(p["value"], p["interval"], digits=4)
-                    for p in row["percentiles"][shown]
-                ),
-            ]
-            for row in classes
-        ]
-        times = labelled("response\ntime", unit)
-        print_table([times, *(f"{percent:g} %" for percent in percents[shown])], rows)
-
-
-def _shown(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.6g}"

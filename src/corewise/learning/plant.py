@@ -24,7 +24,8 @@ from corewise.simulation.general.box import BoxJobWalk
 from corewise.simulation.general.source import RandomJobs
 from corewise.simulation.paths import first_walk
 from corewise.simulation.randomness import random_generator
-from corewise.simulation.walk import State, Walk
+from corewise.simulation.state import State
+from corewise.simulation.walk import Walk
 from corewise.simulation.window import Window, start_state
 
 __all__ = ["Attentive", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]

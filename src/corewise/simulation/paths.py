@@ -9,15 +9,17 @@ from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import FittedRule
+from corewise.simulation.engine import Engine
 from corewise.simulation.general.box import BoxJobWalk
 from corewise.simulation.general.source import JobSource, RandomJobs
 from corewise.simulation.general.tableless import FittedJobWalk, LevelJobWalk, TablelessJobWalk
 from corewise.simulation.general.tables import SpeedTables
 from corewise.simulation.general.walk import JobWalk
+from corewise.simulation.state import State
 from corewise.simulation.tableless.fitted import FittedWalk
 from corewise.simulation.tableless.level import LevelWalk
 from corewise.simulation.tables import Tables, suits_tables
-from corewise.simulation.walk import Engine, State, Walk
+from corewise.simulation.walk import Walk
 
 __all__ = ["another_walk", "draws_without_tables", "first_tables", "first_walk", "require_clock"]
 

@@ -30,11 +30,12 @@ from corewise.kit.spoken import of_time
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.simulation.engine import Engine
 from corewise.simulation.intervals import mean_interval, ratio_interval
 from corewise.simulation.paths import another_walk
 from corewise.simulation.randomness import random_streams
 from corewise.simulation.run import Run, mean_response_time, run_of
-from corewise.simulation.walk import Engine, State
+from corewise.simulation.state import State
 from corewise.simulation.window import Replay, Window, start_state
 
 __all__ = ["ClassReplications", "Percentile", "Replications", "carried_out", "replicate"]

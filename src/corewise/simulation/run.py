@@ -19,12 +19,14 @@ from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.simulation.correlation import correlation_time
+from corewise.simulation.engine import Engine
 from corewise.simulation.general.box import BoxJobWalk
 from corewise.simulation.general.times import ClassTimes, JobTimes, exact_percentiles
 from corewise.simulation.general.trace import Trace
 from corewise.simulation.general.walk import JobWalk
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
-from corewise.simulation.walk import Engine, State, Walk
+from corewise.simulation.state import State
+from corewise.simulation.walk import Walk
 from corewise.simulation.window import LEAST_DEPARTURES, Replay
 
 __all__ = ["ClassRun", "Run", "has_batches", "mean_response_time", "run_of"]

@@ -22,8 +22,9 @@ from corewise.policies.base import BoundPolicy
 from corewise.simulation.correlation import correlation_time, excess_growth
 from corewise.simulation.intervals import BATCH_TIMES
 from corewise.simulation.paths import draws_without_tables, first_tables, first_walk
+from corewise.simulation.state import State
 from corewise.simulation.tables import suits_sampled_tables
-from corewise.simulation.walk import State, Walk
+from corewise.simulation.walk import Walk
 
 __all__ = ["Sample", "sample_states", "settled_events"]
 

@@ -32,7 +32,7 @@ from corewise.simulation.general.trace import Trace, require_trace
 from corewise.simulation.paths import first_walk, require_clock
 from corewise.simulation.randomness import random_generator
 from corewise.simulation.run import Run, run_of
-from corewise.simulation.walk import State
+from corewise.simulation.state import State
 from corewise.simulation.window import BATCHES, Replay, Window, start_state
 
 __all__ = ["simulate"]

@@ -15,11 +15,12 @@ from corewise.kit.progress import Progress
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.simulation.engine import Engine
 from corewise.simulation.general.source import JobSource, RecordedJobs
 from corewise.simulation.general.trace import Trace
 from corewise.simulation.paths import first_walk
 from corewise.simulation.response_times import ResponseTimes
-from corewise.simulation.walk import Engine, State
+from corewise.simulation.state import State
 
 __all__ = ["BATCHES", "LEAST_DEPARTURES", "Replay", "Window", "start_state"]
 

@@ -26,7 +26,7 @@ from corewise.simulation.correlation import correlation_time, excess_growth
 from corewise.simulation.general.walk import JobWalk
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
 from corewise.simulation.paths import first_walk
-from corewise.simulation.walk import State
+from corewise.simulation.state import State
 
 __all__ = ["JobMeans", "job_means", "least_events"]
 

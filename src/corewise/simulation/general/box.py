@@ -13,8 +13,8 @@ from corewise.simulation.general._kernels.jobs import Record
 from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.tables import SpeedTables
 from corewise.simulation.general.walk import Followed, JobWalk
+from corewise.simulation.state import State
 from corewise.simulation.tables import Occupation
-from corewise.simulation.walk import State
 
 __all__ = ["BoxJobWalk"]
 

@@ -17,7 +17,7 @@ from corewise.kit.arrays import Floats
 from corewise.model.system import System
 from corewise.simulation.general._kernels.jobs import Source
 from corewise.simulation.general.trace import Trace
-from corewise.simulation.walk import State
+from corewise.simulation.state import State
 
 __all__ = ["JobSource", "RandomJobs", "RecordedJobs"]
 

@@ -20,10 +20,10 @@ from corewise.simulation.general._kernels.tableless import (
 )
 from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.walk import Followed, JobWalk
+from corewise.simulation.state import State
 from corewise.simulation.tableless.curves import curve_arrays
 from corewise.simulation.tableless.grid_tally import GridTally
 from corewise.simulation.tableless.state_cache import StateCache
-from corewise.simulation.walk import State
 
 __all__ = ["FittedJobWalk", "LevelJobWalk", "TablelessJobWalk"]
 

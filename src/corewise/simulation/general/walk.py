@@ -12,13 +12,14 @@ from corewise.kit.arrays import Floats, Int, Ints
 from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
 from corewise.policies.base import BoundPolicy
+from corewise.simulation.engine import Engine
 from corewise.simulation.general._kernels.jobs import Record
 from corewise.simulation.general.order import ServedOrder
 from corewise.simulation.general.room import JobRoom
 from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.times import ClassTimes, JobTimes
 from corewise.simulation.intervals import ratio_interval
-from corewise.simulation.walk import Engine, State
+from corewise.simulation.state import State
 
 __all__ = ["Followed", "JobWalk"]
 

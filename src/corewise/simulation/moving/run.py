@@ -18,7 +18,7 @@ from corewise.simulation.general.times import ClassTimes
 from corewise.simulation.intervals import ratio_interval
 from corewise.simulation.moving.walk import MovingWalk
 from corewise.simulation.run import ClassRun, Run, has_batches
-from corewise.simulation.walk import State
+from corewise.simulation.state import State
 from corewise.simulation.window import Window
 
 __all__ = ["moving_run", "require_moves"]

@@ -11,9 +11,10 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
+from corewise.simulation.engine import Engine
+from corewise.simulation.state import State
 from corewise.simulation.tableless.curves import alias_table, curve_arrays
 from corewise.simulation.tableless.grid_tally import GridTally
-from corewise.simulation.walk import Engine, State
 
 __all__ = ["Drawn", "Record", "TablelessWalk"]
 
