@@ -53,6 +53,15 @@ def test_value_kernels(capacity: tuple[int, ...]) -> None:
         same(value_kernels.sweep_values, values, shares, arrivals, chain.inverse, gain, *stencil, sweeps)
 
 
+@pytest.mark.parametrize("wrong", [[0], [2], [4], [0, 1, 2, 3, 4]])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_bracketed_alike(wrong: list[int], value: float) -> None:
+    """By the kernel and its source: which of two that cannot be compared is the smaller is a detail."""
+    drift, ones = np.arange(5.0), np.ones(5)
+    drift[wrong] = value
+    same(value_kernels.bracket, drift, ones, ones, ones, np.empty(0))
+
+
 def test_bounds_from_steps_are_those_from_values() -> None:
     departures, cost, steps = np.arange(5.0), np.arange(5.0), np.array([0.0, 1.0, 1.5, 1.7, 2.5, 0.0])
     joining = np.array([2.0, 2.0, 2.0, 2.0, 0.0])

@@ -24,7 +24,7 @@ from corewise.kit._kernels import tiered
 def square(x):
     return x * x
 
-@tiered(lambda x: float(x.size))
+@tiered(lambda x: float(x.size), most=0.05)
 @njit(cache=True)
 def total(x):
     result = 0.0
@@ -73,16 +73,17 @@ def test_a_long_call_is_compiled_at_once(file: Path) -> None:
 
 
 def test_what_is_on_disk_is_taken_from_there(file: Path) -> None:
-    """By the next process, however small the call; one whose kernel is on no disk interprets it."""
+    """By the next process, when interpreting has taken .02 s; one whose kernel is on no disk waits longer."""
     loaded(file).total(np.ones(60_000))
     module = loaded(file)
-    assert module.total(np.ones(3)) == 3.0
-    assert is_compiled(module.total)
+    for size in (3, 15_000, 6_000):
+        assert module.total(np.ones(size)) == size
+        assert is_compiled(module.total) is (size == 6_000)
     assert sum(module.total.compiled.stats.cache_hits.values()) == 1
     other = file.with_name("another.py")
     other.write_text(SOURCE, encoding="utf-8")
     module = loaded(other)
-    assert module.total(np.ones(3)) == 3.0
+    assert module.total(np.ones(40_000)) == 40_000.0
     assert not is_compiled(module.total)
 
 
@@ -115,11 +116,14 @@ TIERED = {
 def found_by(tier: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What a run, its path, its estimates and a learner come to."""
     for kernel in TIERED.values():
-        monkeypatch.setattr(kernel, "_left", np.inf if tier == "interpreted" else 0.0)
+        monkeypatch.setattr(kernel, "_most", np.inf if tier == "interpreted" else 0.0)
+        monkeypatch.setattr(kernel, "_spent", 0.0)
         monkeypatch.setitem(kernel.__dict__, "_is_on_disk", False)
     found: list[Any] = []
     for example in (1, 2):
         system = cw.load_system(f"paper:{example}")
+        solution = cw.solve(system)
+        found += [solution.values.tobytes(), solution.bounds, cw.lower_bound(system)]
         for record in (False, True):
             run = cw.simulate(system, cw.Equi(), departures=400, rng=example, record=record)
             found += [run.mean_jobs, run.time, run.state.counts, run.response_times]
@@ -136,6 +140,15 @@ def found_by(tier: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def numbers(estimates: Mapping[str, Any]) -> list[Any]:
     return [(found.value, found.stderr, found.interval) for found in estimates.values()]
+
+
+def test_what_is_no_number_passes_both_tiers_alike(file: Path) -> None:
+    """Nor is there a warning: compiled code has none."""
+    module, x = loaded(file), np.array([1e300, np.nan])
+    assert np.isnan(module.total(x))
+    assert not is_compiled(module.total)
+    assert np.isnan(module.total(np.resize(x, 60_000)))
+    assert is_compiled(module.total)
 
 
 def test_results_do_not_depend_on_the_tier(monkeypatch: pytest.MonkeyPatch) -> None:

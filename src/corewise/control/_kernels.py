@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from corewise.analysis._kernels import advance
+from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats, Ints
 
 __all__ = ["apply_generator", "bracket", "improve_whole", "step_bracket", "sweep_values", "value_steps"]
@@ -19,6 +20,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 u = np.uint64  # an unsigned index spares the test for a negative one, which keeps loops from vectorising
 
 
+@tiered(lambda *args: 1.5 * args[-1].size)
 @njit(cache=True)
 def value_steps(
     values: Floats, size_rates: Floats, favours: Floats, strides: Ints, counts: Ints, offers: Floats
@@ -160,6 +162,7 @@ def apply_generator(
         base += length
 
 
+@tiered(lambda drift, *_: 1.5 * drift.size)
 @njit(cache=True)
 def bracket(
     drift: Floats, values: Floats, outflow: Floats, cost: Floats, gap: Floats

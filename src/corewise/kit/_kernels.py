@@ -1,17 +1,18 @@
 """How kernels are compiled: without counting references, or when it is worth it.
 
 Kernels of two tiers are interpreted at first, and compiled when that has taken a while. To compile one takes
-numba .2 to 1.5 s, once: the code is then kept on disk. A run that needs but a thousand of its steps is better
-off without. When to compile is the question of when to buy skis, if nobody knows how often there will be
-snow: whoever rents until the rent comes to their price never pays more than twice what would have been best
-(A. R. Karlin, M. S. Manasse, L. Rudolph and D. D. Sleator, 1988). Here the rent stops well before, since the
-next run would pay it again; and what is on disk is taken at once.
+numba .2 to 1.5 s, once: the code is then kept on disk, from where the first takes .3 s and the others some
+hundredths. A run that needs but a thousand of its steps is better off without. When to compile is the
+question of when to buy skis, if nobody knows how often there will be snow: whoever rents until the rent comes
+to their price never pays more than twice what would have been best (A. R. Karlin, M. S. Manasse, L. Rudolph
+and D. D. Sleator, 1988). Here the rent stops well before, since the next run would pay it again.
 
 Both tiers do the same to the last bit; the tests hold every kernel against its source.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from pathlib import Path
@@ -28,6 +29,9 @@ __all__ = ["Tiered", "njit_norefs", "tiered"]
 # each of them, which costs more than all arithmetic; code that allocates nothing can do without.
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
 njit_norefs = njit(**_OPTIONS)
+
+_LOADED = 0.02
+"""Seconds of interpreting after which a kernel that is on disk is taken from there."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -50,15 +54,16 @@ class Tiered(Generic[_P, _R]):
         update_wrapper(self, kernel, updated=())
         self.compiled = cast(Any, kernel)
         self.py_func: FunctionType = self.compiled.py_func
-        self._cost, self._left = cost, most
+        self._cost, self._most, self._spent = cost, most, 0.0
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Do what the kernel does."""
-        if self._left > 0.0:
-            self._left -= 1e-6 * self._cost(*args, **kwargs)
-            if self._left > 0.0 and not self._is_on_disk:
-                return cast(_R, _as_compiled(self._source(*args, **kwargs)))
-            self._left = 0.0
+        if self._spent < self._most:
+            self._spent += 1e-6 * self._cost(*args, **kwargs)
+            if self._spent < (min(self._most, _LOADED) if self._is_on_disk else self._most):
+                with np.errstate(all="ignore"):  # as in compiled code
+                    return cast(_R, _as_compiled(self._source(*args, **kwargs)))
+            self._spent = math.inf
         return cast(_R, self.compiled(*args, **kwargs))
 
     @cached_property

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from corewise.analysis.lower.prices import ROUNDING, TIE
+from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats
 
 __all__ = ["priced_class"]
@@ -104,6 +105,7 @@ def _evaluate_priced(
     return mean, cores / mass, term / mass
 
 
+@tiered(lambda *args: 10.0 * args[-1].size)
 @njit(cache=True)
 def priced_class(
     arrival: float,

@@ -16,6 +16,7 @@ import math
 import numpy as np
 from numba import njit
 
+from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats, Ints
 
 __all__ = [
@@ -371,6 +372,7 @@ def split_states(
             cores[i, s] = x[i]
 
 
+@tiered(lambda *args: 8.0 * args[-1].size, most=0.08)
 @njit(cache=True)
 def split_closed_states(
     terms: Floats, tried: Ints, counts: Ints, offers: Floats, budget: Floats, cores: Floats

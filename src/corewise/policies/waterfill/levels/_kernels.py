@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit
 
-from corewise.kit._kernels import njit_norefs
+from corewise.kit._kernels import njit_norefs, tiered
 from corewise.kit.arrays import Floats, Int, Ints
 from corewise.policies.waterfill._kernels import curved_tail
 
@@ -254,6 +254,7 @@ def level_states(
                     held[i, s] += (cores - total) * (rise / rises)
 
 
+@tiered(lambda *args: 10.0 * args[-1].size, most=0.05)
 @njit(cache=True, nogil=True)
 def place_states(
     cores: float, demand: Floats, bought: Floats, ends: Floats, counts: Ints, held: Floats
