@@ -116,7 +116,9 @@ def local_dask(workers: int | None = None, threads: int = 1) -> Iterator[Client]
                     threads_per_worker=checks.count(threads, "threads"),
                     processes=True,
                     host="127.0.0.1",
-                    silence_logs=logging.ERROR,  # it warns of every run that an interrupt cuts short
+                    # What goes wrong with a run comes back with it; else workers complain, with a traceback,
+                    # of a scheduler that an interrupt has ended before them.
+                    silence_logs=logging.CRITICAL,
                     # There is always a small server for health checks: on any free port, for us alone.
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": False},
