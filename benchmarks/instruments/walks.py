@@ -15,8 +15,9 @@ from corewise.experiments.studies.tracking import only_parameter, squared_errors
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.learning.algorithms import first_curve
+from corewise.model.job_class import Change, JobClass
 from corewise.model.speedup import Amdahl
-from corewise.model.system import Change, JobClass, System, require_system
+from corewise.model.system import System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.simulation.randomness import random_generator
 

@@ -24,7 +24,8 @@ def fit_several(
     """
     from corewise.estimation.throughput.tables import curves_in_table
     from corewise.model.files import save_system
-    from corewise.model.system import JobClass, System
+    from corewise.model.job_class import JobClass
+    from corewise.model.system import System
 
     pool = None if cores is None else number(cores, "--cores")
     require_target(save, file)

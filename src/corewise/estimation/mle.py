@@ -27,8 +27,9 @@ from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
-from corewise.model.system import JobClass, System, require_system
+from corewise.model.system import System, require_system
 from corewise.model.tabulated_sizes import PiecewiseExponential
 from corewise.observation.histories import job_histories
 from corewise.observation.observed import HasPath, HasStatistics, record_of, statistics_of

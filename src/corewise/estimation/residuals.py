@@ -34,7 +34,8 @@ from corewise.estimation.robust.size_test import exponential_sizes_p_value
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
-from corewise.model.system import JobClass, System
+from corewise.model.job_class import JobClass
+from corewise.model.system import System
 from corewise.observation.histories import job_histories, owners_of
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.rows import STEPS

@@ -14,7 +14,8 @@ from corewise.estimation.mle import estimate, why_no_information
 from corewise.estimation.posterior import Posterior, posteriors_of
 from corewise.estimation.quantities import Quantity, poisson_rate, share_of
 from corewise.kit.frozen import FrozenMapping
-from corewise.model.system import JobClass, System
+from corewise.model.job_class import JobClass
+from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 
 __all__ = ["estimate_unknown", "with_rates"]

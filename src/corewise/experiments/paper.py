@@ -8,8 +8,9 @@ from corewise.experiments.studies.tracking import oracle, windows_until
 from corewise.learning.algorithms import ALGORITHMS, Algorithm, adaptive
 from corewise.learning.schedules import Constant, Growing
 from corewise.model.files import packaged
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import Amdahl
-from corewise.model.system import JobClass, System
+from corewise.model.system import System
 
 __all__ = ["DRIFT", "EXAMPLES", "Drift", "Example", "Switch", "algorithm_named", "tracking_algorithms"]
 

@@ -43,7 +43,8 @@ from corewise.live.replay import replayed
 from corewise.live.report import Report
 from corewise.live.runner import Runner
 from corewise.live.solving import solving
-from corewise.model.system import JobClass, System
+from corewise.model.job_class import JobClass
+from corewise.model.system import System
 from corewise.model.units import require_seconds
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes

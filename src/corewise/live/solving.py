@@ -21,7 +21,8 @@ from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
 from corewise.live.moving import with_pauses
 from corewise.live.resized import InProportion, as_made
 from corewise.live.worth import Worth, worth
-from corewise.model.system import JobClass, System
+from corewise.model.job_class import JobClass
+from corewise.model.system import System
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind

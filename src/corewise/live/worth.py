@@ -34,7 +34,8 @@ from corewise.errors import BoxTooLarge, NotConverged, UnstablePolicy
 from corewise.kit.arrays import Floats
 from corewise.live.learned import Learned
 from corewise.live.lessons import Lesson, Question
-from corewise.model.system import JobClass, System
+from corewise.model.job_class import JobClass
+from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi

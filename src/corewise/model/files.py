@@ -40,6 +40,7 @@ from typing import Any
 
 from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSystem, nearest
 from corewise.kit.files import read_bytes, read_column, write_bytes
+from corewise.model.job_class import Change, JobClass
 from corewise.model.sizes import (
     Deterministic,
     Erlang,
@@ -51,7 +52,7 @@ from corewise.model.sizes import (
     Weibull,
 )
 from corewise.model.speedup import FAMILIES, SpeedUp
-from corewise.model.system import Change, JobClass, System
+from corewise.model.system import System
 from corewise.model.tabulated_sizes import Empirical, PiecewiseExponential
 
 __all__ = [

@@ -12,8 +12,9 @@ import numpy as np
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.arrays import Floats
 from corewise.kit.files import reason_of, require_path
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import Amdahl
-from corewise.model.system import JobClass, System
+from corewise.model.system import System
 from corewise.observation.event_logs import EventLog, load_events, opened
 from corewise.observation.log_lines import columns_of
 from corewise.observation.rows import NOBODY

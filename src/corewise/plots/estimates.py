@@ -16,7 +16,8 @@ from corewise.estimation.likelihood import Likelihood
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.spoken import per_time
-from corewise.model.system import JobClass, System, require_system
+from corewise.model.job_class import JobClass
+from corewise.model.system import System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.plots.lines import patch, stroke
 from corewise.plots.style import (

@@ -29,8 +29,9 @@ from corewise.analysis.lower.majorants import Majorants
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import FAMILIES
-from corewise.model.system import JobClass, System, require_system
+from corewise.model.system import System, require_system
 
 __all__ = ["Bounds", "lower_bound", "lower_bounds", "perfect_speedup"]
 

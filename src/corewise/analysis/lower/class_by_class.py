@@ -34,7 +34,7 @@ from corewise.analysis.lower._kernels import priced_class
 from corewise.analysis.lower.majorants import Majorants
 from corewise.analysis.lower.prices import best_price, rounded_down
 from corewise.kit.arrays import Floats
-from corewise.model.system import JobClass
+from corewise.model.job_class import JobClass
 
 __all__ = ["class_by_class"]
 

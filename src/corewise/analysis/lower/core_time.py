@@ -44,7 +44,7 @@ from corewise.analysis.lower.majorants import Majorants
 from corewise.analysis.lower.market import Market, Mixes
 from corewise.analysis.lower.prices import ROUNDING, rounded_down
 from corewise.kit.arrays import Floats
-from corewise.model.system import JobClass
+from corewise.model.job_class import JobClass
 
 __all__ = ["core_time"]
 

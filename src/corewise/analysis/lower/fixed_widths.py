@@ -24,7 +24,7 @@ import numpy as np
 from corewise.analysis.lower.majorants import Majorants
 from corewise.analysis.lower.prices import best_price, rounded_down
 from corewise.kit.arrays import Floats
-from corewise.model.system import JobClass
+from corewise.model.job_class import JobClass
 
 __all__ = ["FixedWidths", "fixed_widths"]
 

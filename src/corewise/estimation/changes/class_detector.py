@@ -20,8 +20,8 @@ from corewise.estimation.likelihood import Likelihood, curve_of, parameters_of
 from corewise.estimation.search import fit_curve_to
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.frozen import FrozenMapping
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import SpeedUp
-from corewise.model.system import JobClass
 from corewise.observation.statistics import ClassStatistics
 from corewise.observation.strata.tables import Strata
 

@@ -16,7 +16,7 @@ from corewise.estimation.changes.dispersion import Dispersion
 from corewise.estimation.changes.doubts import Pending, Suspect
 from corewise.estimation.likelihood import curve_of, parameters_of
 from corewise.kit.frozen import FrozenMapping
-from corewise.model.system import JobClass
+from corewise.model.job_class import JobClass
 from corewise.observation.strata.tables import Strata
 
 __all__ = ["detector_of", "state_of"]

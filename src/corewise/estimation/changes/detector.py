@@ -72,8 +72,9 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import SpeedUp
-from corewise.model.system import JobClass, System, require_system
+from corewise.model.system import System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
 
 __all__ = ["LEAST_CHECKS", "Alarm", "ChangeDetector", "Cusum", "run_length", "threshold"]

@@ -15,7 +15,8 @@ from corewise.experiments.studies.learning import LearningStudy
 from corewise.experiments.studies.tracking import only_parameter
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.model.system import Change, System, require_system
+from corewise.model.job_class import Change
+from corewise.model.system import System, require_system
 from corewise.plots.lines import (
     DASHES,
     Marks,

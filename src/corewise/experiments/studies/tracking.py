@@ -22,8 +22,9 @@ from corewise.kit.arrays import Floats
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.memories import Part
 from corewise.learning.schedules import Constant, Schedule
+from corewise.model.job_class import Change
 from corewise.model.speedup import SpeedUp
-from corewise.model.system import Change, System, require_system
+from corewise.model.system import System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import Policy
 

@@ -17,8 +17,9 @@ from functools import partial
 import numpy as np
 
 from corewise.live.engines.base import Holding, Round, Rounds
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import Amdahl, SpeedUp
-from corewise.model.system import JobClass, System
+from corewise.model.system import System
 
 __all__ = ["DemoJob", "napping", "true_system", "workload"]
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corewise.kit.arrays import Floats
+from corewise.model.job_class import JobClass
 from corewise.model.speedup import SpeedUp
-from corewise.model.system import JobClass, System
+from corewise.model.system import System
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.strata import _kernels

@@ -20,9 +20,10 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.progress import Progress
+from corewise.model.job_class import JobClass
 from corewise.model.sizes import Exponential
 from corewise.model.speedup import Amdahl, SpeedUp
-from corewise.model.system import JobClass, System
+from corewise.model.system import System
 from corewise.model.units import require_unit
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.recent import recent_part

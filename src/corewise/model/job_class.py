@@ -1,0 +1,160 @@
+"""Job classes: jobs that arrive, work and scale alike.
+
+Paper: section 2.1. The paper's λ and α are the classes' own arrival rates, λ_1 = αλ and λ_2 = (1 − α)λ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from corewise.errors import InvalidSystem
+from corewise.kit import checks
+from corewise.kit.display import Shown
+from corewise.kit.spoken import of_time
+from corewise.model.capped import Capped
+from corewise.model.sizes import Exponential, SizeLaw
+from corewise.model.speedup import SpeedUp
+
+__all__ = ["EXPONENTIAL", "FOUND_BY", "Change", "JobClass"]
+
+EXPONENTIAL = Exponential()
+_ONE_CORE, _NO_PAUSE = 1, 0.0  # how jobs move if nothing is said
+FOUND_BY = "; estimate finds it from an event log"
+"""What to say where a rate is not known."""
+
+
+@dataclass(frozen=True, repr=False)
+class JobClass(Shown):
+    """Jobs that arrive, work and scale alike.
+
+    Parameters
+    ----------
+    name : str
+        What to call the class.
+    arrival_rate : float, optional
+        λ, jobs per unit of time; None if it is not known, which is enough where it can be learned.
+    size_rate : float, optional
+        μ, one over the mean size; a job's size is the time it would take on one core. None if it is not
+        known, which is enough where it can be learned.
+    speedup : SpeedUp
+        s(z), how fast a job runs on z cores. It must be given: ``JobClass("etl", speedup=Amdahl(0.5))``.
+    weight : float, optional
+        h, what one such job in the system costs per unit of time.
+    sizes : SizeLaw, optional
+        The law of job sizes, scaled to mean 1/μ; exponential if not given, as everything exact assumes.
+    arrivals : SizeLaw, optional
+        The law of the times between arrivals, scaled to mean 1/λ; exponential if not given: Poisson arrivals.
+    least_cores : int, optional
+        The fewest cores that a job runs on; with fewer it waits. Exact numbers are for jobs that run on any
+        share of a core, and take no notice: it matters where jobs hold whole cores, in simulations with
+        moving costs and in live pools.
+    most_cores : int, optional
+        The most cores that a job can use: on more it is no faster.
+    resize_pause : float, optional
+        δ, how long a job that runs stands still when its cores change. Exact numbers are for free moves, and
+        take no notice of it either.
+    """
+
+    _shown = ("name", "arrival_rate", "size_rate", "speedup", "weight")
+
+    name: str
+    arrival_rate: float | None = None
+    size_rate: float | None = None
+    speedup: SpeedUp = None  # type: ignore[assignment]  # comes after what may be missing, and may not be
+    weight: float = 1.0
+    sizes: SizeLaw = EXPONENTIAL
+    arrivals: SizeLaw = EXPONENTIAL
+    least_cores: int = _ONE_CORE
+    most_cores: int | None = None
+    resize_pause: float = _NO_PAUSE
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidSystem(f"a class needs a name that is not empty, got {self.name!r}")
+        if any(mark in self.name for mark in ",:\n\r\t") or self.name != self.name.strip():
+            raise InvalidSystem(
+                f"class name {self.name!r} may not hold a comma, a colon or a line break, "
+                f"nor start or end blank"
+            )
+        for field in ("arrival_rate", "size_rate", "weight"):
+            given = getattr(self, field)
+            if given is None and field != "weight":
+                continue
+            value = checks.positive(given, f"class {self.name!r}: {field}", InvalidSystem)
+            object.__setattr__(self, field, value)
+        if not isinstance(self.speedup, SpeedUp):
+            raise InvalidSystem(f"class {self.name!r}: speedup must be a SpeedUp curve, got {self.speedup!r}")
+        for field in ("sizes", "arrivals"):
+            law = getattr(self, field)
+            if law is not EXPONENTIAL and not isinstance(law, SizeLaw):
+                raise InvalidSystem(
+                    f"class {self.name!r}: {field} must be a law such as sizes.Lognormal(cv2=4), got {law!r}"
+                )
+        moves = self.most_cores is not None or self.resize_pause is not _NO_PAUSE
+        if moves or self.least_cores is not _ONE_CORE:  # a learner makes four classes at every step
+            self._check_moves()
+
+    def _check_moves(self) -> None:
+        what = f"class {self.name!r}"
+        least = checks.count(self.least_cores, f"{what}: least_cores", InvalidSystem)
+        object.__setattr__(self, "least_cores", least)
+        if self.most_cores is not None:
+            most = checks.count(self.most_cores, f"{what}: most_cores", InvalidSystem)
+            object.__setattr__(self, "most_cores", most)
+            if least > most:
+                raise InvalidSystem(f"{what}: least_cores {least} is above most_cores {most}")
+        pause = checks.within(self.resize_pause, 0.0, math.inf, f"{what}: resize_pause", InvalidSystem)
+        object.__setattr__(self, "resize_pause", pause)
+
+    @cached_property
+    def curve(self) -> SpeedUp:
+        """How fast a job runs on the cores it holds: its speed-up, on no more cores than it can use."""
+        return self.speedup if self.most_cores is None else Capped(self.speedup, float(self.most_cores))
+
+    @property
+    def known_size_rate(self) -> float:
+        """μ, where it must be known: `InvalidSystem` if it is not."""
+        if self.size_rate is None:
+            raise InvalidSystem(f"class {self.name!r}: its size_rate is not known, but needed here{FOUND_BY}")
+        return self.size_rate
+
+    @property
+    def work_rate(self) -> float:
+        """λ/μ, the work that arrives per unit of time, in cores; NaN if one of them is not known."""
+        if self.arrival_rate is None or self.size_rate is None:
+            return math.nan
+        return self.arrival_rate / self.size_rate
+
+    def moves_in_words(self, unit: str | None) -> list[str]:
+        """Return what there is to say of how its jobs move; times are in `unit`."""
+        words = []
+        if self.least_cores > 1 or self.most_cores is not None:
+            most = "" if self.most_cores is None else f" to {self.most_cores}"
+            words.append(f"{self.least_cores}{most or ' or more'} cores a job")
+        if self.resize_pause:
+            words.append(f"pause {self.resize_pause:g}{of_time(unit)} a resize")
+        return words
+
+    @property
+    def memoryless(self) -> bool:
+        """Whether sizes and the times between arrivals are exponential."""
+        return type(self.sizes) is Exponential and type(self.arrivals) is Exponential
+
+
+@dataclass(frozen=True, repr=False)
+class Change(Shown):
+    """From `time` on, the class of that name has another curve."""
+
+    _shown = ("time", "name", "speedup")
+
+    time: float
+    name: str
+    speedup: SpeedUp
+
+    def __post_init__(self) -> None:
+        what = f"change of class {self.name!r}"
+        object.__setattr__(self, "time", checks.positive(self.time, f"{what}: time", InvalidSystem))
+        if not isinstance(self.speedup, SpeedUp):
+            raise InvalidSystem(f"{what}: speedup must be a SpeedUp curve, got {self.speedup!r}")
