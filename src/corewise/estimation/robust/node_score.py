@@ -42,8 +42,7 @@ class NodeScore(Score):
     """Stratified score from tables.
 
     ψ and 1{departed} − μX of a job are taken to be uncorrelated, and so are the parts of ψ in its strata: so
-    it is for martingales, and for ψ whatever the law of sizes. Tables do not tell how attained work has moved
-    with p before a stratum: B/x is taken to be g, and a stratum counts 1 + κ times.
+    it is for martingales, and for ψ whatever the law of sizes.
 
     Attributes
     ----------
@@ -69,10 +68,10 @@ class NodeScore(Score):
         """The coefficients of cubic splines through score, S, ∂S/∂p and Σψ² at the nodes."""
         from scipy.interpolate import CubicSpline
 
-        tables, worth = self.tables, 1.0 + self.slopes
+        tables = self.tables
         rows = [
-            (worth @ stratified(strata)[0], *job[_X : _B + 1], _squares(strata, worth))
-            for strata, job in zip(tables.bins, tables.jobs, strict=True)
+            (stratified(strata)[0].sum(), *job[_X : _B + 1], _squares(strata))
+            for strata, job in zip(tables.sloped(self.slopes), tables.jobs, strict=True)
         ]
         return np.asarray(CubicSpline(tables.nodes, np.array(rows)).c)
 
@@ -98,7 +97,7 @@ class NodeScore(Score):
         return Sums(squares, 0.0, surplus, strata[:, :4])
 
 
-def _squares(strata: Floats, worth: Floats) -> float:
+def _squares(strata: Floats) -> float:
     """Return Σψ² at a node: ψ = d (g − ḡ) − h (b − ḡ a) in each stratum, from the sums of products."""
     _, hazard, ratio = stratified(strata)
     d, _, _, u, gg, da, db, ga, gb, aa, ab, bb = strata.T
@@ -107,7 +106,7 @@ def _squares(strata: Floats, worth: Floats) -> float:
     worked = bb - 2.0 * ratio * ab + ratio**2 * aa
     departures, fitted = float(d.sum()), int(np.count_nonzero(d))
     freedom = departures / (departures - fitted) if departures > fitted else 1.0
-    return freedom * float(worth**2 @ (left - 2.0 * hazard * mixed + hazard**2 * worked))
+    return freedom * float(np.sum(left - 2.0 * hazard * mixed + hazard**2 * worked))
 
 
 def _between(tables: Strata, values: Floats, p: float, points: int) -> Floats:

@@ -6,27 +6,37 @@ from numba import njit
 
 from corewise.kit.arrays import Floats, Int, Ints
 
-# Columns of the strata: departures, work, its slope in p, g at departures, and products within a stratum.
+# Columns of the strata: departures, work, its slope in p, g at departures, and products within a stratum;
+# then those with q = B/x, taken where a job entered the stratum.
 D, E, G, U, GG, DA, DB, GA, GB, AA, AB, BB = range(12)
+DQ, QA, DGQ, DQQ, DQA, DGQA, DQB, DQQA, QAA, QAB, QQAA = range(12, 23)
 # Columns of the sums over whole jobs: departed, X, B, products, and powers of the sizes of whole ones.
 D_, X, B, G_, DX, DB_, GX, GG_, GB_, XX, XB, BB_, SIZES = range(13)  # and four powers
-# State of a job at a node: its stratum, work and slope within it, and both over its whole life.
-STRATUM, WITHIN, BENT, WORK, SLOPE = range(5)
+# State of a job at a node: its stratum, work and slope within it, both over its whole life, and q.
+STRATUM, WITHIN, BENT, WORK, SLOPE, SO_FAR = range(6)
 
 
 @njit(cache=True)
-def close_stratum(cell: Floats, work: float, bend: float, sign: float) -> None:
+def close_stratum(cell: Floats, work: float, bend: float, so_far: float, sign: float) -> None:
     """Add the products of what a job did in one stratum, or take them away."""
     cell[AA] += sign * work * work
     cell[AB] += sign * work * bend
     cell[BB] += sign * bend * bend
+    cell[QAA] += sign * so_far * work * work
+    cell[QAB] += sign * so_far * work * bend
+    cell[QQAA] += sign * so_far * so_far * work * work
 
 
 @njit(cache=True)
 def work_on(state: Floats, speed: float, slope: float, span: float, edges: Floats, strata: Floats) -> None:
-    """Let a job work for a while: its state at one node, and what it does in each stratum."""
-    left = span
+    """Let a job work for a while: its state at one node, and what it does in each stratum.
+
+    Its work and slope over its whole life are those at the end of the while.
+    """
+    left, bend = span, state[SLOPE] - span * slope
     b = int(state[STRATUM])
+    if speed > 0.0 and b == 0 and state[WITHIN] == 0.0:
+        state[SO_FAR] = slope / speed
     while left > 0.0 and speed > 0.0:
         step = left
         whole = b < edges.size
@@ -37,27 +47,36 @@ def work_on(state: Floats, speed: float, slope: float, span: float, edges: Float
             step = max(rest, 0.0) if whole else left
         strata[b, E] += step * speed
         strata[b, G] += step * slope
-        close_stratum(strata[b], state[WITHIN], state[BENT], -1.0)
+        strata[b, QA] += state[SO_FAR] * step * speed
+        close_stratum(strata[b], state[WITHIN], state[BENT], state[SO_FAR], -1.0)
         state[WITHIN] += step * speed
         state[BENT] += step * slope
-        close_stratum(strata[b], state[WITHIN], state[BENT], 1.0)
+        close_stratum(strata[b], state[WITHIN], state[BENT], state[SO_FAR], 1.0)
         left -= step
+        bend += step * slope
         if whole:
+            state[STRATUM], state[WITHIN], state[BENT], state[SO_FAR] = b + 1, 0.0, 0.0, bend / edges[b]
             b += 1
-            state[STRATUM], state[WITHIN], state[BENT] = b, 0.0, 0.0
 
 
 @njit(cache=True)
 def leave(state: Floats, ratio: float, strata: Floats) -> None:
     """Let a job leave from the stratum that it is in."""
-    cell = strata[int(state[STRATUM])]
+    cell, work, bend, so_far = strata[int(state[STRATUM])], state[WITHIN], state[BENT], state[SO_FAR]
     cell[D] += 1.0
     cell[U] += ratio
     cell[GG] += ratio * ratio
-    cell[DA] += state[WITHIN]
-    cell[DB] += state[BENT]
-    cell[GA] += ratio * state[WITHIN]
-    cell[GB] += ratio * state[BENT]
+    cell[DA] += work
+    cell[DB] += bend
+    cell[GA] += ratio * work
+    cell[GB] += ratio * bend
+    cell[DQ] += so_far
+    cell[DGQ] += ratio * so_far
+    cell[DQQ] += so_far * so_far
+    cell[DQA] += so_far * work
+    cell[DGQA] += ratio * so_far * work
+    cell[DQB] += so_far * bend
+    cell[DQQA] += so_far * so_far * work
 
 
 @njit(cache=True)

@@ -25,8 +25,9 @@ OCTAVES = np.exp2(np.arange(-8.25, 13.0))
 """The edges between strata, in mean sizes; jobs that are all of the mean size leave near the end of one."""
 
 _ARRAYS = ("nodes", "edges", "bins", "jobs")
-COLUMNS = 12
-"""Sums in each stratum: D, E, G, U, and of the products gg, da, db, ga, gb, aa, ab, bb of a job's own."""
+COLUMNS = 23
+"""Sums in each stratum: D, E, G, U, and of the products gg, da, db, ga, gb, aa, ab, bb of a job's own; then
+of dq, qa, dgq, dqq, dqa, dgqa, dqb, dqqa, qaa, qab, qqaa, with q its B/x when it entered the stratum."""
 
 JOB_COLUMNS = 17
 """Sums over jobs: d, X, B, g, dX, dB, gX, gg, gB, XX, XB, BB, and X⁰ to X⁴ of those that came and left."""
@@ -91,7 +92,22 @@ class Strata:
         """Return the tables whose arrays have these names after a prefix; None if there are none."""
         if f"{prefix}{_ARRAYS[0]}" not in arrays:
             return None
-        return cls(family, *(arrays[prefix + name].astype(np.float64, casting="safe") for name in _ARRAYS))
+        nodes, edges, bins, jobs = (
+            arrays[prefix + name].astype(np.float64, casting="safe") for name in _ARRAYS
+        )
+        # Tables of earlier versions have no sums with q: there q counts as zero, and nothing errs by it.
+        more = [(0, 0), (0, 0), (0, max(COLUMNS - bins.shape[-1], 0))]
+        return cls(family, nodes, edges, np.pad(bins, more), jobs)
+
+    def sloped(self, slopes: Floats) -> Floats:
+        """Return the sums with g + κq in the place of g, shape (nodes, strata, 12); κ of each stratum."""
+        d, e, g, u, gg, da, db, ga, gb, aa, ab, bb, *more = np.moveaxis(self.bins, -1, 0)
+        dq, qa, dgq, dqq, dqa, dgqa, dqb, dqqa, qaa, qab, qqaa = (slopes * column for column in more)
+        columns = (
+            *(d, e, g + qa, u + dq, gg + 2.0 * dgq + slopes * dqq, da, db + dqa, ga + dqa),
+            *(gb + dgqa + dqb + slopes * dqqa, aa, ab + qaa, bb + 2.0 * qab + slopes * qqaa),
+        )
+        return np.stack(columns, axis=-1)
 
     def __add__(self, other: Strata) -> Strata:
         """Return the tables of both windows together."""

@@ -20,6 +20,9 @@ from corewise.observation.strata.tables import OCTAVES, Strata
 __all__ = ["Attained", "StrataTally", "can_be_stratified"]
 
 
+_STATE = 6  # numbers of a job at a node, see `corewise.observation.strata._kernels`
+
+
 def can_be_stratified(family: SpeedUp) -> bool:
     """Return whether there are strata for a family: it needs one parameter, within two ends."""
     ends = [end for pair in family.bounds.values() for end in pair]
@@ -46,7 +49,8 @@ class Attained(NamedTuple):
         """Return what `plain` has given, for a class with a curve of the same family."""
         (bounds,) = known.speedup.bounds.values()
         states = {
-            int(job): np.array(state) for job, state in zip(plain["jobs"], plain["states"], strict=True)
+            int(job): _with_so_far(np.array(state))
+            for job, state in zip(plain["jobs"], plain["states"], strict=True)
         }
         return cls(Strata.empty(known.speedup.family, bounds, float(plain["unit"])), states)
 
@@ -133,7 +137,7 @@ class _ClassTally:
         """Return a job that has come, or was there when the record began."""
         state = self._carried.get(int(self.jobs.number[j])) if self.jobs.truncated[j] else None
         whole = state is not None or not self.jobs.truncated[j]
-        fresh = np.zeros((self.nothing.nodes.size, 5))
+        fresh = np.zeros((self.nothing.nodes.size, _STATE))
         return _Live(fresh if state is None else state.copy(), int(self.jobs.first[j]), whole)
 
     def count(self, began: float, until: float, end: int) -> Strata:
@@ -153,6 +157,14 @@ class _ClassTally:
             if not gone:
                 self._live[j] = _Live(state, int(segment), whole)
         return Strata(nothing.family, nothing.nodes, nothing.edges, bins, sums)
+
+
+def _with_so_far(state: Floats) -> Floats:
+    """Return the state of a job, with B/x as it is now if it is of an earlier version, which kept none."""
+    if state.shape[1] == _STATE:
+        return state
+    work, slope = state[:, -2], state[:, -1]
+    return np.column_stack([state, np.divide(slope, work, out=np.zeros(work.size), where=work > 0.0)])
 
 
 def _mean_size(known: JobClass, jobs: JobHistories) -> float:
