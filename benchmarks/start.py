@@ -1,9 +1,10 @@
 """Start: what the first run of each verb costs, when nothing is compiled yet, and what the next one does.
 
-    python benchmarks/start.py [--python PYTHON] [--only VERB …] [--json FILE]
+    python benchmarks/start.py [--python PYTHON] [--only VERB …] [--times N] [--json FILE]
 
 Each verb runs twice in a fresh folder for compiled code: the first compiles, the second finds it there. What
-counts is CPU time, since a wall clock measures the neighbours as well. ``--python`` is that of another
+counts is CPU time, since a wall clock measures the neighbours as well, and the least of several times, since
+neighbours slow down a processor, too. ``--python`` is that of another
 environment, such as the one of the version before.
 """
 
@@ -70,10 +71,20 @@ def cpu_seconds(python: Path, command: str, folder: Path, compiled: Path) -> flo
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def pair(python: Path, verb: str, folder: Path, compiled: Path) -> tuple[float, float]:
+    """CPU time of a verb when nothing is compiled, and of the same command after that."""
+    runs = []
+    for _ in range(2):
+        (folder / "sweep.csv").unlink(missing_ok=True)
+        runs.append(cpu_seconds(python, VERBS[verb], folder, compiled))
+    return runs[0], runs[1]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--only", nargs="+", default=list(VERBS), choices=list(VERBS), metavar="VERB")
+    parser.add_argument("--times", type=int, default=1, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     python, report = chosen.python.absolute(), Report()
@@ -82,15 +93,17 @@ def main() -> int:
         (folder / "four.toml").write_text(FOUR)
         (folder / "sweep.toml").write_text(SWEEP)
         for verb in chosen.only:
-            compiled = folder / verb
             if verb == "estimate":
                 cpu_seconds(python, VERBS["simulate"], folder, folder / "other")
-            runs = []
-            for _ in range(2):
-                (folder / "sweep.csv").unlink(missing_ok=True)
-                runs.append(cpu_seconds(python, VERBS[verb], folder, compiled))
-            report.seconds[verb] = (runs[0], runs[1])
-            progress(f"{verb}: {runs[0]:.2f} s, then {runs[1]:.2f} s")
+            first, second = (
+                min(seconds)
+                for seconds in zip(
+                    *(pair(python, verb, folder, folder / f"{verb} {k}") for k in range(chosen.times)),
+                    strict=True,
+                )
+            )
+            report.seconds[verb] = (first, second)
+            progress(f"{verb}: {first:.2f} s, then {second:.2f} s")
     table = table_of("Seconds of CPU", ("", "first run", "next run"))
     for verb, (first, second) in report.seconds.items():
         table.add_row(verb, f"{first:.2f}", f"{second:.2f}")

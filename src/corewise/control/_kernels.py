@@ -12,10 +12,11 @@ from corewise.analysis._kernels import advance
 from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats, Ints
 
-__all__ = ["apply_generator", "bracket", "improve_whole", "step_bracket", "sweep_values", "value_steps"]
+__all__ = ["EPSILON", "apply_generator", "improve_whole", "step_bracket", "sweep_values", "value_steps"]
 
 
-_EPSILON = float(np.finfo(np.float64).eps)
+EPSILON = float(np.finfo(np.float64).eps)
+"""The rounding of a number of size one."""
 
 u = np.uint64  # an unsigned index spares the test for a negative one, which keeps loops from vectorising
 
@@ -39,7 +40,7 @@ def value_steps(
             step = size_rates[i] * (values[s] - values[s - stride])
             offers[i, s] = step if counts[i, s] > 0 else 0.0
         for k in range(i):
-            rounding = _EPSILON * (size_rates[i] + size_rates[k])
+            rounding = EPSILON * (size_rates[i] + size_rates[k])
             for s in range(size):
                 if abs(offers[i, s] - offers[k, s]) <= rounding * abs(values[s]):
                     offers[i, s] = offers[k, s] * (favours[i] / favours[k])
@@ -162,22 +163,6 @@ def apply_generator(
         base += length
 
 
-@tiered(lambda drift, *_: 1.5 * drift.size)
-@njit(cache=True)
-def bracket(
-    drift: Floats, values: Floats, outflow: Floats, cost: Floats, gap: Floats
-) -> tuple[float, float, float]:
-    """Return min (r − gap) and max r, widened by the rounding of r = f + QV, and how much that is in all."""
-    low, high, most = np.inf, -np.inf, 0.0
-    for s in range(drift.size):
-        rounding = 4.0 * _EPSILON * (2.0 * outflow[s] * abs(values[s]) + cost[s])
-        short = gap[s] if gap.size > 0 else 0.0
-        low = min(low, drift[s] - short - rounding)
-        high = max(high, drift[s] + rounding)
-        most = max(most, rounding)
-    return low, high, 2.0 * most
-
-
 @njit(cache=True)
 def step_bracket(
     departures: Floats, arrivals: Floats, cost: Floats, steps: Floats
@@ -186,7 +171,7 @@ def step_bracket(
     low, high, most = np.inf, -np.inf, 0.0
     for n in range(cost.size):
         up, down = arrivals[n] * steps[n + 1], departures[n] * steps[n]
-        rounding = 4.0 * _EPSILON * (abs(up) + abs(down) + cost[n])
+        rounding = 4.0 * EPSILON * (abs(up) + abs(down) + cost[n])
         low = min(low, cost[n] + up - down - rounding)
         high = max(high, cost[n] + up - down + rounding)
         most = max(most, rounding)

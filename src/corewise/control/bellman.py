@@ -131,11 +131,11 @@ class Bellman:
         chain = Chain(system, space, cores, guess)
         drift = self.apply(chain, values)
         gap = np.empty(0)
-        low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
+        low, high, rounding = _bracket(drift, values, chain.outflow, self.cost, gap)
         settled = self._settled(low, high, rounding)
         if settled and not self.whole_cores and self._shapes.sampled:
             gap = certified_split(system, self._shapes, space.counts, self._offers)[1]
-            low, high, rounding = _kernels.bracket(drift, values, chain.outflow, self.cost, gap)
+            low, high, rounding = _bracket(drift, values, chain.outflow, self.cost, gap)
             settled = self._settled(low, high, rounding)
         if self._progress:
             self._report(high - low, 1.0 if settled else 0.99, self._progress)
@@ -155,7 +155,7 @@ class Bellman:
     def _settled(self, low: float, high: float, rounding: float) -> bool:
         """Return whether the bounds are within the tolerance (relative above one) but for rounding.
 
-        They are the wrong way round where there was not a single number to take them from.
+        Bounds that are not numbers are not.
         """
         return 0.0 <= high - low <= self.tolerance * max(1.0, abs(high)) + 2.0 * rounding
 
@@ -271,3 +271,12 @@ def _rate_table(system: System, space: StateSpace) -> Floats:
         jobs = np.arange(1, space.shape[i])[:, None]
         table[i, 1 : space.shape[i]] = jobs * job_class.curve.rate(held / jobs)
     return table
+
+
+def _bracket(
+    drift: Floats, values: Floats, outflow: Floats, cost: Floats, gap: Floats
+) -> tuple[float, float, float]:
+    """Return min (r − gap) and max r, widened by the rounding of r = f + QV, and how much that is in all."""
+    rounding = 4.0 * _kernels.EPSILON * (2.0 * outflow * np.abs(values) + cost)
+    below = drift - gap if gap.size else drift
+    return float((below - rounding).min()), float((drift + rounding).max()), 2.0 * float(rounding.max())

@@ -53,7 +53,7 @@ def move_thresholds(
                 thresholds[k] *= holding[s]
 
 
-@tiered(lambda *args: 10.0 * args[-1], most=0.15)
+@tiered(lambda *args: 10.0 * args[-1], most=0.12)
 @njit(cache=True, nogil=True)
 def jump(
     rng: Generator, thresholds: Floats, moves: Ints, steps: Steps, state: Int, events: int, departures: Int

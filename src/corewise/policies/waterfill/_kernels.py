@@ -372,7 +372,7 @@ def split_states(
             cores[i, s] = x[i]
 
 
-@tiered(lambda *args: 8.0 * args[-1].size, most=0.08)
+@tiered(lambda *args: 8.0 * args[-1].size, most=0.045)
 @njit(cache=True)
 def split_closed_states(
     terms: Floats, tried: Ints, counts: Ints, offers: Floats, budget: Floats, cores: Floats

@@ -254,7 +254,7 @@ def level_states(
                     held[i, s] += (cores - total) * (rise / rises)
 
 
-@tiered(lambda *args: 10.0 * args[-1].size, most=0.05)
+@tiered(lambda *args: 10.0 * args[-1].size, most=0.03)
 @njit(cache=True, nogil=True)
 def place_states(
     cores: float, demand: Floats, bought: Floats, ends: Floats, counts: Ints, held: Floats
