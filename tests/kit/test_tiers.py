@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -158,3 +161,19 @@ def test_results_do_not_depend_on_the_tier(monkeypatch: pytest.MonkeyPatch) -> N
     for name, kernel in TIERED.items():
         assert "_source" in vars(kernel), f"{name} was not interpreted"
     assert [repr(x) for x in interpreted] == [repr(x) for x in found_by("compiled", monkeypatch)]
+
+
+def test_everything_runs_with_numba_switched_off() -> None:
+    """As people do who look for a fault, or count lines."""
+    program = "import corewise as cw; print(repr(cw.solve(cw.load_system('paper:1')).mean_jobs))"
+    found = {
+        switch: subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "NUMBA_DISABLE_JIT": switch},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for switch in ("0", "1")
+    }
+    assert float(found["1"]) == pytest.approx(float(found["0"]), rel=1e-12)

@@ -77,7 +77,9 @@ class Tiered(Generic[_P, _R]):
         return folder is not None and any(Path(folder).glob(index))
 
 
-def tiered(cost: Callable[..., float], *, most: float = 0.05) -> Callable[[Callable[_P, _R]], Tiered[_P, _R]]:
+def tiered(
+    cost: Callable[..., float], *, most: float = _LOADED
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Make a kernel one of two tiers.
 
     Parameters
@@ -87,7 +89,12 @@ def tiered(cost: Callable[..., float], *, most: float = 0.05) -> Callable[[Calla
     most : float, optional
         Seconds after which to interpret it is no longer worth it.
     """
-    return lambda kernel: Tiered(kernel, cost, most)
+
+    def made(kernel: Callable[_P, _R]) -> Callable[_P, _R]:
+        switched_off = not hasattr(kernel, "py_func")  # NUMBA_DISABLE_JIT: it is its own source
+        return kernel if switched_off else Tiered(kernel, cost, most)
+
+    return made
 
 
 def _as_compiled(returned: object) -> object:

@@ -200,6 +200,7 @@ def _curved_split(
     return above
 
 
+@tiered(lambda _: 1.0, most=1.0)
 @njit(cache=True)
 def stride_of(size: int) -> int:
     """Return a step with which every index is met, no few of them in a row rising or falling.

@@ -66,7 +66,7 @@ class Shapes:
     def closed_terms(self) -> tuple[Floats, Ints]:
         """The terms of closed shapes, row by row, and the order in which classes are tried for the level."""
         classes = len(self.tails)
-        stride = stride_of.py_func(classes)  # as it is: to compile it takes longer than it ever runs
+        stride = stride_of(classes)
         terms = np.ascontiguousarray(np.concatenate([self.pieces[:, 0], self.tails[:, 1:4]], axis=1).T)
         return terms, np.arange(classes) * stride % classes
 
