@@ -639,19 +639,18 @@ def test_what_takes_long_says_so_without_a_terminal(monkeypatch: pytest.MonkeyPa
     assert re.fullmatch(r"Walking\\x1b: \d+ s so far, 25% done, about \d+ s left", second)
 
 
-def test_compilation_is_told_from_work(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compilation_is_told_from_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a first run: the thread that works holds the compiler's lock, and the one that speaks sees it."""
     monkeypatch.setattr("corewise.cli.waiting._COMPILING", 0.01)
-    said = ""
+    said = io.StringIO()  # capsys loses what another thread says while it is read
+    monkeypatch.setattr(sys, "stderr", said)
     with global_compiler_lock, waiting("Working ..."):
-        while not said:
-            said += capsys.readouterr().err
-    assert said == "Working: compiling, once\n"
+        while not said.getvalue().endswith("\n"):
+            time.sleep(0.001)
+    assert said.getvalue() == "Working: compiling, once\n"
     with waiting("Working ..."):
         time.sleep(0.05)
-    assert capsys.readouterr().err == ""
+    assert said.getvalue() == "Working: compiling, once\n"
 
 
 def test_names_do_not_reach_the_terminal_as_commands() -> None:
