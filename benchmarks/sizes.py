@@ -155,7 +155,8 @@ def watched(
 ) -> Row:
     """Return how many alarms a detector raised where nothing changed.
 
-    A false alarm leads away from the truth; whoever believes it is right to raise another, which leads back.
+    All of them count. A false alarm leads away from the truth, and whoever believes it raises another that
+    leads back: how many do is shown beside.
     """
     seen: dict[tuple[str, float], bool] = {}
     bound = bind(policy, detector.system)
@@ -164,7 +165,7 @@ def watched(
         for alarm in raised:
             seen.setdefault((alarm.name, alarm.departures), leads_back(alarm, truth))  # or named twice
     back = sum(seen.values())
-    return {"alarms": len(seen) - back, "leading back": back, "promised": extent.watched / BETWEEN}
+    return {"alarms": len(seen), "leading back": back, "promised": extent.watched / BETWEEN}
 
 
 def leads_back(alarm: cw.results.Alarm, truth: cw.System) -> bool:
