@@ -25,3 +25,10 @@ def test_a_change_that_is_named_later_is_one_change() -> None:
         {**came, "named": 800},
         {**again, "named": None},
     ]
+
+
+def test_a_change_that_was_taken_back_is_none() -> None:
+    speed, taken_back = alarm("one", "speed", 300.0, 500), alarm("one", "none", 300.0, 900)
+    again = alarm("one", "speed", 800.0, 1200)
+    assert changes_found(alarming(speed, taken_back)) == []
+    assert changes_found(alarming(speed, taken_back, again)) == [{**again, "named": None}]

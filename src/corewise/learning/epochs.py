@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corewise.estimation.changes.detector import Alarm
+from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm
 from corewise.estimation.estimates import Estimates
 from corewise.kit.display import Shown, Table
 from corewise.policies.base import Policy
@@ -130,7 +130,7 @@ def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     They are as `Alarm.as_mapping` has them, but where a later alarm has said what an earlier one had found,
     both are one change: ``raised`` is when it was found, and ``named`` when it was last said what it is, None
-    if it has not been yet.
+    if it has not been yet. What was taken back is left out.
     """
     found: dict[tuple[str, float, float], dict[str, Any]] = {}
     for alarm in (alarm for row in rows for alarm in row.get("alarms", ())):
@@ -138,4 +138,4 @@ def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         raised = found[which]["raised"] if which in found else alarm["raised"]
         named = None if alarm["kind"] == "speed" else alarm["raised"]
         found[which] = {**alarm, "raised": raised, "named": named}
-    return list(found.values())
+    return [change for change in found.values() if change["kind"] != TAKEN_BACK]

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from corewise.errors import InvalidInput
-from corewise.estimation.changes.alarms import Alarm
+from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm
 from corewise.estimation.estimates import Estimates
 from corewise.estimation.from_progress import with_progress
 from corewise.kit.frozen import FrozenMapping
@@ -178,7 +178,7 @@ def alarm_from_mapping(values: Mapping[str, Any]) -> Alarm:
 
 
 def _changed(alarms: Iterable[Alarm]) -> set[str]:
-    return {alarm.name for alarm in alarms if alarm.kind != "arrival rate"}
+    return {alarm.name for alarm in alarms if alarm.kind not in ("arrival rate", TAKEN_BACK)}
 
 
 def conclude(asked: Question) -> Lesson:

@@ -18,13 +18,16 @@ from corewise.estimation.changes.grid import TIME
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
 
-__all__ = ["SHARES", "Alarm", "Check", "believed_rate", "place_of", "run_length", "threshold"]
+__all__ = ["SHARES", "TAKEN_BACK", "Alarm", "Check", "believed_rate", "place_of", "run_length", "threshold"]
 
 _CONSTANTS = (1.25, 0.70, 0.65)
 """c_P for P = 1, 2, 3."""
 
 SHARES = {"curve": 0.8, "size rate": 0.1, "arrival rate": 0.1}
 """Of the false alarms of a class."""
+
+TAKEN_BACK = "none"
+"""The kind of an alarm that says of an earlier one that nothing has changed after all."""
 
 _EDGE_DROP = math.log(2.0 / 0.05)
 """Changes within this of the most likely one are in its 95 % interval.
@@ -72,7 +75,8 @@ class Alarm(Shown):
         The class that changed.
     kind : str
         What changed: ``curve``, ``size rate``, ``arrival rate``; ``speed`` while it may be either of the
-        first two. It is named by a further alarm later, of the same change.
+        first two. It is named by a further alarm later, of the same change; or taken back by one that says
+        ``none``, if what was seen since speaks against it.
     raised : int
         After how many departures of all classes the change was found.
     departures, time : float
@@ -107,6 +111,10 @@ class Alarm(Shown):
     def __str__(self) -> str:
         """Return the alarm in a line."""
         low, high = self.interval
+        if self.kind == TAKEN_BACK:
+            values = ", ".join(f"{key} {value:.4g}" for key, value in self.after.items())
+            place = f"after {self.departures:.0f} departures after all"
+            return f"class {self.name}: nothing changed {place}: {values}; taken back after {self.raised}"
         sizes = ", ".join(f"{key} {self.before[key]:.4g} → {self.after[key]:.4g}" for key in self.after)
         happened = "".join(f", {words}" for words in self._happened())
         return (

@@ -50,6 +50,10 @@ class Buckets:
         """Return the buckets from one on, without those before it."""
         return Buckets(self.sizes[bucket:].copy(), self.rows[bucket:].copy())
 
+    def after(self, checks: int, row: Floats) -> Buckets:
+        """Return the buckets with one before all others, of so many checks and with this row."""
+        return Buckets(np.concatenate([[checks], self.sizes]), np.vstack([row, self.rows]))
+
     def __len__(self) -> int:
         """Return the number of buckets."""
         return self.sizes.size

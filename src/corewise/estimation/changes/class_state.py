@@ -13,8 +13,10 @@ from corewise.estimation.changes.alarms import Alarm
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.class_detector import ClassDetector
 from corewise.estimation.changes.dispersion import Dispersion
-from corewise.estimation.changes.doubts import Pending, Suspect
+from corewise.estimation.changes.doubts import Suspect
+from corewise.estimation.changes.grid import with_scores
 from corewise.estimation.likelihood import curve_of, parameters_of
+from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.job_class import JobClass
 from corewise.observation.strata.tables import Strata
@@ -38,29 +40,31 @@ def state_of(detector: ClassDetector) -> dict[str, NDArray[Any]]:
     }
     if detector.strata is not None:
         arrays |= {f"strata.{name}": array for name, array in detector.strata.arrays.items()}
-    if detector.pending is not None:
-        arrays |= {"pending": detector.pending.row, "look again": np.array(detector.pending.checks)}
-    if detector.suspect is None:
+    suspect = detector.suspect
+    if suspect is None:
         return arrays
-    alarm = detector.suspect.alarm
+    if suspect.strata is not None:
+        arrays |= {f"earlier.{name}": array for name, array in suspect.strata.arrays.items()}
+    alarm = suspect.alarm
     numbers = (alarm.raised, alarm.departures, *alarm.interval, alarm.time, *alarm.time_interval)
-    evidence = (alarm.statistic, alarm.threshold, alarm.between, detector.suspect.checks)
+    evidence = (alarm.statistic, alarm.threshold, alarm.between, suspect.checks)
     return arrays | {
         "suspect": np.array([*numbers, *evidence, _KINDS.index(alarm.kind)]),
+        "doubt": np.array([suspect.fresh, suspect.sure]),
         "before": np.array(list(alarm.before.values())),
         "after": np.array(list(alarm.after.values())),
-        "old": parameters_of(detector.suspect.curve),
-        "row": detector.suspect.row,
+        "old": parameters_of(suspect.curve),
+        "row": suspect.row,
     }
 
 
-def detector_of(blank: ClassDetector, arrays: Mapping[str, NDArray[Any]]) -> ClassDetector:
+def detector_of(blank: ClassDetector, arrays: Mapping[str, NDArray[Any]], nodes: Floats) -> ClassDetector:
     """Return the detector that goes on from a checkpoint; `blank` is one that has seen nothing."""
     window_index, size_rate_factor, min_checks_before = arrays["numbers"].tolist()
     return replace(
         blank,
         curve=curve_of(blank.known.speedup, arrays["curve"]),
-        speed=Buckets(arrays["sizes"], arrays["rows"]),
+        speed=Buckets(arrays["sizes"], with_scores(arrays["rows"], nodes)),
         window_index=int(window_index),
         offsets=arrays["offsets"],
         window_leads=arrays["leads"],
@@ -68,13 +72,12 @@ def detector_of(blank: ClassDetector, arrays: Mapping[str, NDArray[Any]]) -> Cla
         min_checks_before=int(min_checks_before),
         dispersion=Dispersion(arrays["dispersion"]) if "dispersion" in arrays else blank.dispersion,
         strata=Strata.of_arrays(blank.known.speedup.family, arrays, "strata."),
-        suspect=_suspect_of(blank.known, arrays) if "suspect" in arrays else None,
-        pending=Pending(arrays["pending"], int(arrays["look again"])) if "pending" in arrays else None,
+        suspect=_suspect_of(blank.known, arrays, nodes) if "suspect" in arrays else None,
     )
 
 
-def _suspect_of(known: JobClass, arrays: Mapping[str, NDArray[Any]]) -> Suspect:
-    """Return the change that had not been named."""
+def _suspect_of(known: JobClass, arrays: Mapping[str, NDArray[Any]], nodes: Floats) -> Suspect:
+    """Return the change that was in doubt; one in a checkpoint of an earlier version is sure."""
     raised, departures, low, high, time, early, late, *evidence = arrays["suspect"].tolist()
     kind = _KINDS[int(evidence[4])]
     names = ["size_rate"] if kind == "size rate" else list(known.speedup.parameters)
@@ -83,4 +86,13 @@ def _suspect_of(known: JobClass, arrays: Mapping[str, NDArray[Any]]) -> Suspect:
     )
     place = (departures, (low, high), time, (early, late))
     alarm = Alarm(known.name, kind, int(raised), *place, before, after, *evidence[:3])
-    return Suspect(alarm, curve_of(known.speedup, arrays["old"]), arrays["row"], int(evidence[3]))
+    fresh, sure = arrays.get("doubt", np.array([0, 1])).tolist()
+    return Suspect(
+        alarm,
+        curve_of(known.speedup, arrays["old"]),
+        with_scores(arrays["row"], nodes),
+        int(evidence[3]),
+        int(fresh),
+        bool(sure),
+        Strata.of_arrays(known.speedup.family, arrays, "earlier."),
+    )

@@ -13,7 +13,10 @@ seen, says so; where it says otherwise, the likelihoods are maximised.
 *Told early, forgotten late.* To be told of a change that was none costs little; to forget a million
 departures for it costs much; and where there is a change, a few more checks make it sure. So estimates are
 made from what came before as well until G exceeds the threshold by 3, 20 times as rare by chance. Only the
-class that changed forgets.
+class that changed forgets. If G falls short of the threshold by 3 instead, the alarm is taken back, and all
+is as before. Until then the change is in doubt. What was seen between it and its alarm was chosen for being
+unlike what came before, and if by chance, what comes next is unlike it; so another change must have come
+after the alarm, be unlike all that counts, and explain more than the one in doubt.
 
 *The threshold.* Where nothing changes, G is as for normal variables, whatever the curves and the policy; and
 the mean number of checks between false alarms is, for θ with P components,
@@ -25,8 +28,8 @@ for sequential detection of a change-point* (Annals of Statistics 23, 1995); c_P
 was found by simulating them (`benchmarks/change.py`). False alarms are shared out over the classes, and
 within a class over what may change in it: most are for the curve, which is what corewise is about.
 
-*Sizes that vary more than exponential ones* make likelihood ratios larger by chance. Thresholds are as many
-times as high, see `corewise.estimation.changes.dispersion`.
+*Sizes that vary more than exponential ones* make likelihood ratios larger by chance, and skew. Thresholds are
+as many times as high, and the skewness is taken out, see `corewise.estimation.changes.dispersion`.
 
 *What changed.* A class that is served faster may have another curve or another size rate. Each explains what
 was seen since, and one is named when its log-likelihood leads by 3; until then the change is one of *speed*.
@@ -148,13 +151,12 @@ class ChangeDetector(Shown):
         alarms: list[Alarm] = []
         strata = (self.dispersion == ESTIMATED and window.strata) or (None,) * len(window.classes)
         for before, table, jobs in zip(self._detectors, window.classes, strata, strict=True):
-            class_detector = before.with_strata(table, jobs)
-            thresholds = self._thresholds(seen, class_detector.known.speedup)
-            after, of_speed = class_detector.observe(table, now, self._nodes, thresholds)
+            thresholds = self._thresholds(seen, before.known.speedup)
+            after, of_speed = before.observe(table, jobs, now, self._nodes, thresholds)
             detectors.append(after)
             alarms += of_speed
         coming, moved, of_arrivals = self._with_arrivals(window, now)
-        min_checks = min_checks_after(coming) if of_arrivals else self._min_checks_before
+        min_checks = min_checks_after(int(coming.sizes.sum())) if of_arrivals else self._min_checks_before
         detector = ChangeDetector(
             self.system,
             self.between_alarms,
@@ -284,7 +286,7 @@ class ChangeDetector(Shown):
         for i, class_detector in enumerate(self._detectors):
             own = f"{i}."
             mine = {name.removeprefix(own): array for name, array in arrays.items() if name.startswith(own)}
-            detectors.append(detector_of(class_detector, mine))
+            detectors.append(detector_of(class_detector, mine, self._nodes))
         return ChangeDetector(
             self.system,
             self.between_alarms,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["NEAR", "WINDOW_LENGTHS", "View", "window_start"]
 
 NEAR = 0.5
-"""If the quadratic model of a split reaches this part of the threshold, G is computed."""
+"""If the quadratic model of a split reaches this part of the threshold, G is computed, and corrected."""
 
 WINDOW_LENGTHS = 2 ** np.arange(1, 13)
 """The lengths of the windows that follow drift, in checks."""
@@ -36,19 +36,20 @@ class View(NamedTuple):
     square: float
 
     @classmethod
-    def of(cls, detector: ClassDetector, speed: Buckets, nodes: Floats) -> View:
-        """Return what a scan of the buckets shows."""
+    def of(cls, detector: ClassDetector, nodes: Floats) -> View:
+        """Return what a scan of all that counts shows."""
+        whole = detector.whole
         rate = detector.curve.rate_above(nodes)  # no node is below one core
         ratio = detector.curve.gradient_above(nodes) / rate[:, None]
-        by_curve, by_size = np.zeros((2, len(speed) - 1))
+        by_curve, by_size = np.zeros((2, len(whole) - 1))
         window_leads, steps = (
             detector.window_leads.copy(),
             np.empty((WINDOW_LENGTHS.size + 1, ratio.shape[1])),
         )
         rate = detector.known.known_size_rate * rate
         most = _kernels.scan(
-            speed.sizes,
-            speed.rows,
+            whole.sizes,
+            whole.rows,
             TABLE,
             rate,
             ratio,
@@ -56,7 +57,7 @@ class View(NamedTuple):
             detector.offsets,
             window_leads,
             detector.window_index,
-            detector.min_checks_before,
+            detector.min_checks,
             by_curve,
             by_size,
             steps,
@@ -65,9 +66,8 @@ class View(NamedTuple):
 
     def alerting(self, thresholds: Mapping[str, float]) -> bool:
         """Return whether a change might be found."""
-        return (
-            self.most_by_size >= thresholds["size rate"] or self.most_by_curve >= NEAR * thresholds["curve"]
-        )
+        most = {"size rate": self.most_by_size, "curve": self.most_by_curve}
+        return any(most[test] >= NEAR * threshold for test, threshold in thresholds.items())
 
 
 def window_start(speed: Buckets, window_index: int) -> int:

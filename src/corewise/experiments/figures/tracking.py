@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.errors import InvalidInput
+from corewise.estimation.changes.alarms import TAKEN_BACK
 from corewise.experiments.figures.learning import names_of, run_of
 from corewise.experiments.studies.learning import LearningStudy
 from corewise.experiments.studies.tracking import only_parameter
@@ -180,7 +181,9 @@ def _draw_change(
         shown.append(values[part])
         alarms = study.alarms[run] if study.alarms else ()
         raised = np.interp(
-            [alarm.raised for alarm in alarms if alarm.name == change.name], study.departures, times
+            [alarm.raised for alarm in alarms if alarm.name == change.name and alarm.kind != TAKEN_BACK],
+            study.departures,
+            times,
         )
         for moment in raised[(raised > -before) & (raised < after)].tolist():
             edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False, "zorder": 5}
