@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,13 +22,13 @@ from corewise.estimation.changes.grid import (
     SCORES,
     TIME,
     columns_of,
-    rescaled,
     rescaled_scores,
     row_length,
     scores_of,
     table_of,
 )
 from corewise.estimation.changes.jumps import Jump, jump_in, skewness
+from corewise.estimation.changes.naming import named, resumed
 from corewise.estimation.changes.scan import WINDOW_LENGTHS, View, window_start
 from corewise.estimation.likelihood import curve_of, parameters_of
 from corewise.kit.arrays import Floats
@@ -41,20 +40,9 @@ from corewise.observation.strata.tables import Strata
 
 __all__ = ["ClassDetector", "min_checks_after"]
 
-_LEAD = 3.0
-"""By how much one explanation must lead to be named; it may be wrong once in e³ = 20 times."""
-
-_SURE = 12.0
-"""By how much it must lead for the matter to be closed."""
-
-_GOING_ON = 20
-"""After so many departures a class in which nobody left has a size rate again, however low."""
-
-_AS_BEFORE = 2.0
-"""Within so many standard errors of the size rate before, that of jobs that leave again is the same."""
-
 _SLOWEST = 1e-3
-"""The least size rate that such a class is believed to have, of the one before: below, no split changes."""
+"""The least size rate that a class in which nobody leaves is believed to have, of the one before: below that
+no split changes."""
 
 _SURER = 3.0
 """How much further than for an alarm two stretches must lead for the first to be forgotten; and if they lead
@@ -192,7 +180,7 @@ class ClassDetector:
         if doubted is not None:
             evidence = self._evidence(doubted, nodes, thresholds)
             if evidence.lead >= _SURER:
-                return self._sure(doubted, evidence)._named(now, nodes)
+                return named(self._sure(doubted, evidence), now, nodes)
             if evidence.lead <= -_SURER:
                 return self._taken_back(doubted, evidence, now)
             thresholds = {
@@ -215,7 +203,7 @@ class ClassDetector:
             window_leads=window_leads,
             suspect=self.suspect if window_index == 0 else None,  # what drifts has no one change to be named
         )
-        return (detector, []) if detector.suspect is None else detector._named(now, nodes)
+        return named(detector, now, nodes)
 
     @property
     def _doubted(self) -> Suspect | None:
@@ -241,7 +229,7 @@ class ClassDetector:
 
     # --- jumps ------------------------------------------------------------------------------------
 
-    def _fitted(self, row: Floats, nodes: Floats) -> tuple[SpeedUp, float]:
+    def fitted_to(self, row: Floats, nodes: Floats) -> tuple[SpeedUp, float]:
         """Return the most likely curve of a row and its log-likelihood."""
         return fitted(self.curve, self.known.known_size_rate, row, nodes)
 
@@ -255,9 +243,9 @@ class ClassDetector:
         (test, ratios), whole = jump, self.whole
         factor, split = self.factors[test], int(np.argmax(ratios)) + 1
         before = whole.rows[:split].sum(axis=0)
-        old, _ = self._fitted(before, nodes)
+        old, _ = self.fitted_to(before, nodes)
         rest = whole.since(split)
-        new, _ = self._fitted(rest.rows.sum(axis=0), nodes)
+        new, _ = self.fitted_to(rest.rows.sum(axis=0), nodes)
         place = place_of(whole.rows, ratios / factor, now)
         statistic = float(ratios.max()) / factor
         alarm = Alarm(
@@ -271,53 +259,26 @@ class ClassDetector:
             between=now.between(statistic, test, len(self.curve.bounds)),
             **place,
         )
-        if self.stalled and self._doubted is None:
-            return self._resumed(alarm, before, rest, nodes)
+        if self.suspect is not None and self.suspect.stalled and self.suspect.sure:
+            return resumed(self, self.suspect, alarm, before, rest, nodes)
         checks, fresh = int(whole.sizes[:split].sum()), int(rest.sizes.sum())
         suspect = Suspect(alarm, old, before, checks, fresh, strata=self._strata)
         detector = replace(self, speed=rest, suspect=suspect, strata=None)
         if self.window_index:
-            return detector._since(fresh, new), alarm
+            return detector.since(fresh, new), alarm
         evidence = detector._evidence(suspect, nodes, thresholds)
         if evidence.lead >= _SURER:
             detector = detector._sure(suspect, evidence)
-        named, alarms = detector._named(now, nodes)
-        return named, alarms[0] if alarms else alarm
-
-    def _resumed(
-        self, alarm: Alarm, before: Floats, rest: Buckets, nodes: Floats
-    ) -> tuple[ClassDetector, Alarm]:
-        """Return the detector after jobs have begun to leave again, and the alarm that says so.
-
-        They are held against what was seen before they ceased to; if they leave as they did then, that is
-        taken back.
-        """
-        stall = self.suspect
-        assert stall is not None
-        count, due = self._due(rest.rows.sum(axis=0), stall.curve, nodes)
-        ceased, late = self._due(before, stall.curve, nodes)
-        if not (count > 0.0 and due > 0.0 and late > 0.0):
-            return self, alarm
-        believed = self.size_rate_factor * self.known.known_size_rate
-        rates = believed * ceased / late, believed * count / due
-        sides = [FrozenMapping({"size_rate": rate}) for rate in rates]
-        alarm = replace(alarm, kind="size rate", before=sides[0], after=sides[1])
-        detector = replace(
-            self._since(int(rest.sizes.sum()), stall.curve),
-            speed=rest,
-            suspect=replace(stall, alarm=alarm),
-            strata=None,
-        )
-        as_before = abs(math.log(count / due)) <= _AS_BEFORE / math.sqrt(count)
-        return detector._with_size_rate(1.0, nodes) if as_before else detector, alarm
+        detector, alarms = named(detector, now, nodes)
+        return detector, alarms[0] if alarms else alarm
 
     def _evidence(self, suspect: Suspect, nodes: Floats, thresholds: Mapping[str, float]) -> Evidence:
         """Return what is to be said now for a change that is in doubt."""
         before, after = suspect.row, self.speed.rows.sum(axis=0)
-        curve, whole = self._fitted(before + after, nodes)
-        new, of_new = self._fitted(after, nodes)
+        curve, whole = self.fitted_to(before + after, nodes)
+        new, of_new = self.fitted_to(after, nodes)
         found = {
-            "curve": self._fitted(before, nodes)[1] + of_new - whole,
+            "curve": self.fitted_to(before, nodes)[1] + of_new - whole,
             "size rate": ratio_of_rates(before, after, curve.rate(nodes), nodes),
         }
         both = Buckets(np.ones(2, dtype=np.int64), np.stack([before, after]))
@@ -347,10 +308,10 @@ class ClassDetector:
     def _sure(self, suspect: Suspect, evidence: Evidence) -> ClassDetector:
         """Return the detector that has forgotten what was seen before a change."""
         return replace(
-            self._since(suspect.fresh, evidence.after), suspect=replace(suspect, sure=True, strata=None)
+            self.since(suspect.fresh, evidence.after), suspect=replace(suspect, sure=True, strata=None)
         )
 
-    def _since(self, fresh: int, curve: SpeedUp) -> ClassDetector:
+    def since(self, fresh: int, curve: SpeedUp) -> ClassDetector:
         """Return the detector that knows the class by what was seen since the last change alone.
 
         `fresh` checks of it made the alarm.
@@ -363,69 +324,15 @@ class ClassDetector:
             suspect=None,
         )
 
-    def _named(self, now: Check, nodes: Floats) -> tuple[ClassDetector, list[Alarm]]:
-        """Return the detector and an alarm that says what changed, if that has become clear."""
-        suspect = self.suspect
-        assert suspect is not None
-        row = self.speed.rows.sum(axis=0)
-        departed, spent = columns_of(row, nodes)
-        curve = self.curve if suspect.sure else self._fitted(row, nodes)[0]
-        old, new = suspect.curve.rate(nodes), curve.rate(nodes)
-        count, due = self._due(row, suspect.curve, nodes)
-        if not due > 0.0 or (self.stalled and count < _GOING_ON):
-            return self, []
-        factor = believed_rate(count, due)
-        by_size = float(departed @ np.log(old)) + count * math.log(factor) - count
-        by_curve = float(departed @ np.log(new)) - self.known.known_size_rate * float(spent @ new)
-        lead = (by_size - by_curve) / max(self.factors.values()) if self.curve.bounds else math.inf
-        kind = suspect.alarm.kind if abs(lead) < _LEAD else "curve" if lead < 0.0 else "size rate"
-        rates = [self.size_rate_factor * self.known.known_size_rate * part for part in (1.0, count / due)]
-        sides = {
-            "curve": (suspect.curve.parameters, curve.parameters),
-            "size rate": ({"size_rate": rates[0]}, {"size_rate": rates[1]}),
-        }
-        alarm = suspect.alarm
-        if kind != alarm.kind or self.stalled:
-            before, after = (FrozenMapping(side) for side in sides[kind])
-            alarm = replace(alarm, kind=kind, raised=now.departures, before=before, after=after)
-        alarms = [] if alarm is suspect.alarm else [alarm]
-        if suspect.sure and lead >= _SURE and count > 0.0:
-            return self._with_size_rate(factor, nodes), alarms
-        closed = suspect.sure and lead <= -_SURE
-        return replace(self, suspect=None if closed else replace(suspect, alarm=alarm)), alarms
-
-    @property
-    def stalled(self) -> bool:
-        """Whether none of its jobs has left since the last change, though many were due."""
-        alarm = None if self.suspect is None else self.suspect.alarm
-        return alarm is not None and alarm.kind == "size rate" and alarm.after["size_rate"] == 0.0
-
     def size_rate(self, nodes: Floats) -> float:
         """Return the size rate to make a policy for."""
         believed = self.size_rate_factor * self.known.known_size_rate
-        if self.suspect is None or not self.stalled:
-            return believed
-        count, due = self._due(self.speed.rows.sum(axis=0), self.suspect.curve, nodes)
-        return believed * max(believed_rate(count, due), _SLOWEST)
-
-    def _due(self, row: Floats, curve: SpeedUp, nodes: Floats) -> tuple[float, float]:
-        """Return the departures in a row, and how many there would be with a curve."""
-        return due_of(row, self.known.known_size_rate * curve.rate(nodes), nodes)
-
-    def _with_size_rate(self, factor: float, nodes: Floats) -> ClassDetector:
-        """Return the detector after a change of the size rate by a factor, with what was seen before it."""
         suspect = self.suspect
-        assert suspect is not None
-        rest = Buckets(self.speed.sizes, rescaled(self.speed.rows, nodes, factor))
-        return replace(
-            self,
-            curve=suspect.curve,
-            speed=rest.after(max(suspect.checks, int(rest.sizes[0])), suspect.row),
-            offsets=self.offsets[:0],
-            size_rate_factor=self.size_rate_factor * factor,
-            min_checks_before=0,
-            suspect=None,
-        )
+        if suspect is None or not suspect.stalled:
+            return believed
+        rate = self.known.known_size_rate * suspect.curve.rate(nodes)
+        count, due = due_of(self.speed.rows.sum(axis=0), rate, nodes)
+        return believed * max(believed_rate(count, due), _SLOWEST)
 
     # --- drift ------------------------------------------------------------------------------------
 
@@ -445,7 +352,7 @@ class ClassDetector:
         if window_index == self.window_index and view.square <= _STEP:
             return curve_of(self.curve, estimates[window_index]), estimates - estimates[window_index]
         first = window_start(self.whole, window_index)
-        curve, _ = self._fitted(self.whole.rows[first:].sum(axis=0), nodes)
+        curve, _ = self.fitted_to(self.whole.rows[first:].sum(axis=0), nodes)
         return curve, estimates - parameters_of(curve)
 
     def table(self, nodes: Floats, arrivals: int) -> ClassStatistics:

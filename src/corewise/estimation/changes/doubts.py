@@ -41,3 +41,8 @@ class Suspect:
     fresh: int
     sure: bool = False
     strata: Strata | None = None
+
+    @property
+    def stalled(self) -> bool:
+        """Whether none of the jobs has left since, though many were due."""
+        return self.alarm.kind == "size rate" and self.alarm.after["size_rate"] == 0.0

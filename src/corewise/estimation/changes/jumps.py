@@ -10,7 +10,6 @@ import numpy as np
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.departure_rate import DepartureRate
 from corewise.estimation.changes.dispersion import skewness_factors
-from corewise.estimation.changes.fits import fitted
 from corewise.estimation.changes.scan import NEAR, View
 from corewise.kit.arrays import Floats, Ints
 
@@ -85,7 +84,7 @@ def _ratios(detector: ClassDetector, splits: Ints, nodes: Floats) -> Floats:
     upto = np.cumsum(detector.whole.rows, axis=0)
 
     def most(row: Floats) -> float:
-        return fitted(detector.curve, detector.known.known_size_rate, row, nodes)[1]
+        return detector.fitted_to(row, nodes)[1]
 
     one = most(upto[-1])
     return np.array([most(upto[k]) + most(upto[-1] - upto[k]) - one for k in splits.tolist()])
