@@ -145,16 +145,30 @@ def test_single_jobs_are_remembered_when_a_change_is_taken_back() -> None:
         assert np.array_equal(again.state[name], array), name
 
 
-def test_checkpoints_of_earlier_versions_are_read() -> None:
-    """They have no sums over single jobs in their rows, and do not say whether a change is sure: it is."""
+@pytest.mark.parametrize("pending", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_checkpoints_of_earlier_versions_are_read(pending: bool, named: bool) -> None:
+    """They have no sums over single jobs in their rows; what came before a change that is not sure is apart.
+
+    Nothing of that is forgotten, whether it was said what changed or not.
+    """
     plant, detector = in_doubt()
     old = {
         name: array[..., :-SCORES] if name in ("0.rows", "1.rows", "0.row", "1.row") else array
         for name, array in detector.state.items()
         if not name.endswith(".doubt") and ".earlier." not in name
     }
+    for i, each in enumerate(detector._detectors):
+        if each.suspect is not None and pending:
+            old |= {f"{i}.pending": old[f"{i}.row"], f"{i}.look again": np.array(1)}
+        if named:
+            old.pop(f"{i}.suspect", None)
     again = ChangeDetector(SYSTEM, 2e4).of_state(old)
-    assert all(each.suspect is None or each.suspect.sure for each in again._detectors)
+    for mine, other in zip(again._detectors, detector._detectors, strict=True):
+        assert (mine.suspect is None) == (other.suspect is None or named)
+        assert mine.suspect is None or mine.suspect.sure != pending
+    kept = [found.statistics().classes[i].left for found in (detector, again) for i in range(2)]
+    assert (kept[:2] == kept[2:]) == pending
     for _ in range(5):
         again, _ = again.observe(plant.run(cw.Equi(), 200))
     assert again.departures == detector.departures + 1000

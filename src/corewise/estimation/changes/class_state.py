@@ -23,6 +23,9 @@ from corewise.observation.strata.tables import Strata
 
 __all__ = ["detector_of", "state_of"]
 
+_PENDING = "pending"
+"""In checkpoints of earlier versions: what was seen before a change that is not sure, named or not."""
+
 _KINDS = ("speed", "curve", "size rate")
 """What a change of a class's speed may be called."""
 
@@ -61,10 +64,13 @@ def state_of(detector: ClassDetector) -> dict[str, NDArray[Any]]:
 def detector_of(blank: ClassDetector, arrays: Mapping[str, NDArray[Any]], nodes: Floats) -> ClassDetector:
     """Return the detector that goes on from a checkpoint; `blank` is one that has seen nothing."""
     window_index, size_rate_factor, min_checks_before = arrays["numbers"].tolist()
+    speed = Buckets(arrays["sizes"], with_scores(arrays["rows"], nodes))
+    if _PENDING in arrays and "suspect" not in arrays:
+        speed = speed.after(int(speed.sizes[0]), with_scores(arrays[_PENDING], nodes))
     return replace(
         blank,
         curve=curve_of(blank.known.speedup, arrays["curve"]),
-        speed=Buckets(arrays["sizes"], with_scores(arrays["rows"], nodes)),
+        speed=speed,
         window_index=int(window_index),
         offsets=arrays["offsets"],
         window_leads=arrays["leads"],
@@ -77,7 +83,7 @@ def detector_of(blank: ClassDetector, arrays: Mapping[str, NDArray[Any]], nodes:
 
 
 def _suspect_of(known: JobClass, arrays: Mapping[str, NDArray[Any]], nodes: Floats) -> Suspect:
-    """Return the change that was in doubt; one in a checkpoint of an earlier version is sure."""
+    """Return the change that was in doubt."""
     raised, departures, low, high, time, early, late, *evidence = arrays["suspect"].tolist()
     kind = _KINDS[int(evidence[4])]
     names = ["size_rate"] if kind == "size rate" else list(known.speedup.parameters)
@@ -86,11 +92,12 @@ def _suspect_of(known: JobClass, arrays: Mapping[str, NDArray[Any]], nodes: Floa
     )
     place = (departures, (low, high), time, (early, late))
     alarm = Alarm(known.name, kind, int(raised), *place, before, after, *evidence[:3])
-    fresh, sure = arrays.get("doubt", np.array([0, 1])).tolist()
+    earlier = np.array([arrays["numbers"][2] // 2, _PENDING not in arrays])
+    fresh, sure = arrays.get("doubt", earlier).tolist()
     return Suspect(
         alarm,
         curve_of(known.speedup, arrays["old"]),
-        with_scores(arrays["row"], nodes),
+        with_scores(arrays.get(_PENDING, arrays["row"]), nodes),
         int(evidence[3]),
         int(fresh),
         bool(sure),
