@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm, Check, believe
 from corewise.estimation.changes.buckets import Buckets
 from corewise.estimation.changes.departure_rate import DepartureRate
 from corewise.estimation.changes.dispersion import Dispersion, job_scores
-from corewise.estimation.changes.doubts import Suspect
-from corewise.estimation.changes.fits import due_of, fitted, ratio_of_rates
+from corewise.estimation.changes.doubts import Evidence, Suspect, evidence_for
+from corewise.estimation.changes.fits import due_of, fitted
 from corewise.estimation.changes.grid import (
     DEPARTURES,
     PER_OCTAVE,
@@ -27,7 +26,7 @@ from corewise.estimation.changes.grid import (
     scores_of,
     table_of,
 )
-from corewise.estimation.changes.jumps import Jump, jump_in, skewness
+from corewise.estimation.changes.jumps import Jump, jump_in
 from corewise.estimation.changes.naming import named, resumed
 from corewise.estimation.changes.scan import WINDOW_LENGTHS, View, window_start
 from corewise.estimation.likelihood import curve_of, parameters_of
@@ -56,22 +55,6 @@ _BEYOND_A_JUMP = 1.5
 
 _ENOUGH = 0.9
 """The part of the departures to estimate from that strata must be of, to be used instead."""
-
-
-class Evidence(NamedTuple):
-    """Evidence for a change that is in doubt.
-
-    Attributes
-    ----------
-    lead : float
-        By how much the likelihood ratio exceeds the threshold, as for exponential sizes.
-    one, after : SpeedUp
-        The curves if it was none, and since if it was one.
-    """
-
-    lead: float
-    one: SpeedUp
-    after: SpeedUp
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +109,7 @@ class ClassDetector:
         offsets = np.empty((0, len(known.speedup.bounds)))
         return cls(known, known.speedup, Buckets.empty(row_length(nodes)), offsets)
 
-    def with_strata(self, table: ClassStatistics, strata: Strata | None) -> tuple[ClassDetector, Floats]:
+    def _with_strata(self, table: ClassStatistics, strata: Strata | None) -> tuple[ClassDetector, Floats]:
         """Return the detector that knows what is kept of the single jobs of a window, and their scores."""
         curve, unit = self.curve, self.size_rate_factor * self.known.known_size_rate
         shape, rate = (
@@ -161,7 +144,7 @@ class ClassDetector:
 
         `promised` are the thresholds for exponential sizes.
         """
-        detector, scores = self.with_strata(table, strata)
+        detector, scores = self._with_strata(table, strata)
         row = np.zeros(row_length(nodes))
         row[DEPARTURES], row[TIME] = now.seen, now.lasted
         departed, spent = columns_of(row, nodes)
@@ -178,7 +161,7 @@ class ClassDetector:
         """Return the detector that has looked at what was seen, and the alarms."""
         doubted = self._doubted
         if doubted is not None:
-            evidence = self._evidence(doubted, nodes, thresholds)
+            evidence = evidence_for(self, doubted, nodes, thresholds)
             if evidence.lead >= _SURER:
                 return named(self._sure(doubted, evidence), now, nodes)
             if evidence.lead <= -_SURER:
@@ -266,26 +249,11 @@ class ClassDetector:
         detector = replace(self, speed=rest, suspect=suspect, strata=None)
         if self.window_index:
             return detector.since(fresh, new), alarm
-        evidence = detector._evidence(suspect, nodes, thresholds)
+        evidence = evidence_for(detector, suspect, nodes, thresholds)
         if evidence.lead >= _SURER:
             detector = detector._sure(suspect, evidence)
         detector, alarms = named(detector, now, nodes)
         return detector, alarms[0] if alarms else alarm
-
-    def _evidence(self, suspect: Suspect, nodes: Floats, thresholds: Mapping[str, float]) -> Evidence:
-        """Return what is to be said now for a change that is in doubt."""
-        before, after = suspect.row, self.speed.rows.sum(axis=0)
-        curve, whole = self.fitted_to(before + after, nodes)
-        new, of_new = self.fitted_to(after, nodes)
-        found = {
-            "curve": self.fitted_to(before, nodes)[1] + of_new - whole,
-            "size rate": ratio_of_rates(before, after, curve.rate(nodes), nodes),
-        }
-        both = Buckets(np.ones(2, dtype=np.int64), np.stack([before, after]))
-        skewed = skewness(self, both, nodes)[:, 0].tolist()
-        tests = zip(self.factors.items(), skewed, strict=True)
-        leads = [(found[test] / more - thresholds[test]) / factor for (test, factor), more in tests]
-        return Evidence(max(leads), curve, new)
 
     def _taken_back(
         self, suspect: Suspect, evidence: Evidence, now: Check
