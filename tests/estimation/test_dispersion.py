@@ -104,8 +104,9 @@ def roots(law: SizeLaw, jobs: int, samples: int) -> tuple[Floats, Floats]:
 def test_skewness_is_taken_out(law: SizeLaw) -> None:
     """To the order of 1/√n, whatever the law; and the roots are about normal, as the threshold wants them.
 
-    Of 10 000 samples of 1000 jobs; the standard error of a skewness is √(6/10⁴) = 0.024. Without it the
-    skewness is −(γ − 2c)/√n: for lognormal sizes −0.32, the negative control.
+    Of 10 000 samples of 1000 jobs; the standard error of a skewness is √(6/10⁴) = 0.024, so that the bound is
+    exceeded by chance once in a million seeds. Without it the skewness is −(γ − 2c)/√n: for lognormal sizes
+    −0.32, the negative control; for the others it is small, and must not be made larger.
     """
     plain, corrected = roots(law, 1000, 10_000)
     assert abs(float(stats.skew(corrected))) < 0.12

@@ -11,7 +11,7 @@ import numpy as np
 from corewise.estimation.changes import _kernels
 from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm, Check, believed_rate, place_of
 from corewise.estimation.changes.buckets import Buckets
-from corewise.estimation.changes.departure_rate import DepartureRate
+from corewise.estimation.changes.departure_rate import DepartureRate, shape_and_rate
 from corewise.estimation.changes.dispersion import Dispersion, job_scores
 from corewise.estimation.changes.doubts import Evidence, Suspect, evidence_for
 from corewise.estimation.changes.fits import due_of, fitted
@@ -111,10 +111,9 @@ class ClassDetector:
 
     def _with_strata(self, table: ClassStatistics, strata: Strata | None) -> tuple[ClassDetector, Floats]:
         """Return the detector that knows what is kept of the single jobs of a window, and their scores."""
-        curve, unit = self.curve, self.size_rate_factor * self.known.known_size_rate
-        shape, rate = (
-            (curve.shape, unit * curve.size_rate) if isinstance(curve, DepartureRate) else (curve, unit)
-        )
+        shape, rate = shape_and_rate(self.curve)
+        unit = self.size_rate_factor * self.known.known_size_rate
+        rate *= unit
         if strata is None or strata.family != shape.family:
             return replace(self, strata=None), np.zeros(SCORES)
         scores = job_scores(strata, shape, rate)

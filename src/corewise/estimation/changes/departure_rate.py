@@ -22,7 +22,7 @@ from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.observation.statistics import ClassStatistics
 
-__all__ = ["DepartureRate"]
+__all__ = ["DepartureRate", "shape_and_rate"]
 
 _LOG_RATE = "log_size_rate"
 _WHOLE = (-500.0, 500.0)
@@ -98,3 +98,8 @@ class DepartureRate(SpeedUp):
             fit = fit_curve_to(likelihood)
             found, value = fit.parameters, fit.value
         return DepartureRate(likelihood.curve(found), math.log(likelihood.best_size_rate(found))), value
+
+
+def shape_and_rate(curve: SpeedUp) -> tuple[SpeedUp, float]:
+    """Return the shape of a departure rate and its μ; of any other curve itself, and one."""
+    return (curve.shape, curve.size_rate) if isinstance(curve, DepartureRate) else (curve, 1.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from corewise.estimation.changes.buckets import Buckets
-from corewise.estimation.changes.departure_rate import DepartureRate
+from corewise.estimation.changes.departure_rate import shape_and_rate
 from corewise.estimation.changes.dispersion import skewness_factors
 from corewise.estimation.changes.scan import NEAR, View
 from corewise.kit.arrays import Floats, Ints
@@ -54,7 +54,7 @@ def skewness(detector: ClassDetector, whole: Buckets, nodes: Floats) -> Floats:
     upto = np.cumsum(whole.rows, axis=0)
     sides = np.stack([upto[:-1], upto[-1] - upto[:-1]])
     curve = detector.curve
-    shape, unit = (curve.shape, curve.size_rate) if isinstance(curve, DepartureRate) else (curve, 1.0)
+    shape, unit = shape_and_rate(curve)
     rate = detector.known.known_size_rate * curve.rate_above(nodes)
     ratio = shape.gradient_above(nodes)[:, 0] / shape.rate_above(nodes)
     return skewness_factors(sides, believed, nodes, rate, ratio, unit).T
