@@ -157,11 +157,11 @@ def test_a_snapshot_without_an_event_is_another(life: Life) -> None:
 
 def test_a_snapshot_of_another_version_or_a_damaged_one_is_refused(life: Life) -> None:
     content = life.controller.snapshot()
-    about, arrays = unpacked("it", content, "corewise live 1", "snapshot")
-    with pytest.raises(InvalidFile, match="corewise live 2"):
-        new_controller(packed("it", "corewise live 2", {**about, "format": "corewise live 2"}, arrays))
+    about, arrays = unpacked("it", content, "corewise live 2", "snapshot")
+    with pytest.raises(InvalidFile, match="corewise live 3"):
+        new_controller(packed("it", "corewise live 3", {**about, "format": "corewise live 3"}, arrays))
     with pytest.raises(InvalidFile, match="not a usable snapshot"):
-        new_controller(packed("it", "corewise live 1", {**about, "roster": 3}, arrays))
+        new_controller(packed("it", "corewise live 2", {**about, "roster": 3}, arrays))
     with pytest.raises(InvalidFile):
         new_controller(content[:-7])
 

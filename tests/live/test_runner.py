@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import corewise as cw
 from corewise.live import events as happened
@@ -33,9 +34,11 @@ class Diary(InMemory):
         self.lines += [f"journal {event.kind}" for event in events]
         return super().append(events, received)
 
-    def handle(self, controller: Controller, event: happened.Event) -> list[Instruction]:
+    def handle(
+        self, controller: Controller, event: happened.Event, *, share: bool = True
+    ) -> list[Instruction]:
         self.lines.append(f"handle {event.kind}")
-        return Controller.handle(controller, event)
+        return Controller.handle(controller, event, share=share)
 
     def start(self, tell: Tell) -> None:
         self.tell = tell
@@ -51,7 +54,7 @@ class Diary(InMemory):
 @contextmanager
 def running(diary: Diary, options: Options | None = None) -> Iterator[Runner]:
     controller = Controller(cw.algorithm_1b(SYSTEM), lambda _: cw.Equi(), mode="steer", options=options)
-    controller.handle = lambda event: diary.handle(controller, event)  # type: ignore[method-assign]
+    controller.handle = partial(diary.handle, controller)  # type: ignore[method-assign]
     solver = ExecutorWorkers(ThreadPoolExecutor(1))
     runner = Runner(controller, diary, solver, diary)
     runner.start()

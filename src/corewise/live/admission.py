@@ -8,28 +8,83 @@ once the events before have been handled. A batch is admitted whole or not at al
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.live import events as happened
 from corewise.live.lessons import Lesson
+from corewise.live.roster import RosterJob
 from corewise.model.system import System
 
 if TYPE_CHECKING:
     from corewise.live.controller import Controller
 
-__all__ = ["Admission", "require"]
+__all__ = ["Admission", "JobsThere", "hint_of", "require"]
 
 _COMPARED = 1000  # jobs among which the nearest name is looked for
 
 
-def require(event: happened.Event, system: System, jobs: Collection[str], pool: int) -> None:
+class JobsThere:
+    """Jobs that are there and jobs that have left, with the events of a group on top.
+
+    Parameters
+    ----------
+    jobs : mapping
+        The jobs that are there, by name.
+    left, early : mapping
+        The jobs that have left, and those whose end was reported before their arrival.
+    """
+
+    def __init__(
+        self, jobs: Mapping[str, RosterJob], left: Mapping[str, object], early: Mapping[str, object]
+    ) -> None:
+        self._jobs, self._left, self._early = jobs, left, early
+        self._changes: ChainMap[str, float | None] = ChainMap({})  # when each has come; None once it has left
+
+    def came(self, name: str) -> float | None:
+        """Return when a job that is there came, None if none of that name is there."""
+        if name in self._changes:
+            return self._changes[name]
+        job = self._jobs.get(name)
+        return None if job is None else job.came
+
+    def has_left(self, name: str) -> bool:
+        """Return whether a job of that name has left, as far as that is remembered."""
+        return name in self._left or name in self._early or name in self._changes
+
+    def names(self) -> list[str]:
+        """Return the names of the jobs that are there."""
+        here = [name for name in self._jobs if name not in self._changes]
+        return [*here, *(name for name, came in self._changes.items() if came is not None)]
+
+    def take(self, event: happened.Event) -> None:
+        """Take in what an event changes."""
+        match event:
+            case happened.JobArrived() | happened.JobPresent():
+                self._changes[event.job] = event.time
+            case happened.JobFinished() | happened.JobEnded():
+                self._changes[event.job] = None
+            case _:
+                pass
+
+    def branch(self) -> JobsThere:
+        """Return a copy whose changes can be dropped."""
+        made = JobsThere(self._jobs, self._left, self._early)
+        made._changes = self._changes.new_child()
+        return made
+
+    def merge(self, branch: JobsThere) -> None:
+        """Take in the changes of a branch."""
+        self._changes.update(branch._changes.maps[0])
+
+
+def require(event: happened.Event, system: System, jobs: JobsThere, pool: int) -> None:
     """Raise `InvalidInput` if an event cannot have happened in a pool of so many cores with these jobs."""
     match event:
         case happened.JobArrived() | happened.JobPresent():
-            if event.job in jobs:
+            if jobs.came(event.job) is not None:
                 raise InvalidInput(f"{event.kind}: job {event.job!r} is there already")
             system.index(event.job_class)
             least = event.least or 1
@@ -44,9 +99,7 @@ def require(event: happened.Event, system: System, jobs: Collection[str], pool: 
             | happened.MoveRefused()
             | happened.Progress()
         ):
-            if event.job not in jobs:
-                hint = nearest(event.job, list(jobs)) if 0 < len(jobs) <= _COMPARED else ""
-                raise InvalidInput(f"{event.kind}: no job {event.job!r} is there{hint}")
+            _require_job(event, event.job, jobs)
         case happened.LimitsChanged():
             system.index(event.job_class)
             if event.least > pool:
@@ -62,22 +115,26 @@ def require(event: happened.Event, system: System, jobs: Collection[str], pool: 
             pass
 
 
-class _Jobs(Collection[str]):
-    """The jobs that are there, but for those that have come and gone since."""
+def _require_job(event: happened.Event, name: str, jobs: JobsThere) -> None:
+    """Refuse what is said of a job that is not there, or of an earlier one of the same name.
 
-    def __init__(self, there: Collection[str], changes: Mapping[str, bool]) -> None:
-        self._there, self._changes = there, changes
+    The end of a job that was never there may have overtaken its arrival.
+    """
+    came = jobs.came(name)
+    if came is None:
+        if isinstance(event, happened.JobFinished | happened.JobEnded) and not jobs.has_left(name):
+            return
+        raise InvalidInput(f"{event.kind}: no job {name!r} is there{hint_of(name, jobs.names())}")
+    if event.time < came and jobs.has_left(name):
+        raise InvalidInput(
+            f"{event.kind}: job {name!r} came {came - event.time:.6g} s after this, at {came!r}; "
+            "an earlier job of that name has left"
+        )
 
-    def __contains__(self, name: object) -> bool:
-        changed = self._changes.get(name) if isinstance(name, str) else None
-        return name in self._there if changed is None else changed
 
-    def __iter__(self) -> Iterator[str]:
-        yield from (name for name in self._there if name not in self._changes)
-        yield from (name for name, here in self._changes.items() if here)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def hint_of(name: str, jobs: Collection[str]) -> str:
+    """Return which of the jobs that are there may be meant."""
+    return nearest(name, list(jobs)) if 0 < len(jobs) <= _COMPARED else ""
 
 
 class Admission:
@@ -92,9 +149,8 @@ class Admission:
     """
 
     def __init__(self, controller: Controller, known: Collection[str]) -> None:
-        self._system, self._there = controller.system, controller.roster.jobs
-        self._pool = controller.pool
-        self._changes: dict[str, bool] = {}
+        self._system, self._pool = controller.system, controller.pool
+        self._jobs = JobsThere(controller.roster.jobs, controller.left, controller.early)
         self._ids = set(known)
 
     def new(self, events: Sequence[happened.Event]) -> list[happened.Event]:
@@ -104,23 +160,16 @@ class Admission:
 
     def admit(self, events: Sequence[happened.Event]) -> None:
         """Admit a batch; raise `InvalidInput` if one of its events cannot have happened, and admit none."""
-        changes: ChainMap[str, bool] = ChainMap({}, self._changes)
-        jobs, pool = _Jobs(self._there, changes), self._pool
+        jobs, pool = self._jobs.branch(), self._pool
         for number, event in enumerate(events, start=1):
             try:
                 require(event, self._system, jobs, pool)
             except InvalidInput as error:
                 raise InvalidInput(_located(str(error), number, events)) from None
-            match event:
-                case happened.JobArrived() | happened.JobPresent():
-                    changes[event.job] = True
-                case happened.JobFinished() | happened.JobEnded():
-                    changes[event.job] = False
-                case happened.PoolChanged():
-                    pool = event.cores
-                case _:
-                    pass
-        self._changes.update(changes.maps[0])
+            jobs.take(event)
+            if isinstance(event, happened.PoolChanged):
+                pool = event.cores
+        self._jobs.merge(jobs)
         self._pool = pool
         self._ids.update(event.id for event in events)
 

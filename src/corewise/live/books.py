@@ -51,10 +51,13 @@ class Book:
         self.present += not counted
 
     def close(self, response_time: float, *, finished: bool) -> None:
-        """Write down a job that left; its response time is NaN if nobody saw it arrive."""
+        """Write down a job that left; its response time is NaN if its arrival was not seen.
+
+        A negative one says that the clock was set back in between: it is none.
+        """
         self.finished += finished
         self.ended += not finished
-        if not finished or math.isnan(response_time):
+        if not finished or not response_time >= 0.0:
             return
         self.responses += 1
         off = response_time - self.mean

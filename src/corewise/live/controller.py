@@ -12,8 +12,8 @@ answer is adopted if it passes the gate:
 Until then EQUI is in force, which needs to know nothing. In `watch` no core is ever touched, and what would
 have been done is counted; in `hold` jobs keep the cores they have.
 
-A late event counts from when it happened, as far as nothing later was heard of its job. An id that was seen
-before changes nothing.
+An event counts at its time or not at all, whenever it is reported (`corewise.live.tally`). An id that was
+seen before changes nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from corewise.estimation.changes.alarms import Alarm
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.memories import Latest
 from corewise.live import events as happened
-from corewise.live.admission import require
+from corewise.live.admission import JobsThere, hint_of, require
 from corewise.live.books import Book
 from corewise.live.explain import Explanation, explain, in_cores
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
@@ -38,18 +39,22 @@ from corewise.live.lessons import Lesson, LiveLearner, Question
 from corewise.live.moving import Moving
 from corewise.live.report import Report, report_of
 from corewise.live.resized import as_made, whole_share
-from corewise.live.roster import Roster
+from corewise.live.roster import Roster, RosterJob
 from corewise.live.snapshots import restore, snapshot_of
 from corewise.live.tally import LiveTally
 from corewise.model.system import System
+from corewise.observation.journal_log import is_overtaken
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
 from corewise.policies.whole import require_whole
 
 __all__ = ["Controller", "Options"]
 
+_T = TypeVar("_T")
+
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
 _KEPT = 100  # alarms and alerts, the latest
+_LEFT = 10_000  # names of jobs that have left, the latest, and of jobs that left before they came
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,11 @@ class Options:
     late_moves : bool
         Whether a job may yet carry out what it was told before the last instruction, as where instructions
         travel: then nobody counts on those cores until it holds what it was last told.
+    lateness : float
+        How long after the latest event an event may be reported and still be learned from; zero where one
+        clock dates all of them in order.
+    retry : float
+        After how long a job whose start was refused is offered cores again; twice as long each further time.
     """
 
     least_seen: int = 10
@@ -76,6 +86,8 @@ class Options:
     checked: bool = False
     snapshot_every: int = 10_000
     late_moves: bool = False
+    lateness: float = 0.0
+    retry: float = 10.0
 
 
 class Controller:
@@ -114,7 +126,7 @@ class Controller:
             late_moves=self.options.late_moves,
         )
         self.moving = Moving(algorithm.system)
-        self.tally = LiveTally(algorithm.system.names, time)
+        self.tally = LiveTally(algorithm.system.names, time, self.options.lateness)
         self.learner = LiveLearner(algorithm)
         self.request: str | None = None
         self.asked_for = self.pool
@@ -133,6 +145,10 @@ class Controller:
         self.ids: deque[str] = deque()
         self.alerted: set[str] = set()
         self.late = False
+        self.left: dict[str, float] = {}
+        """When jobs left, by their names, the latest last."""
+        self.early: dict[str, happened.JobFinished | happened.JobEnded] = {}
+        """The ends of jobs whose arrivals have not been reported yet, by their names."""
 
     @property
     def system(self) -> System:
@@ -176,14 +192,17 @@ class Controller:
 
     def require(self, event: happened.Event) -> None:
         """Raise `InvalidInput` if an event cannot have happened; nothing changes."""
-        require(event, self.system, self.roster.jobs, self.pool)
+        require(event, self.system, JobsThere(self.roster.jobs, self.left, self.early), self.pool)
 
-    def handle(self, event: happened.Event) -> list[Instruction]:
-        """Take in an event; return what is to be done now."""
+    def handle(self, event: happened.Event, *, share: bool = True) -> list[Instruction]:
+        """Take in an event; return what is to be done now.
+
+        Of a batch, cores are shared once, behind its last event: with `share` false they are not yet.
+        """
         if event.id in self._seen:
             return []
         self.require(event)
-        before = self.time
+        before, late = self.time, self.tally.late
         told = {job.name: job.told for job in self.roster} if self.options.checked else {}
         self.remember_ids((event.id,))
         self.time = max(self.time, event.time)
@@ -191,10 +210,12 @@ class Controller:
         instructions = self._take(event)
         if not isinstance(event, happened.Progress):  # it changes nobody's cores
             instructions += self._learn()
-            instructions += self._act()
+            instructions += self._act() if share else []
+        if self.tally.late > late:
+            instructions += self._alert_of_late_events(late)
         if instructions:
             self.alerts.extend(one for one in instructions if isinstance(one, Alert))
-        if self.options.checked:
+        if self.options.checked and share:
             check(self, before, told, instructions)
         return instructions
 
@@ -214,14 +235,15 @@ class Controller:
             case happened.JobPresent():
                 self._add(event, math.nan, event.held)
             case happened.JobFinished() | happened.JobEnded():
-                self._let_go(event)
+                return self._let_go(event)
             case happened.CoresHeld():
-                self._hold(event)
+                return self._hold(event)
             case happened.MoveRefused():
                 return self._refuse(event)
             case happened.Progress():
-                self.tally.progress(event.job, event.amount)
-                self.books[self.roster.jobs[event.job].job_class].marks += event.amount
+                job = self.roster.jobs[event.job]
+                self.tally.progress(job.age, event.amount, event.time)
+                self.books[job.job_class].marks += event.amount
             case happened.PoolChanged():
                 return self._resize(event.cores)
             case happened.LimitsChanged():
@@ -238,35 +260,62 @@ class Controller:
 
     def _add(self, event: happened.JobArrived | happened.JobPresent, arrived: float, held: int) -> None:
         i = self._index(event.job_class)
-        self.roster.add(event.job, i, arrived, event.least, event.most, held)
-        self.tally.arrive(event.job, i, held, event.time, counted=not math.isnan(arrived))
+        job = self.roster.add(event.job, i, arrived, event.least, event.most, held, event.time)
+        self.tally.arrive(job.age, i, held, event.time, counted=not math.isnan(arrived))
         self.books[i].open(counted=not math.isnan(arrived))
+        end = self.early.pop(event.job, None)
+        if end is not None and end.time >= event.time:  # the end has overtaken the arrival
+            self._let_go(end)
 
-    def _let_go(self, event: happened.JobFinished | happened.JobEnded) -> None:
+    def _let_go(self, event: happened.JobFinished | happened.JobEnded) -> list[Instruction]:
+        if event.job not in self.roster.jobs:
+            _keep_latest(self.early, event.job, event)
+            missing = f"no job {event.job!r} is there{hint_of(event.job, self.roster.jobs)}"
+            return [Alert("job", f"{event.kind}: {missing}; it counts once its arrival is reported")]
         finished = isinstance(event, happened.JobFinished)
-        job = self.roster.jobs.pop(event.job)
-        self.tally.leave(event.job, event.time, finished=finished)
-        self.books[job.job_class].close(max(event.time - job.arrived, 0.0), finished=finished)
+        job = self.roster.remove(event.job)
+        self.tally.leave(job.age, event.time, finished=finished)
+        self.books[job.job_class].close(event.time - job.arrived, finished=finished)
         self.alerted.discard(event.job)
+        _keep_latest(self.left, event.job, event.time)
+        return []
 
-    def _hold(self, event: happened.CoresHeld) -> None:
+    def _hold(self, event: happened.CoresHeld) -> list[Instruction]:
         job = self.roster.jobs[event.job]
-        if event.time < job.held_at:  # a later one has overtaken it
-            return
-        job.held, job.held_at, job.told_at = event.cores, event.time, self.time
+        if is_overtaken(event.time, job.held_at, self.options.lateness):
+            return []
+        before = job.held
+        self.roster.hold(job, event.cores)
+        job.held_at, job.told_at = event.time, self.time
         if self.mode == "watch":
             job.told = event.cores
-        job.begun = job.begun or event.cores > 0
         self.moving.report(job.job_class, event.paused)
-        self.tally.hold(event.job, event.cores, event.time, event.paused)
+        self.tally.hold(job.age, event.cores, event.time, event.paused)
         if job.held == job.told:
             job.withdrawn = 0
             self.alerted.discard(job.name)
+        return self._alert_of_too_many_held(job, before)
+
+    def _alert_of_too_many_held(self, job: RosterJob, before: int) -> list[Instruction]:
+        """Return that jobs hold more cores than there are, if they do since this job holds more."""
+        if job.held <= before:
+            return []
+        held = sum(other.held for other in self.roster.active)
+        if not held - job.held + before <= self.pool < held:
+            return []
+        text = f"{held} cores are held, and the pool has {self.pool}"
+        return [Alert("resize", f"{text}: job {job.name!r} reports that it holds {job.held}")]
 
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
         """Tell a job no more what it cannot hold, and somebody that it cannot."""
-        self.roster.jobs[event.job].refuse(event.cores, event.fits)
+        job = self.roster.jobs[event.job]
+        self.roster.refuse(job, event.cores, event.fits, self.time, self.options.retry)
         return [Alert("resize", f"job {event.job!r} cannot hold {in_cores(event.cores)}: {event.why}")]
+
+    @property
+    def due(self) -> float:
+        """When something is to be done though nothing happens; infinite if nothing is."""
+        return self.roster.retry_at
 
     def _index(self, name: str) -> int:
         return self.system.index(name)
@@ -278,14 +327,14 @@ class Controller:
         counts = self.roster.counts
         given = self.given(counts)
         if self.mode == "watch":
-            before = {job.name: job.target for job in self.roster}
+            before = {job.name: job.target for job in self.roster.active}
             self._aim(given)
             self.would_have_moved += sum(
-                job.target not in {job.held, before[job.name]} for job in self.roster
+                job.target not in {job.held, before.get(job.name, 0)} for job in self.roster.active
             )
             return []
         if self.mode == "hold":
-            self.roster.keep(self.pool)
+            self.roster.keep(self.pool, self.time)
         else:
             self._aim(given)
         told = self.roster.moves(self.pool, self.time)
@@ -295,10 +344,12 @@ class Controller:
     def _aim(self, given: tuple[int, ...]) -> None:
         """Set the target of every job: an equal share, or what is worth its move."""
         if self.moving.free:
-            self.roster.aim(given, self.pool)
+            self.roster.aim(given, self.pool, self.time)
         else:
+            jobs = [job for job in self.roster if job.retry_at <= self.time]
+            limits = [self.roster.bounds(job, self.pool) for job in jobs]
             believed = self.learner.standing.believed
-            self.roster.assign(self.moving.targets(self.roster, self._policy, given, self.pool, believed))
+            self.roster.assign(self.moving.targets(jobs, limits, self._policy, given, self.pool, believed))
 
     def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Return the whole cores that the policy gives to each class; of another pool in proportion."""
@@ -389,11 +440,20 @@ class Controller:
         text = f"request {answer.request} came to nothing, the policy stays: {answer.why}"
         return [Alert("solve", text), *self._ask_for_pool()]
 
+    def _alert_of_late_events(self, before: int) -> list[Instruction]:
+        """Return that events came too late to be learned from: at the first, the tenth, the hundredth, …."""
+        count, behind = self.tally.late, self.tally.behind
+        if before and len(str(count)) == len(str(before)):
+            return []
+        events = "one event" if count == 1 else f"{count} events"
+        text = f"{events} came too late to be learned from, the last one by {behind:.3g} s"
+        return [Alert("time", f"{text}: dated before what counts already")]
+
     def _alert_of_late_moves(self) -> list[Instruction]:
         """Return whoever has not come to hold what it was told, once."""
         late = [
             job
-            for job in self.roster
+            for job in self.roster.active
             if (job.held != job.told or job.withdrawn)
             and self.time - job.told_at > self.options.patience
             and job.name not in self.alerted
@@ -407,3 +467,11 @@ class Controller:
             )
             for job in late
         ]
+
+
+def _keep_latest(kept: dict[str, _T], name: str, value: _T) -> None:
+    """Keep a value by name, and of many the latest."""
+    kept.pop(name, None)
+    kept[name] = value
+    if len(kept) > _LEFT:
+        del kept[next(iter(kept))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,24 +54,30 @@ def explain(controller: Controller, name: str) -> Explanation:
 
 
 def _sharing(controller: Controller, job: RosterJob) -> str:
-    mates = [other for other in controller.roster if other.job_class == job.job_class]
-    name, cores = controller.system.names[job.job_class], sum(other.target for other in mates)
-    state = ", ".join(str(count) for count in controller.roster.counts)
+    counts = controller.roster.counts
+    active = [other for other in controller.roster.active if other.job_class == job.job_class]
+    name, cores = controller.system.names[job.job_class], sum(other.target for other in active)
+    state = ", ".join(str(count) for count in counts)
     estimate = None if controller.estimates is None else controller.estimates[name]
     known = "" if estimate is None else f", with {estimate.departures} departures of the class seen"
     return (
-        f"class {name}: {_jobs(len(mates))} to hold {cores} of {controller.pool} cores in state ({state}) by "
-        f"{controller.policy_name}{known}; this one {_shares(mates, job)}"
+        f"class {name}: {_jobs(counts[job.job_class])} to hold {cores} of {controller.pool} cores in state "
+        f"({state}) by {controller.policy_name}{known}; this one {_shares(controller, job)}"
     )
 
 
-def _shares(mates: Sequence[RosterJob], job: RosterJob) -> str:
+def _shares(controller: Controller, job: RosterJob) -> str:
+    if not job.target and job.retry_at > controller.time:
+        wait = job.retry_at - controller.time
+        return f"waits: its start was refused, and is tried again in {wait:.3g} s"
     if not job.target:
         return "waits, since its least does not fit"
-    if len(mates) == 1:
+    count = controller.roster.counts[job.job_class]
+    if count == 1:
         return f"alone, {in_cores(job.target)}"
-    rank = sum(other.age < job.age for other in mates) + 1
-    return f"gets {job.target}, as number {rank} of {len(mates)} by age"
+    mates = enumerate(controller.roster.of_class(job.job_class), start=1)
+    rank = next(rank for rank, other in mates if other is job)
+    return f"gets {job.target}, as number {rank} of {count} by age"
 
 
 def _limits(controller: Controller, job: RosterJob) -> str:
@@ -94,7 +99,7 @@ def _under_way(job: RosterJob) -> str:
 
 def _one_more(controller: Controller, job: RosterJob) -> str:
     """Return what one core more would be to this job, and to the one that would have to give it."""
-    others = [other for other in controller.roster if other is not job and other.target > 1]
+    others = [other for other in controller.roster.active if other is not job and other.target > 1]
     if controller.estimates is None or not job.target or not others:
         return ""
     giver = max(others, key=lambda other: (other.target, -other.age))

@@ -64,7 +64,8 @@ def _nothing_is_left_over(controller: Controller) -> None:
         return
     for job in controller.roster:
         least, most = controller.roster.bounds(job, controller.pool)
-        used = job.target == most or (job.target == 0 and least > rest)
+        waits = job.target == 0 and (least > rest or job.retry_at > controller.time)
+        used = job.target == most or waits
         _require(used, f"{rest} cores are left over, and job {job.name!r} with {job.target} could use them")
 
 

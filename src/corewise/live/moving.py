@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from corewise.kit.arrays import Floats
-from corewise.live.roster import Roster
+from corewise.live.roster import RosterJob
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.moving._kernels import Jobs
@@ -57,13 +57,19 @@ class Moving:
             self._reported[job_class] = (count + 1, total + paused)
 
     def targets(
-        self, roster: Roster, policy: BoundPolicy, given: Sequence[int], pool: int, believed: System
+        self,
+        jobs: Sequence[RosterJob],
+        limits: Sequence[tuple[int, int]],
+        policy: BoundPolicy,
+        given: Sequence[int],
+        pool: int,
+        believed: System,
     ) -> Mapping[str, int]:
-        """Return the cores that every job is to hold; `given` are those of each class."""
+        """Return the cores that every job is to hold, within its limits; `given` are those of each class."""
         pauses = np.array(self.pauses)
         rule = policy.widths or WidthRule("steady", pauses, _times(believed, pool))
-        widths = rule.widths(_listed(roster, pauses, pool), np.array(given, dtype=np.int64), pool)
-        return {job.name: int(cores) for job, cores in zip(roster, widths, strict=True)}
+        widths = rule.widths(_listed(jobs, limits, pauses), np.array(given, dtype=np.int64), pool)
+        return {job.name: int(cores) for job, cores in zip(jobs, widths, strict=True)}
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -80,17 +86,15 @@ class Moving:
 
 def _rehearse(system: System) -> None:
     """Choose for a job that is not there: the first choice compiles code or loads it, for seconds."""
-    roster = Roster([(known.least_cores, known.most_cores) for known in system.classes])
-    roster.add("nobody", 0, 0.0, None, None, 0)
+    jobs = [RosterJob("nobody", 0, 0, 0.0, None, None)]
     pool, nothing = int(system.cores), np.zeros(len(system.classes))
     given = np.zeros(len(system.classes), dtype=np.int64)
-    WidthRule("steady", nothing, _times(system, pool)).widths(_listed(roster, nothing, pool), given, pool)
+    listed = _listed(jobs, [(1, pool)], nothing)
+    WidthRule("steady", nothing, _times(system, pool)).widths(listed, given, pool)
 
 
-def _listed(roster: Roster, pauses: Floats, pool: int) -> Jobs:
-    """Return the jobs of a roster as a width rule takes them; one that is on its way pauses."""
-    jobs = list(roster)
-    limits = [roster.bounds(job, pool) for job in jobs]
+def _listed(jobs: Sequence[RosterJob], limits: Sequence[tuple[int, int]], pauses: Floats) -> Jobs:
+    """Return jobs as a width rule takes them; one that is on its way pauses."""
     moving = [pauses[job.job_class] if job.held != job.told and job.held else 0.0 for job in jobs]
     return (
         np.array([job.job_class for job in jobs], dtype=np.int64),

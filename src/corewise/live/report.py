@@ -258,13 +258,14 @@ def report_of(controller: Controller) -> Report:
 
 def _class_report(controller: Controller, i: int) -> ClassReport:
     name, book, last = controller.system.names[i], controller.books[i], controller.answer
-    jobs = [job for job in controller.roster if job.job_class == i]
+    jobs = [job for job in controller.roster.active if job.job_class == i]
+    count = controller.roster.counts[i]
     found = None if controller.estimates is None else controller.estimates[name]
     times = None if last is None or last.response_times is None else last.response_times[i]
     return ClassReport(
         name,
-        len(jobs),
-        sum(not job.held for job in jobs),
+        count,
+        count - sum(bool(job.held) for job in jobs),
         sum(job.held for job in jobs),
         sum(job.told for job in jobs),
         sum(job.target for job in jobs),

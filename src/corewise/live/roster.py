@@ -18,11 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import Any
 
-from corewise.policies.moving.share import Claim, share
+from corewise.policies.moving.share import Claim, share, share_queues
 
 __all__ = ["Roster", "RosterJob"]
+
+_DOUBLINGS = 5  # of the time after which a refused start is tried again
 
 
 @dataclass(slots=True)
@@ -51,6 +54,12 @@ class RosterJob:
         Whether it was ever told to hold cores, or held some.
     withdrawn : int
         The most cores it was told and may yet take, though it was told something else since.
+    came : float
+        When it came, or was first reported if it was there before.
+    retry_at : float
+        Before when it is offered no cores, as its start was refused.
+    refusals : int
+        How often its start was refused since it last held cores.
     """
 
     name: str
@@ -66,6 +75,9 @@ class RosterJob:
     held_at: float = -math.inf
     begun: bool = False
     withdrawn: int = 0
+    came: float = -math.inf
+    retry_at: float = -math.inf
+    refusals: int = 0
 
     @property
     def taken(self) -> int:
@@ -81,9 +93,20 @@ class RosterJob:
         self.told = cores
         self.begun = self.begun or cores > 0
 
-    def refuse(self, cores: int, fits: int | None) -> None:
-        """Take so many cores to be more than it can hold, or fewer; one that holds none may still begin."""
+    def refuse(self, cores: int, fits: int | None, time: float, retry: float) -> None:
+        """Take so many cores to be more than it can hold, or fewer.
+
+        A job whose start was refused holds nothing and is to hold nothing. If it is known how many cores
+        would fit, it is offered those; otherwise it is offered cores again after a while, which doubles each
+        time.
+        """
         self.withdrawn = 0
+        if not self.held:
+            self.told, self.begun = 0, False
+            if not fits:
+                self.retry_at = time + retry * 2.0 ** min(self.refusals, _DOUBLINGS)
+                self.refusals += 1
+                return
         if cores < self.held:
             self.least = self.held
             self.most = None if self.most is None else max(self.most, self.held)
@@ -94,6 +117,9 @@ class RosterJob:
 
 class Roster:
     """Jobs of a live pool, in order of arrival, with the limits of their classes.
+
+    With many jobs waiting, most of them hold nothing and are to hold nothing. Those that do are kept apart,
+    so that sharing the cores takes as long as there are cores and not as there are jobs.
 
     Parameters
     ----------
@@ -107,6 +133,10 @@ class Roster:
         self.limits = list(limits)
         self.late_moves = late_moves
         self.jobs: dict[str, RosterJob] = {}
+        self._queues: list[dict[str, RosterJob]] = [{} for _ in self.limits]
+        self._active: dict[int, RosterJob] = {}  # those with cores held, told, withdrawn or aimed at
+        self._refused: dict[int, RosterJob] = {}  # those whose start was refused
+        self._own = [0] * len(self.limits)  # how many have a least of their own
         self._named = 0
 
     def __iter__(self) -> Iterator[RosterJob]:
@@ -116,17 +146,71 @@ class Roster:
     @property
     def counts(self) -> tuple[int, ...]:
         """The jobs of each class."""
-        counts = [0] * len(self.limits)
-        for job in self:
-            counts[job.job_class] += 1
-        return tuple(counts)
+        return tuple(map(len, self._queues))
+
+    @property
+    def active(self) -> list[RosterJob]:
+        """The jobs that hold cores, were told to hold some or should hold some, oldest first."""
+        return sorted(self._active.values(), key=attrgetter("age"))
+
+    def of_class(self, job_class: int) -> Iterable[RosterJob]:
+        """Return the jobs of a class, oldest first."""
+        return self._queues[job_class].values()
 
     def add(
-        self, name: str, job_class: int, arrived: float, least: int | None, most: int | None, held: int
-    ) -> None:
+        self,
+        name: str,
+        job_class: int,
+        arrived: float,
+        least: int | None,
+        most: int | None,
+        held: int,
+        came: float,
+    ) -> RosterJob:
         """Take in a job."""
-        self.jobs[name] = RosterJob(name, job_class, self._named, arrived, least, most, held, held, held)
+        job = RosterJob(name, job_class, self._named, arrived, least, most, held, held, held, came=came)
         self._named += 1
+        self._list(job)
+        return job
+
+    def _list(self, job: RosterJob) -> None:
+        self.jobs[job.name] = self._queues[job.job_class][job.name] = job
+        self._own[job.job_class] += job.least is not None
+        if job.taken or job.target:
+            self._active[job.age] = job
+        elif job.refusals:
+            self._refused[job.age] = job
+
+    def remove(self, name: str) -> RosterJob:
+        """Let a job go."""
+        job = self.jobs.pop(name)
+        del self._queues[job.job_class][name]
+        self._own[job.job_class] -= job.least is not None
+        self._active.pop(job.age, None)
+        self._refused.pop(job.age, None)
+        return job
+
+    def hold(self, job: RosterJob, cores: int) -> None:
+        """Set the cores that a job holds."""
+        job.held = cores
+        job.begun = job.begun or cores > 0
+        if cores:
+            job.refusals = 0
+            self._active[job.age] = job
+            self._refused.pop(job.age, None)
+
+    def refuse(self, job: RosterJob, cores: int, fits: int | None, time: float, retry: float) -> None:
+        """Take so many cores to be more than a job can hold, or fewer; see `RosterJob.refuse`."""
+        self._own[job.job_class] -= job.least is not None
+        job.refuse(cores, fits, time, retry)
+        self._own[job.job_class] += job.least is not None
+        if job.refusals:
+            self._refused[job.age] = job
+
+    @property
+    def retry_at(self) -> float:
+        """When the next job whose start was refused is to be offered cores again; infinite if none is."""
+        return min((job.retry_at for job in self._refused.values() if not job.told), default=math.inf)
 
     def bounds(self, job: RosterJob, pool: int) -> tuple[int, int]:
         """Return the least and the most cores of a job in a pool."""
@@ -135,59 +219,60 @@ class Roster:
             least if job.least is None else job.least, most if job.most is None else job.most, pool
         )
 
-    def aim(self, given: Sequence[int], pool: int) -> None:
+    def aim(self, given: Sequence[int], pool: int, time: float) -> None:
         """Set the target of every job for the cores that a policy gives to each class."""
-        self._set(share(self._claims(self, pool), given, pool))
+        queues = [_Queue(queue.values(), self, pool, time) for queue in self._queues]
+        self.assign(share_queues(queues, given, pool, self._leasts))
 
     def assign(self, targets: Mapping[str, int]) -> None:
-        """Set the target of every job, by its name."""
-        self._set(targets)
+        """Set the target of every job, by its name; of those that are not named to zero."""
+        for job in self._active.values():
+            job.target = 0
+        self._active = {age: job for age, job in self._active.items() if job.taken}
+        for name, cores in targets.items():
+            if cores:
+                job = self.jobs[name]
+                job.target = cores
+                self._active[job.age] = job
 
-    def keep(self, pool: int) -> None:
+    def keep(self, pool: int, time: float) -> None:
         """Set the target of every job to what it was told, and share out what is left to those that wait.
 
         Where there are no longer so many cores, all that run have fewer.
         """
-        running = [job for job in self if job.told]
-        waiting = [job for job in self if not job.told]
+        running = [job for job in self.active if job.told]
+        waiting = [
+            _Queue([job for job in queue.values() if not job.told], self, pool, time)
+            for queue in self._queues
+        ]
         nothing = [0] * len(self.limits)
         kept = {job.name: job.told for job in running}
         if sum(kept.values()) > pool:
             claims = [
-                claim._replace(least=min(claim.least, job.told), most=job.told)
-                for claim, job in zip(self._claims(running, pool), running, strict=True)
+                self.claim(job, pool)._replace(least=min(self.bounds(job, pool)[0], job.told), most=job.told)
+                for job in running
             ]
             kept = dict(share(claims, nothing, pool))
-        self._set({**kept, **share(self._claims(waiting, pool), nothing, pool - sum(kept.values()))})
+        rest = pool - sum(kept.values())
+        self.assign({**kept, **share_queues(waiting, nothing, rest, self._leasts)})
 
-    def _claims(self, jobs: Iterable[RosterJob], pool: int) -> list[Claim]:
-        """Return the claims of jobs; those without limits of their own have those of their class."""
-        bounds = [_within(least, most, pool) for least, most in self.limits]
-        return [
-            Claim(
-                job.name,
-                job.job_class,
-                job.age,
-                *(
-                    bounds[job.job_class]
-                    if job.least is None and job.most is None
-                    else self.bounds(job, pool)
-                ),
-            )
-            for job in jobs
-        ]
+    @property
+    def _leasts(self) -> list[int]:
+        """Lower bounds of the least cores of the jobs of each class."""
+        return [1 if own else least for own, (least, _) in zip(self._own, self.limits, strict=True)]
 
-    def _set(self, targets: Mapping[str, int]) -> None:
-        for job in self:
-            job.target = targets[job.name]
+    def claim(self, job: RosterJob, pool: int) -> Claim:
+        """Return the claim of a job on the cores of a pool."""
+        return Claim(job.name, job.job_class, job.age, *self.bounds(job, pool))
 
     def moves(self, pool: int, time: float) -> list[RosterJob]:
         """Tell every job as much of its target as can be told now; return those told, shrinks first."""
-        shrinks = [job for job in self if job.target < job.told]
+        active = self.active
+        shrinks = [job for job in active if job.target < job.told]
         for job in shrinks:
             job.tell(job.target, time, late_moves=self.late_moves)
-        growing = [job for job in self if job.target > job.told]
-        free = pool - sum(job.taken for job in self) if growing else 0
+        growing = [job for job in active if job.target > job.told]
+        free = pool - sum(job.taken for job in active) if growing else 0
         growths = []
         for job in growing:
             new = min(job.target, job.taken + max(free, 0))
@@ -208,10 +293,22 @@ class Roster:
         """Return the roster of a snapshot."""
         roster = cls([(least, most) for least, most in snapshot["limits"]], late_moves=late_moves)
         roster._named = snapshot["named"]
-        roster.jobs = {row["name"]: RosterJob(**row) for row in snapshot["jobs"]}
+        for row in snapshot["jobs"]:
+            roster._list(RosterJob(**row))
         return roster
 
 
+class _Queue:
+    """Claims of the jobs of a class, oldest first, made as they are read; not of jobs that are to wait."""
+
+    def __init__(self, jobs: Iterable[RosterJob], roster: Roster, pool: int, time: float) -> None:
+        self._jobs, self._roster, self._pool, self._time = jobs, roster, pool, time
+
+    def __iter__(self) -> Iterator[Claim]:
+        claim, pool, time = self._roster.claim, self._pool, self._time
+        return (claim(job, pool) for job in self._jobs if job.retry_at <= time)
+
+
 def _within(least: int, most: int | None, pool: int) -> tuple[int, int]:
-    """Return limits in a pool: nobody has more than there is."""
+    """Return limits in a pool: no job has more than there is."""
     return least, max(least, pool if most is None else min(most, pool))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["restore", "snapshot_of"]
 
-_FORMAT = "corewise live 1"
+_FORMAT = "corewise live 2"
 _WHAT = "snapshot of a live pool"
 _PLAIN = ("time", "mode", "pool", "since", "request", "late", "asked_for", "would_have_moved")
 
@@ -54,6 +54,8 @@ def snapshot_of(controller: Controller) -> bytes:
         "alarms": [alarm.as_mapping() for alarm in controller.alarms],
         "alerts": [asdict(alert) for alert in controller.alerts],
         "alerted": sorted(controller.alerted),
+        "left": list(controller.left.items()),
+        "early": [happened.event_to_mapping(event) for event in controller.early.values()],
         "books": [asdict(book) for book in controller.books],
         "roster": controller.roster.snapshot(),
         "moving": controller.moving.snapshot(),
@@ -84,11 +86,13 @@ def restore(controller: Controller, content: bytes) -> None:
         controller.alarms = tuple(map(alarm_from_mapping, about["alarms"]))
         controller.alerts = deque((Alert(**values) for values in about["alerts"]), controller.alerts.maxlen)
         controller.alerted = set(about["alerted"])
+        controller.left = dict(about["left"])
+        controller.early = {values["job"]: _to_end(values) for values in about["early"]}
         controller.books = [Book(**values) for values in about["books"]]
         controller.roster = Roster.of(about["roster"], late_moves=controller.options.late_moves)
         if "moving" in about:
             controller.moving = Moving.of(controller.system, about["moving"])
-        controller.tally = LiveTally.of(controller.system.names, about["tally"])
+        controller.tally = LiveTally.of(controller.system.names, about["tally"], controller.options.lateness)
         memory, parts = controller.learner.algorithm.memory, unpacked_parts(about["memory"], arrays)
         ids = arrays.pop("ids").tobytes().decode()
         controller.learner.standing = LearnerState(
@@ -113,6 +117,12 @@ def _to_solved(values: Mapping[str, Any] | None) -> happened.Solved | None:
         return None
     event = happened.event_from_mapping(values)
     assert isinstance(event, happened.Solved)
+    return event
+
+
+def _to_end(values: Mapping[str, Any]) -> happened.JobFinished | happened.JobEnded:
+    event = happened.event_from_mapping(values)
+    assert isinstance(event, happened.JobFinished | happened.JobEnded)
     return event
 
 

@@ -2,12 +2,24 @@ r"""Running statistics of live jobs: departures, progress and job-time by the co
 
 What counts is what a job held, neither what it was told nor what it used: the first is biased by the delay of
 every move, the second has nothing to do with its curve. A job that leaves just as its cores are withdrawn
-counts at the last width it had; time in which it stood still for a move counts at no width. When something
-happened is by the job's own clock: what is told late, since others were heard of before, is not told wrong.
+counts at the last width it had; time in which it stood still for a move counts at no width.
+
+*An event counts at its time or not at all.* Times are those of the job's own clock, so that durations are
+right however late an event is reported. Windows are cut in time, so an event must be known before the window
+that it falls into is closed. As in stream processing, a window therefore ends at the *watermark*
+
+    W = latest event time − allowed lateness,
+
+and what is dated behind W waits until the watermark has passed it. The allowed lateness grows with the
+largest delay that was seen, up to a limit; where events come in order, nothing waits. An event dated before
+the open window came too late: an arrival or a departure is not counted then, a width counts from the
+beginning of the window on, and progress is left out. The same holds for events that the clock of their own
+job contradicts: a departure dated before the job's last report is not counted.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,21 +32,23 @@ from corewise.observation.statistics import ClassStatistics, Statistics
 __all__ = ["LiveTally"]
 
 _COLUMNS = 2  # departures, job-time
+_MARGIN = 1.25  # of the allowed lateness over the largest delay seen
 
 
 @dataclass(slots=True)
 class _Held:
-    """What a job holds since when, and the last width that it had."""
+    """What a job holds since when, within the window and in all, and the last width that it had."""
 
     job_class: int
     cores: int
     since: float
     width: int
+    began: float
     pace: Pace = field(default_factory=Pace)
 
 
 class LiveTally:
-    """Accumulator of what live jobs held and did, stretch by stretch.
+    """Accumulator of what live jobs held and did, window by window.
 
     Parameters
     ----------
@@ -42,12 +56,29 @@ class LiveTally:
         The classes.
     time : float
         When the observation opens.
+    lateness : float, optional
+        The limit of the allowed lateness: how long an event may be under way and still count.
+
+    Attributes
+    ----------
+    late : int
+        Events that could not be counted at their time.
+    behind : float
+        By how much the last of them was dated too early.
     """
 
-    def __init__(self, names: Sequence[str], time: float) -> None:
+    def __init__(self, names: Sequence[str], time: float, lateness: float = 0.0) -> None:
         self.names = tuple(names)
-        self._opened = self._now = time
-        self._jobs: dict[str, _Held] = {}
+        self.lateness = lateness
+        self.late = 0
+        self.behind = 0.0
+        self._opened = self._now = self._latest = time
+        self._delay = 0.0  # the largest seen, up to the limit
+        self._first = True  # no window was closed yet
+        self._waiting: list[tuple[float, int, float, list[Any]]] = []
+        self._number = 0  # of the changes that have waited
+        self._order: dict[int | str, float] = {}  # behind which the next change of a job comes
+        self._jobs: dict[int | str, _Held] = {}
         self._arrivals = [0] * len(self.names)
         self._departures = 0
         self._tables: list[dict[int, list[float]]] = [{} for _ in self.names]
@@ -56,14 +87,14 @@ class LiveTally:
 
     @property
     def departures(self) -> int:
-        """The departures of the stretch so far."""
+        """The departures of the window so far."""
         return self._departures
 
     @property
     def learnable(self) -> bool:
         """Whether jobs of every class that has left were seen to hold cores for some time.
 
-        Where clocks are coarse, or events come late, all may have happened at once: no rate is likely then.
+        Where clocks are coarse all may have happened at once: no rate is likely then.
         """
         return all(
             sum(row[1] for width, row in table.items() if width) > 0.0
@@ -71,53 +102,118 @@ class LiveTally:
             if any(row[0] for row in table.values())
         )
 
-    def arrive(self, job: str, job_class: int, cores: int, at: float, *, counted: bool) -> None:
+    # --- what happened, each at a time of the job's own clock ---------------------------------------
+
+    def arrive(self, job: int | str, job_class: int, cores: int, at: float, *, counted: bool) -> None:
         """Take in a job, which holds so many cores; one that was there before is no arrival."""
+        if self._first and at >= self._latest - self.lateness:
+            self._opened = min(self._opened, at)  # the observation begins with what is seen first
+        self._take(at, ["arrive", job, job_class, cores, bool(counted)])
+
+    def hold(self, job: int | str, cores: int, at: float, paused: float = 0.0) -> None:
+        """Close what a job held so far, less the time that it stood still, and begin anew."""
+        self._take(at, ["hold", job, cores, paused])
+
+    def progress(self, job: int | str, amount: float, at: float) -> None:
+        """Count work that a job has done at the width it has."""
+        self._take(at, ["progress", job, amount])
+
+    def leave(self, job: int | str, at: float, *, finished: bool) -> None:
+        """Let a job go; only one that has finished is a departure."""
+        self._take(at, ["leave", job, bool(finished)])
+
+    def move_to(self, time: float) -> None:
+        """Let time pass: count what the watermark has passed."""
+        self._latest = max(self._latest, time)
+        mark = self._latest - min(_MARGIN * self._delay, self.lateness)
+        while self._waiting and self._waiting[0][0] <= mark:
+            order, _, at, change = heapq.heappop(self._waiting)
+            self._pass_to(order)
+            self._apply(at, change)
+        self._pass_to(mark)
+
+    def _take(self, at: float, change: list[Any]) -> None:
+        """Count a change now, or once the watermark has passed its time; those of a job in their order."""
+        job = change[1]
+        delay = self._latest - at
+        if self._delay < delay <= self.lateness:
+            self._delay = delay
+        order = max(at, self._order.get(job, at))
+        if order <= self._now:
+            self._apply(at, change)
+            return
+        self._order[job] = order
+        heapq.heappush(self._waiting, (order, self._number, at, change))
+        self._number += 1
+
+    def _apply(self, at: float, change: Sequence[Any]) -> None:
+        kind, job, *values = change
+        match kind:
+            case "arrive":
+                self._begin(at, job, *values)
+            case "hold":
+                self._resize(at, job, *values)
+            case "progress":
+                self._mark(at, job, *values)
+            case _:
+                self._end(at, job, *values)
+
+    def _pass_to(self, time: float) -> None:
+        if time > self._now:
+            self._area += len(self._jobs) * (time - self._now)
+            self._now = time
+
+    def _begin(self, at: float, job: int | str, job_class: int, cores: int, counted: bool) -> None:
         since = min(max(at, self._opened), self._now)
         self._area += self._now - since
-        self._jobs[job] = _Held(job_class, cores, since, cores)
-        self._arrivals[job_class] += counted
+        self._jobs[job] = _Held(job_class, cores, since, cores, since)
+        if counted and self._is_in_time(at, self._opened):
+            self._arrivals[job_class] += 1
 
-    def hold(self, job: str, cores: int, at: float, paused: float = 0.0) -> None:
-        """Close what a job held so far, less the time that it stood still, and begin anew."""
+    def _resize(self, at: float, job: int | str, cores: int, paused: float) -> None:
         held = self._jobs[job]
+        self._is_in_time(at, held.since)
         self._spend(held, paused, at)
         if cores != held.cores:
             self.marks.end_stretch(held.job_class, held.cores, held.pace)
+            held.began = held.since
         held.cores = cores
         held.width = cores or held.width
 
-    def progress(self, job: str, amount: float) -> None:
-        """Count work that a job has done at the width it has."""
+    def _mark(self, at: float, job: int | str, amount: float) -> None:
         held = self._jobs[job]
-        self.marks.mark(held.job_class, held.pace, amount)
+        if self._is_in_time(at, held.began):  # windows do not cut progress
+            self.marks.mark(held.job_class, held.pace, amount)
 
-    def leave(self, job: str, at: float, *, finished: bool) -> None:
-        """Let a job go; only one that has finished is a departure."""
+    def _end(self, at: float, job: int | str, finished: bool) -> None:
         held = self._jobs.pop(job)
+        self._order.pop(job, None)
+        departed = self._is_in_time(at, held.since) and finished
         self._spend(held, 0.0, at)
         self._area -= self._now - held.since
         self.marks.end_stretch(held.job_class, held.cores, held.pace)
-        if finished and held.width:
+        if departed and held.width:
             self._row(held.job_class, held.width)[0] += 1.0
             self._departures += 1
-        if finished:
+        if departed:
             self.marks.finish(held.job_class, held.pace)
 
-    def move_to(self, time: float) -> None:
-        """Let time pass."""
-        self._area += len(self._jobs) * (time - self._now)
-        self._now = time
+    def _is_in_time(self, at: float, since: float) -> bool:
+        """Return whether something happened after all that counts already; if not, it came too late."""
+        if at >= since:
+            return True
+        self.late, self.behind = self.late + 1, since - at
+        return False
 
     @property
     def accounted(self) -> tuple[float, float]:
-        """The time of the stretch that is accounted for, at some width or paused, and ∫ jobs dt."""
+        """The time of the window that is accounted for, at some width or paused, and ∫ jobs dt."""
         spent = sum(row[1] for table in self._tables for row in table.values())
         going_on = sum(self._now - held.since for held in self._jobs.values())
         return spent + self._paused + going_on, self._area
 
     def close(self) -> Statistics:
-        """Return the statistics of the stretch up to now, and start another."""
+        """Return the statistics of the window, which ends at the watermark, and open another."""
         for held in self._jobs.values():
             self._spend(held, 0.0, self._now)
         classes = []
@@ -126,23 +222,29 @@ class LiveTally:
             rows = np.array([table[width] for width in widths]).reshape(-1, _COLUMNS)
             at = np.array(widths, dtype=np.float64)
             classes.append(ClassStatistics(arrived, at, rows[:, 0].copy(), rows[:, 1].copy()))
-        stretch = Statistics(self.names, self._now - self._opened, tuple(classes))
-        self._opened = self._now
+        window = Statistics(self.names, self._now - self._opened, tuple(classes))
+        self._opened, self._first = self._now, False
         self._arrivals = [0] * len(self.names)
         self._departures = 0
         self._area = self._paused = 0.0
         self._tables = [{} for _ in self.names]
-        return stretch
+        return window
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        jobs = {
-            name: [h.job_class, h.cores, h.since, h.width, _of_pace(h.pace)] for name, h in self._jobs.items()
-        }
+        jobs = [
+            [job, held.job_class, held.cores, held.since, held.width, held.began, _of_pace(held.pace)]
+            for job, held in self._jobs.items()
+        ]
         tables = [sorted((width, *row) for width, row in table.items()) for table in self._tables]
         return {
             "opened": self._opened,
             "now": self._now,
+            "latest": self._latest,
+            "delay": self._delay,
+            "first": self._first,
+            "late": [self.late, self.behind],
+            "waiting": [[order, at, change] for order, _, at, change in sorted(self._waiting)],
             "jobs": jobs,
             "arrivals": self._arrivals,
             "tables": [[list(row) for row in table] for table in tables],
@@ -152,13 +254,18 @@ class LiveTally:
         }
 
     @classmethod
-    def of(cls, names: Sequence[str], snapshot: Mapping[str, Any]) -> LiveTally:
+    def of(cls, names: Sequence[str], snapshot: Mapping[str, Any], lateness: float = 0.0) -> LiveTally:
         """Return the tally that goes on from a snapshot."""
-        tally = cls(names, snapshot["opened"])
-        tally._now = snapshot["now"]
+        tally = cls(names, snapshot["opened"], lateness)
+        tally._now, tally._latest = snapshot["now"], snapshot["latest"]
+        tally._delay, tally._first = snapshot["delay"], snapshot["first"]
+        tally.late, tally.behind = snapshot["late"]
+        tally._waiting = [(order, n, at, change) for n, (order, at, change) in enumerate(snapshot["waiting"])]
+        tally._number = len(tally._waiting)
+        tally._order = {change[1]: order for order, _, _, change in tally._waiting}
         tally._jobs = {
-            name: _Held(job_class, cores, since, width, _to_pace(pace))
-            for name, (job_class, cores, since, width, pace) in snapshot["jobs"].items()
+            job: _Held(job_class, cores, since, width, began, _to_pace(pace))
+            for job, job_class, cores, since, width, began, pace in snapshot["jobs"]
         }
         tally._arrivals = list(snapshot["arrivals"])
         tally._tables = [{int(row[0]): list(row[1:]) for row in table} for table in snapshot["tables"]]

@@ -9,9 +9,10 @@ zero are what they were; time at width zero says nothing about a curve:
 - a job that stood still for a move holds none for as long;
 - a job that was there before holds none from the start until the journal speaks of it.
 
-As the controller does, a late event counts from when it happened, as far as nothing later was heard of its
-job. Events that cannot have happened are passed over, as is what a job held if something later was told
-before. The pool of the path is the largest there was.
+An event counts at its time, whenever it was reported. What the clock of its own job contradicts counts as in
+the controller: a width from the job's last report on, and a departure dated before that is none. Events that
+cannot have happened are passed over, as is what a job held if something later was reported before. The pool
+of the path is the largest there was.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from corewise.observation.journal_file import JournalFile
 from corewise.observation.rows import NOBODY, Event
 from corewise.observation.sample_path import SamplePath
 
-__all__ = ["read_journal"]
+__all__ = ["is_overtaken", "read_journal"]
+
+_SHORTLY = 1.0  # seconds in which reports may overtake each other wherever they come from
 
 LogRow = tuple[float, int, int, int, float]
 
@@ -38,7 +41,7 @@ def read_journal(name: str, system: System) -> tuple[SamplePath, int]:
     """Return the path of a journal, and how many events it has."""
     with JournalFile(name) as journal:
         _require_classes(name, journal.about, system)
-        rows = _Rows(system)
+        rows = _Rows(system, (journal.about.get("options") or {}).get("lateness") or 0.0)
         events = 0
         try:
             for _, mapping in journal.event_mappings():
@@ -54,6 +57,14 @@ def read_journal(name: str, system: System) -> tuple[SamplePath, int]:
         raise InvalidFile(f"{name}: {error}") from None
 
 
+def is_overtaken(time: float, last: float, lateness: float) -> bool:
+    """Return whether what a job reports to hold was overtaken by a later report, dated `last`.
+
+    A report that is dated much earlier was not under way for so long: the clock of its sender was set back.
+    """
+    return last - max(lateness, _SHORTLY) <= time < last
+
+
 def _require_classes(name: str, about: Mapping[str, Any], system: System) -> None:
     described = about.get("system")
     known = [row["name"] for row in described["class"]] if isinstance(described, Mapping) else system.names
@@ -65,12 +76,13 @@ def _require_classes(name: str, about: Mapping[str, Any], system: System) -> Non
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is there: what it holds, its last width, and when its last row was and it last told."""
+    """A job that is there: what it holds, its last width, when its last row was, and its last report."""
 
     number: int
     job_class: int
     cores: int
     width: int
+    came: float
     since: float
     told: float = -math.inf
 
@@ -78,7 +90,10 @@ class _Job:
 class _Rows:
     """Rows of a path, from events one by one."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: System, lateness: float) -> None:
+        self._lateness = lateness
+        self._left: set[str] = set()
+        self._early: dict[str, float] = {}  # when jobs ended whose arrivals have not been read yet
         self._classes = {name: i for i, name in enumerate(system.names)}
         self._names = tuple(system.names)
         self._pool = self._most = system.cores
@@ -112,8 +127,12 @@ class _Rows:
         comes = kind in ("job-arrived", "job-present")
         if comes and not self._can_come(event, job):
             return
-        if kind in ("job-finished", "job-ended", "cores-held", "move-refused", "progress") and job is None:
-            return
+        if kind in ("job-finished", "job-ended", "cores-held", "move-refused", "progress"):
+            if job is None:
+                self._note_end(event)
+                return
+            if event["time"] < job.came and event["job"] in self._left:  # of an earlier job of that name
+                return
         self._now = max(self._now, event["time"])
         self._started = min(self._started, event["time"])
         if comes:
@@ -121,14 +140,29 @@ class _Rows:
         elif kind == "pool-changed":
             self._pool = event["cores"]
             self._most = max(self._most, self._pool)
-        elif kind == "cores-held" and job is not None and event["time"] >= job.told:
+        elif kind == "cores-held" and job is not None and self._is_latest(event, job):
             job.told = event["time"]
             at = max(event["time"], job.since)
             self._pause(job, at, event.get("paused", 0.0))
             self._resize(job, at, event["cores"])
         elif kind in ("job-finished", "job-ended") and job is not None:
-            self._leave(job, max(event["time"], job.since), finished=kind == "job-finished")
-            del self._jobs[event["job"]]
+            in_time = event["time"] >= job.since
+            self._leave(job, max(event["time"], job.since), finished=in_time and kind == "job-finished")
+            self._forget(event["job"])
+
+    def _is_latest(self, event: Mapping[str, Any], job: _Job) -> bool:
+        return not is_overtaken(event["time"], job.told, self._lateness)
+
+    def _note_end(self, event: Mapping[str, Any]) -> None:
+        """Remember the end of a job that was not there yet: it may have overtaken the arrival."""
+        name = event["job"]
+        if event["kind"] in ("job-finished", "job-ended") and name not in self._left:
+            self._early.setdefault(name, event["time"])
+            self._now = max(self._now, event["time"])
+
+    def _forget(self, name: str) -> None:
+        del self._jobs[name]
+        self._left.add(name)
 
     def _can_come(self, event: Mapping[str, Any], job: _Job | None) -> bool:
         fits = event.get("least", 1) <= self._pool
@@ -136,7 +170,7 @@ class _Rows:
 
     def _come(self, event: Mapping[str, Any]) -> None:
         at = event["time"]
-        job = _Job(self._jobs_seen, self._classes[event["job_class"]], 0, 0, at)
+        job = _Job(self._jobs_seen, self._classes[event["job_class"]], 0, 0, at, at)
         self._jobs_seen += 1
         self._jobs[event["job"]] = job
         if event["kind"] == "job-present":
@@ -144,6 +178,10 @@ class _Rows:
             self._resize(job, at, event["held"])
         else:
             self._add(job, at, Event.ARRIVAL, 0.0)
+        end = self._early.pop(event["job"], -math.inf)
+        if end >= at:  # the end has overtaken the arrival
+            self._leave(job, end, finished=True)
+            self._forget(event["job"])
 
     def _pause(self, job: _Job, at: float, paused: float) -> None:
         if paused > 0.0 and job.cores:

@@ -34,7 +34,7 @@ class History:
 
     def _sample(self, controller: Controller) -> None:
         held = [0] * len(controller.books)
-        for job in controller.roster:
+        for job in controller.roster.active:
             held[job.job_class] += job.held
         self._samples.append((controller.time, controller.roster.counts, tuple(held)))
         if len(self._samples) > _SAMPLES:

@@ -13,11 +13,12 @@ fit. What a class cannot use goes to the others in the same way. So
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import merge
 from operator import attrgetter
 from typing import NamedTuple
 
-__all__ = ["Claim", "share"]
+__all__ = ["Claim", "share", "share_queues"]
 
 
 class Claim(NamedTuple):
@@ -55,31 +56,53 @@ def share(claims: Sequence[Claim], cores: Sequence[int], pool: int) -> Mapping[s
         The cores there are.
     """
     oldest_first = sorted(claims, key=attrgetter("age"))
+    queues = [[claim for claim in oldest_first if claim.job_class == i] for i in range(len(cores))]
+    held = share_queues(queues, cores, pool, [1] * len(queues))
+    return {claim.job: held.get(claim.job, 0) for claim in oldest_first}
+
+
+def share_queues(
+    queues: Sequence[Iterable[Claim]], cores: Sequence[int], pool: int, leasts: Sequence[int]
+) -> dict[str, int]:
+    """Return the whole cores of every job that gets some, given the jobs of each class, oldest first.
+
+    A queue is read no further than cores last, and again from its beginning for what other classes leave.
+    `leasts` are lower bounds of the fewest cores of the jobs of each class.
+    """
     held: dict[str, int] = {}
-    for i, given in enumerate(cores):
-        mine = [claim for claim in oldest_first if claim.job_class == i]
-        _admit(mine, held, given)
+    running: list[Claim] = []
+    for queue, given, least in zip(queues, cores, leasts, strict=True):
+        mine = _admit(queue, held, given, least)
         _raise(mine, held, given)
-    # What classes could not use: first to those who wait, then to those who can use more.
-    _admit([claim for claim in oldest_first if not held[claim.job]], held, pool - sum(held.values()))
-    _raise(oldest_first, held, pool)
+        running += mine
+    spare = pool - sum(held.values())
+    if spare > 0:
+        # What classes could not use: first to those who wait, then to those who can use more.
+        running += _admit(merge(*queues, key=attrgetter("age")), held, spare, min(leasts))
+        _raise(sorted(running, key=attrgetter("age")), held, pool)
     return held
 
 
-def _admit(claims: Sequence[Claim], held: dict[str, int], budget: int) -> None:
-    """Give every job its least, the oldest first, as long as it fits; the others get none."""
+def _admit(claims: Iterable[Claim], held: dict[str, int], budget: int, least: int) -> list[Claim]:
+    """Give every job that has nothing its least, the oldest first, as long as it fits; return those jobs."""
+    admitted: list[Claim] = []
+    if budget < least:
+        return admitted
     for claim in claims:
-        admitted = claim.least <= budget
-        held[claim.job] = claim.least if admitted else 0
-        budget -= held[claim.job]
+        if claim.least <= budget and claim.job not in held:
+            held[claim.job] = claim.least
+            admitted.append(claim)
+            budget -= claim.least
+            if budget < least:
+                break
+    return admitted
 
 
-def _raise(claims: Sequence[Claim], held: dict[str, int], budget: int) -> None:
+def _raise(running: Sequence[Claim], held: dict[str, int], budget: int) -> None:
     """Give cores one by one to the job with the fewest, the oldest first, until none is left or wanted.
 
     All at once: every job that runs is raised to a common level, and the oldest of those at it to one more.
     """
-    running = [claim for claim in claims if held[claim.job]]
     begun = [held[claim.job] for claim in running]
     spare = budget - sum(begun)
     if spare <= 0 or not running:
