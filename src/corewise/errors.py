@@ -8,6 +8,8 @@
     │   ├── InvalidSystem                a class or a system that cannot be
     │   ├── InvalidPolicy                a policy that does not fit its system
     │   └── InvalidFile                  a file that cannot be read as what it should be
+    │       ├── JournalLost              a journal that was removed or replaced while it was open
+    │       └── JournalUnavailable       a journal that cannot be written for now: the disk is full, or fails
     ├── UnstableSystem                   more work arrives than all cores can do
     ├── UnstablePolicy                   the system could cope, but not under this policy
     ├── BoxTooLarge                      the state space does not fit in memory
@@ -31,6 +33,8 @@ __all__ = [
     "InvalidInput",
     "InvalidPolicy",
     "InvalidSystem",
+    "JournalLost",
+    "JournalUnavailable",
     "NotConverged",
     "NotSettled",
     "UnstablePolicy",
@@ -74,6 +78,14 @@ class InvalidPolicy(InvalidInput):
 
 class InvalidFile(InvalidInput):
     """A file that is missing, unreadable, or not what it should be."""
+
+
+class JournalLost(InvalidFile):
+    """A journal that was removed or replaced while it was open: what is written to it now is not kept."""
+
+
+class JournalUnavailable(InvalidFile):
+    """A journal that cannot be written for now, and may be later: the disk is full, or fails."""
 
 
 class CurveMoved(UserWarning):

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corewise.errors import InvalidFile, InvalidInput
+from corewise.errors import InvalidFile, InvalidInput, JournalLost, JournalUnavailable
 from corewise.live import events as happened
 from corewise.live.instructions import Alert, Reason, SetCores, Solve, instruction_to_mapping
 from corewise.live.journal import Journal, JournalReader
+from corewise.live.journal_store import copy_journal
 
 ABOUT = {"system": {"cores": 16, "class": [{"name": "a"}, {"name": "b", "weight": 2.0}]}, "algorithm": "1b"}
 THIRD = 1.0 / 3.0
@@ -399,12 +400,104 @@ def test_instructions_that_were_not_kept_are_not_passed_over_and_leave_no_gap(fi
             journal.record(2, [Alert("x", "y" * 2**18)])
             while not journal._missed:
                 sleep(0.001)
-            with pytest.raises(InvalidFile, match=r"pool\.db: .* \(instructions were not kept\)"):
-                journal.append(ticks("4"), 0.0)
-            assert journal.append(ticks("4"), 0.0) == [4]
-        journal.record(3, [Solve("3")])
-    with Journal.open(file, ABOUT) as journal:
-        assert journal.instructed <= 1
-        journal.record(2, [Solve("2")])
+            for _ in range(2):  # it goes before all else, and is not left out
+                with pytest.raises(JournalUnavailable, match=r"pool\.db: cannot be written"):
+                    journal.append(ticks("4"), 0.0)
+        assert journal.append(ticks("4"), 0.0) == [4]  # there is room again
+        journal.record(4, [Solve("4")])
     with Journal.read(file) as reader:
-        assert reader.instructed == 2
+        assert [event for _, event, _ in reader.instruction_mappings()] == [1, 2, 4]
+
+
+def test_instructions_that_could_not_be_kept_to_the_end_are_said_so(file: Path) -> None:
+    journal = Journal.open(file, ABOUT)
+    journal.append(ticks("1", "2"), 0.0)
+    with largest_file(2**17):
+        journal.record(1, [Alert("x", "y" * 2**18)])
+        with pytest.raises(InvalidFile, match=r"pool\.db: .* \(instructions were not kept\)"):
+            journal.close()
+    with Journal.open(file, ABOUT) as again:
+        assert again.instructed == 0  # `replayed` makes them good
+
+
+# --- the file itself --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-lock"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_journal_that_is_removed_or_replaced_acknowledges_nothing(
+    file: Path, end: str, replaced: bool
+) -> None:
+    journal = Journal.open(file, ABOUT)
+    journal.append(ticks("1"), 0.0)
+    journal.require_in_place()
+    gone = Path(f"{file}{end}")
+    if replaced:
+        gone.with_name("another").write_bytes(gone.read_bytes())
+        gone.with_name("another").replace(gone)
+    else:
+        gone.unlink()
+    with pytest.raises(JournalLost, match="was removed"):
+        journal.append(ticks("2"), 0.0)
+    with pytest.raises(JournalLost, match="was removed"):
+        journal.require_in_place()
+    journal.close()
+
+
+def test_closing_a_journal_leaves_the_one_alone_that_was_put_in_its_place(file: Path) -> None:
+    journal = Journal.open(file, ABOUT)
+    journal.append(ticks("1"), 0.0)
+    for end in ("", "-wal", "-shm", "-lock"):
+        Path(f"{file}{end}").unlink()
+    with Journal.open(file, ABOUT) as other:
+        other.append(ticks("a", "b"), 0.0)
+        journal.close()
+        other.require_in_place()
+        assert other.append(ticks("c"), 0.0) == [3]
+    assert written(file) == ticks("a", "b", "c")
+
+
+def test_a_journal_has_an_identity_and_one_of_an_earlier_version_is_given_one(file: Path) -> None:
+    with Journal.open(file, ABOUT) as journal:
+        first = journal.identity
+        assert first is not None
+        assert "identity" not in journal.about
+    with Journal.open(file, ABOUT) as journal:
+        assert journal.identity == first
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("DELETE FROM about WHERE key = 'identity'")
+    with Journal.read(file) as reader:
+        assert reader.identity is None
+    with Journal.open(file, ABOUT) as journal:
+        assert journal.identity not in {None, first}
+
+
+def test_a_copy_of_a_journal_in_use_is_whole_and_a_journal(file: Path) -> None:
+    copy = file.with_name("copy.db")
+    with Journal.open(file, ABOUT) as journal:
+        journal.append(ticks("1", "2"), 0.0)
+        journal.record(2, [Solve("1")])
+        assert journal.last_instruction() == 1
+        assert copy_journal(file, copy) == 2
+        journal.append(ticks("3"), 0.0)
+        assert [path.name for path in file.parent.iterdir() if "copy" in path.name] == ["copy.db"]
+        with pytest.raises(InvalidFile, match=r"copy\.db: a file is there already"):
+            copy_journal(file, copy)
+        assert written(copy) == ticks("1", "2")
+        with Journal.open(copy, ABOUT) as other:  # it is continued like any other
+            assert other.identity not in {None, journal.identity}
+            assert other.append(ticks("4"), 0.0) == [3]
+            assert other.last_instruction() == 1
+    assert written(file) == ticks("1", "2", "3")
+
+
+def test_a_copy_that_cannot_be_made_leaves_nothing(file: Path) -> None:
+    with pytest.raises(InvalidFile, match=r"pool\.db: cannot be read: no such file"):
+        copy_journal(file, file.with_name("copy.db"))
+    assert list(file.parent.iterdir()) == []
+    Journal.open(file, ABOUT).close()
+    with pytest.raises(InvalidFile, match=r"copy\.db: cannot be written"):
+        copy_journal(file, file.parent / "nowhere" / "copy.db")
+    with largest_file(2**15), pytest.raises(InvalidFile, match=r"copy\.db: cannot be written"):
+        copy_journal(file, file.with_name("copy.db"))
+    assert not [path.name for path in file.parent.iterdir() if "copy" in path.name]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
+import pytest
+
 import corewise as cw
+from corewise.errors import CorewiseError, JournalLost, JournalUnavailable
 from corewise.live import events as happened
+from corewise.live import runner as runner_module
 from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import JobSpec, Tell
 from corewise.live.engines.workers import ExecutorWorkers
@@ -29,8 +35,11 @@ class Diary(InMemory):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        self.full: Exception | None = None
 
     def append(self, events: Iterable[happened.Event], received: float) -> list[int | None]:
+        if self.full is not None:
+            raise self.full
         self.lines += [f"journal {event.kind}" for event in events]
         return super().append(events, received)
 
@@ -52,11 +61,11 @@ class Diary(InMemory):
 
 
 @contextmanager
-def running(diary: Diary, options: Options | None = None) -> Iterator[Runner]:
+def running(diary: Diary, options: Options | None = None, **more: float) -> Iterator[Runner]:
     controller = Controller(cw.algorithm_1b(SYSTEM), lambda _: cw.Equi(), mode="steer", options=options)
     controller.handle = partial(diary.handle, controller)  # type: ignore[method-assign]
     solver = ExecutorWorkers(ThreadPoolExecutor(1))
-    runner = Runner(controller, diary, solver, diary)
+    runner = Runner(controller, diary, solver, diary, **more)
     runner.start()
     try:
         yield runner
@@ -97,3 +106,144 @@ def test_an_engine_that_does_not_follow_is_told_of_once() -> None:
                 break
         told.wait(0.05)
         assert [alert.text for alert in runner.alerts] == ["job 'a' was told 4 cores and still holds 0"]
+
+
+# --- callers that go away or fail -------------------------------------------------------------------
+
+
+def test_a_question_that_is_cancelled_concerns_nobody() -> None:
+    diary, free = Diary(), threading.Event()
+    with running(diary) as runner:
+        blocking = runner.asked(lambda _: free.wait(30.0))
+        asked: list[str] = []
+        cancelled = runner.asked(lambda _: asked.append("it"))
+        assert cancelled.cancel()
+        free.set()
+        assert blocking.result(30.0)
+        runner.request(happened.JobArrived, "a", "one")
+        assert asked == []
+        assert runner.ask(lambda controller: list(controller.roster.jobs)) == ["a"]
+
+
+def test_a_question_that_is_cancelled_while_it_is_answered_concerns_nobody() -> None:
+    """The race of a reader that goes away: it gives up between the question and the answer."""
+    diary = Diary()
+    with running(diary) as runner:
+        futures: list[Future[None]] = []
+        given = threading.Event()
+
+        def leave(_: Controller) -> None:
+            given.wait(30.0)
+            futures[0].cancel()
+
+        futures.append(runner.asked(leave))
+        given.set()
+        assert futures[0].result(30.0) is None
+        runner.request(happened.JobArrived, "a", "one")
+        assert not runner.failed
+
+
+def test_what_is_submitted_is_taken_in_though_nobody_waits_for_it() -> None:
+    diary = Diary()
+    with running(diary) as runner:
+        free = threading.Event()
+        runner.asked(lambda _: free.wait(30.0))
+        told = runner.submit([happened.JobArrived(0.0, "mine", "a", "one")])
+        assert not told.cancel()
+        free.set()
+        assert told.result(30.0) == [1]
+
+
+def test_a_caller_that_fails_when_it_is_answered_concerns_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise RuntimeError("mine")
+
+    diary = Diary()
+    with running(diary) as runner, caplog.at_level(logging.ERROR, logger="corewise.live"):
+        with pytest.raises(RuntimeError, match="mine"):
+            runner.request(happened.JobArrived, "a", "one", then=fail)
+        runner.tell(happened.JobArrived, "b", "one", then=fail)
+        runner.request(happened.JobArrived, "c", "one")
+        assert not runner.failed
+        assert runner.ask(lambda controller: list(controller.roster.jobs)) == ["a", "b", "c"]
+    assert "an answer could not be given" in caplog.text
+
+
+# --- a journal that cannot be written ---------------------------------------------------------------
+
+
+def until(true: Callable[[], object]) -> None:
+    for _ in range(5000):
+        if true():
+            return
+        time.sleep(0.002)
+    raise AssertionError("it does not come about")
+
+
+def test_events_are_taken_in_again_when_the_journal_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of callers are refused meanwhile, those of the engine wait, in their order and before others."""
+    monkeypatch.setattr(runner_module, "_RETRY", 0.01)
+    diary = Diary()
+    with running(diary) as runner:
+        runner.request(happened.JobArrived, "a", "one")
+        diary.full = JournalUnavailable("pool.db: cannot be written: disk full")
+        runner.tell(happened.CoresHeld, "a", 4, then=lambda: diary.lines.append("acknowledge held"))
+        with pytest.raises(CorewiseError, match=r"events are refused for now: .*disk full") as refused:
+            runner.request(happened.JobArrived, "b", "one")
+        assert not isinstance(refused.value, ValueError)  # nothing is wrong with the event
+        runner.tell(happened.JobFinished, "a", then=lambda: diary.lines.append("acknowledge end"))
+        with pytest.raises(CorewiseError, match="disk full"):
+            runner.submit([happened.JobArrived(0.0, "mine", "c", "one")]).result(30.0)
+        assert runner.ask(lambda controller: [job.held for job in controller.roster]) == [0]
+        assert not runner.failed
+        before = len(diary.lines)
+        diary.full = None
+        until(lambda: "acknowledge end" in diary.lines)
+        runner.request(happened.JobArrived, "b", "one")
+        kinds = [line for line in diary.lines[before:] if "acknowledge" in line or line.startswith("handle")]
+    assert [line for line in kinds if "tick" not in line] == [
+        "handle cores-held",
+        "handle job-finished",
+        "acknowledge held",
+        "acknowledge end",
+        "handle job-arrived",
+    ]
+
+
+def test_a_journal_that_cannot_be_written_for_too_long_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_module, "_RETRY", 0.01)
+    monkeypatch.setattr(runner_module, "_LOOK", 0.01)
+    diary = Diary()
+    with running(diary, give_up=0.05) as runner:
+        diary.full = JournalUnavailable("disk full")
+        runner.tell(happened.JobArrived, "a", "one")
+        until(lambda: runner.failed)
+        with pytest.raises(CorewiseError, match="the pool cannot go on: disk full"):
+            runner.request(happened.JobArrived, "b", "one")
+
+
+def test_a_journal_that_is_lost_ends_it_also_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost() -> None:
+        raise JournalLost("pool.db was removed while it was open")
+
+    monkeypatch.setattr(runner_module, "_LOOK", 0.01)
+    diary = Diary()
+    monkeypatch.setattr(Diary, "durable", True)
+    with running(diary) as runner:
+        monkeypatch.setattr(diary, "require_in_place", lost)
+        until(lambda: runner.failed)
+        with pytest.raises(CorewiseError, match=r"cannot go on: pool\.db was removed"):
+            runner.request(happened.JobArrived, "a", "one")
+
+
+def test_an_error_in_the_code_ends_it_and_everybody_is_answered() -> None:
+    def fail(_event: happened.Event) -> list[Instruction]:
+        raise RuntimeError("a mistake")
+
+    diary = Diary()
+    with running(diary) as runner:
+        runner._controller.handle = fail  # type: ignore[method-assign]
+        for _ in range(2):
+            with pytest.raises(CorewiseError, match="the pool cannot go on: a mistake"):
+                runner.request(happened.JobArrived, "a", "one")
+        assert runner.failed

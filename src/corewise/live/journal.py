@@ -23,10 +23,11 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, ClassVar
 
-from corewise.errors import InvalidFile, InvalidInput
+from corewise.errors import InvalidFile, InvalidInput, JournalUnavailable
+from corewise.kit.files import reason_of
 from corewise.live.events import Event, event_body, event_from_mapping
 from corewise.live.instructions import Instruction, instruction_to_mapping
-from corewise.live.journal_store import open_for_writing, require_same, sole_right, transaction
+from corewise.live.journal_store import InPlace, open_for_writing, require_same, sole_right, transaction
 from corewise.observation.journal_file import JournalFile, journal_errors, located
 
 __all__ = ["Journal", "JournalReader"]
@@ -126,6 +127,7 @@ class Journal(JournalReader):
             try:
                 super().__init__(path)
                 require_same(self.path, self.about, about)
+                self._in_place = InPlace(self.path)
             except BaseException:
                 self._writing.close()
                 raise
@@ -134,8 +136,8 @@ class Journal(JournalReader):
             raise
         self._gate, self._closed = Lock(), False
         self._turn = Lock()  # of whoever uses the connection that writes
-        self._missed: str | None = None  # why instructions, which nobody waited for, were not kept
-        self._gap = False
+        self._owed: list[_Write] = []  # instructions that could not be written yet, and why
+        self._missed: str | None = None
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
         self._writer = Thread(target=self._write_groups, name=f"journal {self.path.name}", daemon=True)
         self._writer.start()
@@ -175,8 +177,8 @@ class Journal(JournalReader):
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
         """Keep what the controller made of an event, in the order of events; soon, and not waited for.
 
-        If it cannot be written, what is asked of the journal next is refused, and no more instructions are
-        kept: there is no gap in them, and `replayed` makes them good when the journal is opened again.
+        If they cannot be written they go into the next transaction, before all else, so that there is no gap
+        in them. Those that are lost with the process `replayed` makes good when the journal is opened again.
         """
         rows = [(event_seq, _encoded(instruction_to_mapping(told))) for told in instructions]
         if rows:
@@ -186,6 +188,10 @@ class Journal(JournalReader):
         """Return the number of the last instruction, once all are kept; 0 if there is none."""
         count = "SELECT coalesce(max(seq), 0) FROM instruction"
         return int(self._written(lambda to: to.execute(count).fetchone()[0]))
+
+    def require_in_place(self) -> None:
+        """Raise `JournalLost` if the file was removed or replaced since it was opened."""
+        self._in_place.require()
 
     def put_policy(self, content: bytes) -> str:
         """Keep the bytes of a policy, and return the digest to find them by."""
@@ -216,10 +222,11 @@ class Journal(JournalReader):
         super().close()
         self._writing.close()  # after the reader: the last connection to go tidies up
         self._right.close()
-        self._require_nothing_missed()
+        missed, self._missed = self._missed, None
+        if missed is not None:
+            raise InvalidFile(f"{missed} (instructions were not kept)")
 
     def _written(self, act: Callable[[sqlite3.Connection], Any]) -> Any:
-        self._require_nothing_missed()
         done: Future[Any] = Future()
         self._put(_Write(act, done))
         return done.result()
@@ -230,18 +237,13 @@ class Journal(JournalReader):
                 raise InvalidInput(f"{self.path}: the journal is closed")
             self._queue.put(write)
 
-    def _require_nothing_missed(self) -> None:
-        missed, self._missed = self._missed, None
-        if missed is not None:
-            raise InvalidFile(missed)
-
     # --- the writer's thread ------------------------------------------------------------------------
 
     def _write_groups(self) -> None:
         last = False
         while not last:
             group, last = self._gathered()
-            if group:
+            if group or (last and self._owed):
                 self._commit(group)
 
     def _gathered(self) -> tuple[list[_Write], bool]:
@@ -263,22 +265,41 @@ class Journal(JournalReader):
         return group, False
 
     def _commit(self, group: Sequence[_Write]) -> None:
-        """Carry out a transaction, and tell everybody who waits what came of it."""
-        group = [write for write in group if write.done is not None or not self._gap]
+        """Carry out a transaction, and answer all who wait for it.
+
+        Whatever goes wrong is for those who wait, and the thread lives on. What is acknowledged is in the
+        file that has the name of the journal.
+        """
+        group = [*self._owed, *group]
         try:
             with self._turn, journal_errors(self.path, "written"):
                 answers = transaction(self._writing, [write.act for write in group])
-        except Exception as error:  # whatever it is, it is for those who wait, and the thread lives on
-            if any(write.done is None for write in group):
-                self._gap, self._missed = True, f"{error} (instructions were not kept)"
-            for write in group:
-                if write.done is not None:
-                    own = InvalidFile(str(error)) if isinstance(error, InvalidFile) else error
-                    write.done.set_exception(own)
+        except Exception as error:
+            own = self._as_own(error)
+            self._owed = [write for write in group if write.done is None]
+            self._missed = str(own) if self._owed else None
+            _refuse(group, own)
+            return
+        self._owed, self._missed = [], None
+        try:
+            self._in_place.require()
+        except InvalidFile as error:
+            _refuse(group, error)
             return
         for write, answer in zip(group, answers, strict=True):
             if write.done is not None:
                 write.done.set_result(answer)
+
+    def _as_own(self, error: Exception) -> Exception:
+        if isinstance(error, OSError):
+            return JournalUnavailable(f"{self.path}: cannot be written: {reason_of(error)}")
+        return error
+
+
+def _refuse(group: Sequence[_Write], error: Exception) -> None:
+    for write in group:
+        if write.done is not None:  # an error for each: it is raised in several threads
+            write.done.set_exception(type(error)(str(error)) if isinstance(error, InvalidFile) else error)
 
 
 def _known(ids: Sequence[str], rows: Callable[..., list[tuple[Any, ...]]]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The database under a journal: who may write to it, how it is made and opened, and its transactions.
+"""The database under a journal: who may write to it, how it is made, opened and copied, and its transactions.
 
 Only one pool may write to a journal. Its right is a lock on an empty database beside the file, held as long
 as the pool lives: it goes with the process however that ends, is not inherited by the processes that it
@@ -8,16 +8,34 @@ starts, and holds within one process as well.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corewise.errors import InvalidFile, InvalidInput
-from corewise.observation.journal_file import JOURNAL_FORMAT, JournalFile, connect_to_read, journal_errors
+from corewise.errors import InvalidFile, InvalidInput, JournalLost
+from corewise.kit.files import reason_of
+from corewise.observation.journal_file import (
+    JOURNAL_FORMAT,
+    JournalFile,
+    connect_to_read,
+    journal_errors,
+    located,
+)
 
-__all__ = ["is_made", "open_for_writing", "require_same", "sole_right", "transaction"]
+__all__ = [
+    "InPlace",
+    "copy_journal",
+    "is_made",
+    "open_for_writing",
+    "require_same",
+    "sole_right",
+    "transaction",
+]
 
 _OLDEST_SQLITE = (3, 37)  # the first with STRICT tables
 _CACHE = 16_384  # KiB of the database in memory: ids of clients are spread over it
@@ -63,7 +81,7 @@ def open_for_writing(path: Path, about: Mapping[str, Any]) -> sqlite3.Connection
                 raise InvalidFile(f"{path}: cannot be written: its file system has no shared memory")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{_CACHE}")
-            transaction(connection, [] if made else [partial(_make, about)])
+            transaction(connection, [_identify if made else partial(_make, about)])
         except BaseException:
             connection.close()
             raise
@@ -89,6 +107,8 @@ def transaction(
     connection: sqlite3.Connection, acts: Iterable[Callable[[sqlite3.Connection], Any]]
 ) -> list[Any]:
     """Carry out acts in one transaction; return what each returned."""
+    if connection.in_transaction:  # a failing disk has kept the last one from being rolled back
+        connection.execute("ROLLBACK")
     connection.execute("BEGIN IMMEDIATE")
     try:
         answers = [act(connection) for act in acts]
@@ -103,8 +123,14 @@ def transaction(
 def _make(about: Mapping[str, Any], to: sqlite3.Connection) -> None:
     for statement in _SCHEMA.strip().split(";\n"):
         to.execute(statement)
-    facts = {**about, "format": JOURNAL_FORMAT}
+    facts = {**about, "format": JOURNAL_FORMAT, "identity": uuid.uuid4().hex}
     to.executemany("INSERT INTO about VALUES (?, ?)", [(key, _canonical(facts[key])) for key in facts])
+
+
+def _identify(to: sqlite3.Connection) -> None:
+    """Give a journal of an earlier version an identity."""
+    if not to.execute("SELECT count(*) FROM about WHERE key = 'identity'").fetchone()[0]:
+        to.execute("INSERT INTO about VALUES ('identity', ?)", (_canonical(uuid.uuid4().hex),))
 
 
 def _canonical(value: object) -> str:
@@ -112,6 +138,90 @@ def _canonical(value: object) -> str:
         return json.dumps(value, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"what a journal is about must be plain values: {error}") from None
+
+
+class InPlace:
+    """Check that the files of an open journal are still those under its name.
+
+    SQLite goes on writing to files that were removed or replaced, and all of it is gone at the next start.
+
+    Parameters
+    ----------
+    path : Path
+        The journal, which is open for writing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        files = (path, Path(f"{path}-wal"), Path(f"{path}-lock"))
+        self._files = {file: self._found(file) for file in files}
+
+    def require(self) -> None:
+        """Raise `JournalLost` if a file was removed or replaced."""
+        for name, file in self._files.items():
+            if self._found(name) != file:
+                raise JournalLost(
+                    f"{self._path} was removed or replaced while it was open: {name} is another"
+                )
+
+    def _found(self, name: str) -> tuple[int, int]:
+        try:
+            found = os.stat(name)  # noqa: PTH116: at every write
+        except (FileNotFoundError, NotADirectoryError):
+            raise JournalLost(f"{self._path} was removed while it was open: {name} is gone") from None
+        except OSError as error:
+            raise JournalLost(f"{self._path} is out of reach: {name}: {reason_of(error)}") from None
+        return found.st_dev, found.st_ino
+
+
+def copy_journal(path: str | Path, to: str | Path) -> int:
+    """Copy a journal, which a pool may be writing to, to a new file; return how many events the copy has.
+
+    The copy is as the journal was at one moment, is written whole or not at all, and has an identity of its
+    own: after it is put in place of the journal, numbers of later instructions mean others.
+
+    Raises
+    ------
+    InvalidFile
+        If there is no journal, if the target exists, or if it cannot be written.
+    """
+    target = located(to)
+    if target.exists():
+        raise _taken(target)
+    draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
+    try:
+        with JournalFile(path) as source, journal_errors(target, "written"):
+            draft.touch(0o600, exist_ok=False)
+            with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
+                source.copy_into(copy)
+                identity = (_canonical(uuid.uuid4().hex),)
+                copy.execute("INSERT OR REPLACE INTO about VALUES ('identity', ?)", identity)
+                (events,) = copy.execute("SELECT count(*) FROM event").fetchone()
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        _name(draft, target)
+    except FileExistsError:
+        raise _taken(target) from None
+    except OSError as error:
+        raise InvalidFile(f"{target}: cannot be written: {reason_of(error)}") from None
+    finally:
+        for end in ("", "-wal", "-shm"):
+            Path(f"{draft}{end}").unlink(missing_ok=True)
+    return int(events)
+
+
+def _name(draft: Path, target: Path) -> None:
+    """Give a file another name, which no file may have; by a link, if there are links in this file system."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        draft.rename(target)
+
+
+def _taken(target: Path) -> InvalidFile:
+    return InvalidFile(f"{target}: a file is there already, and a backup overwrites nothing")
 
 
 def require_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -36,6 +36,10 @@ class Ledger(Protocol):
         """Keep what the controller made of an event."""
         ...
 
+    def require_in_place(self) -> None:
+        """Raise `JournalLost` if what is written is not kept any more."""
+        ...
+
     def put_policy(self, content: bytes) -> str:
         """Keep a policy, and return its digest."""
         ...
@@ -72,6 +76,9 @@ class InMemory:
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
         """Keep nothing."""
+
+    def require_in_place(self) -> None:
+        """Accept: there is no file to be lost."""
 
     def put_policy(self, content: bytes) -> str:
         """Keep a policy, and return its digest."""

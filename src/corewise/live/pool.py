@@ -52,6 +52,8 @@ from corewise.policies.whole import require_whole
 
 __all__ = ["LivePool"]
 
+_GIVE_UP = 60.0  # seconds that jobs wait for a journal that cannot be written
+
 
 class LivePool:
     """Live pool: runs jobs, learns how they scale, and moves cores to where they finish sooner.
@@ -72,7 +74,8 @@ class LivePool:
     engine : Engine, optional
         What runs the jobs; it is closed with the pool. By default an `ExecutorEngine` of processes.
     journal : path, optional
-        Where to keep what happens; a journal that is there already is continued.
+        Where to keep what happens; a journal that is there already is continued. While it cannot be written,
+        as on a full disk, new jobs are refused and the ends of others wait; after a minute all jobs fail.
     mode : str, optional
         ``"steer"`` moves cores, ``"watch"`` shares them equally and counts what would be moved, ``"hold"``
         lets jobs keep what they have.
@@ -127,7 +130,9 @@ class LivePool:
             controller = self._controller(made, options)
             self._numbers = count(1 + sum(book.arrived for book in controller.books))
             solver = stack.enter_context(solving(made))
-            self._runner = Runner(controller, self._engine, solver, self._ledger, self._break_down)
+            self._runner = Runner(
+                controller, self._engine, solver, self._ledger, self._break_down, give_up=_GIVE_UP
+            )
             stack.callback(self._runner.close)
             self._runner.start()
             if controller.mode != mode:
@@ -283,7 +288,11 @@ class LivePool:
             self._jobs = {other: future for other, future in self._jobs.items() if future not in gone}
             self._jobs[name] = job.future
         job.future.add_done_callback(lambda future: self._engine.end(name) if future.cancelled() else None)
-        self._engine.submit(job)
+        try:
+            self._engine.submit(job)
+        except BaseException:  # the caller is given it; the cores are for others
+            self._runner.tell(happened.JobEnded, name, "failed")
+            raise
 
     def _handle(self, job_class: str, job: JobSpec) -> LiveJob:
         return LiveJob(job_class, job.holding, job.future, self.explain, self._callbacks)

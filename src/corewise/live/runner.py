@@ -11,6 +11,11 @@ taken at once, in this order:
 
 Solving takes seconds, and Python's lock with it: it is done in a process of its own, whose answer is an event
 like others.
+
+While the journal cannot be written, as on a full disk, events of callers are refused, those of the pool
+itself are postponed, and writing is tried again every second. A journal that was removed and an error in the
+code end the runner: from then on everything is refused. A caller that goes away, or that fails when it is
+answered, is not an error of the runner.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +35,7 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from corewise.errors import CorewiseError, InvalidInput
+from corewise.errors import CorewiseError, InvalidFile, InvalidInput, JournalUnavailable
 from corewise.live import events as happened
 from corewise.live.admission import Admission
 from corewise.live.controller import Controller
@@ -44,6 +49,8 @@ from corewise.live.unsteered import Unsteered
 __all__ = ["Runner", "Told"]
 
 _ALERTS = 1000  # kept
+_RETRY = 1.0  # seconds until the next try to write where that could not be done
+_LOOK = 5.0  # seconds between two looks whether the journal is still there
 
 _log = logging.getLogger("corewise.live")
 _T = TypeVar("_T")
@@ -76,7 +83,14 @@ class Runner:
     ledger : Ledger
         Where events and policies are kept.
     broken : callable, optional
-        Is told if the runner cannot go on: if the disk is full, or if there is a mistake in here.
+        Called with the error when the runner cannot go on.
+    give_up : float, optional
+        After how many seconds without being able to write it cannot go on; by default it waits for ever.
+
+    Attributes
+    ----------
+    failed : bool
+        Whether it cannot go on.
     """
 
     def __init__(
@@ -86,13 +100,19 @@ class Runner:
         solver: Workers,
         ledger: Ledger,
         broken: Callable[[CorewiseError], None] = lambda _error: None,
+        *,
+        give_up: float = math.inf,
     ) -> None:
         self.engine = engine
+        self.failed = False
         self.alerts: deque[Alert] = deque(maxlen=_ALERTS)
         self._controller, self._solver, self._ledger = controller, solver, ledger
         self._unsteered: Unsteered | None = None
         self._broken = broken
-        self._error: CorewiseError | None = None
+        self._give_up = give_up
+        self._error: CorewiseError | None = None  # why events are refused
+        self._refusing_since = self._tried = self._looked = time.monotonic()
+        self._postponed: list[Told | Callable[[], None]] = []
         self._inbox: SimpleQueue[Told | Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="corewise-runner", daemon=True)
         self._gate, self._closed = threading.Lock(), False
@@ -128,12 +148,16 @@ class Runner:
         self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
     ) -> None:
         """Take in what somebody wants, and return when it is safe; `InvalidInput` if it cannot be."""
-        done: Future[None] = Future()
+        done: Future[None] = _promised()
 
         def acknowledge(_: Sequence[int]) -> None:
-            if then is not None:
-                then()
-            done.set_result(None)
+            try:
+                if then is not None:
+                    then()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
 
         self._put(Told([self._event(kind, values)], acknowledge, done.set_exception))
         done.result()
@@ -142,9 +166,10 @@ class Runner:
         """Take in events that somebody else has seen and named, all or none.
 
         The answer, once they are safe, are the numbers of those that are new: one whose id was there before
-        changes nothing. `InvalidInput` if one of them cannot have happened.
+        changes nothing. `InvalidInput` if one of them cannot have happened. What is submitted cannot be
+        cancelled.
         """
-        done: Future[Sequence[int]] = Future()
+        done: Future[Sequence[int]] = _promised()
         self._put(Told(events, done.set_result, done.set_exception, foreign=True))
         return done
 
@@ -153,10 +178,12 @@ class Runner:
         return self.asked(question).result()
 
     def asked(self, question: Callable[[Controller], _T]) -> Future[_T]:
-        """Return what the controller will have answered."""
+        """Return what the controller will have answered; a question that is cancelled is not asked."""
         done: Future[_T] = Future()
 
         def act() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
             try:
                 done.set_result(question(self._controller))
             except Exception as error:
@@ -195,61 +222,121 @@ class Runner:
     def _run(self) -> None:
         going = True
         while going:
-            group: list[Told] = []
-            for item in self._news():
-                if isinstance(item, Told):
-                    group.append(item)
-                    continue
-                self._take_in(group)
-                group = []
-                going = going and item is not None
-                self._carry_out(item)
+            going = self._work(self._news())
+        if self._postponed:
+            _log.error("%d events of the pool were not written: %s", len(self._postponed), self._error)
+
+    def _work(self, news: Sequence[Told | Callable[[], None] | None]) -> bool:
+        """Take in and carry out what is there, and what was postponed before it; return whether to go on."""
+        postponed: list[Told | Callable[[], None]] = []
+        if any(isinstance(item, Told) for item in news):
+            postponed, self._postponed = self._postponed, []
+        group: list[Told] = []
+        for item in (*postponed, *news):
+            if isinstance(item, Told):
+                group.append(item)
+                continue
             self._take_in(group)
+            group = []
+            self._carry_out(item)
+        self._take_in(group)
+        return None not in news
 
     def _carry_out(self, item: Callable[[], None] | None) -> None:
         try:
             if item is not None:
                 item()
+        except JournalUnavailable as error:
+            self._postpone([] if item is None else [item], error)
         except BaseException as error:
             self._break_down(error)
 
     def _news(self) -> list[Told | Callable[[], None] | None]:
-        """Wait for something to happen, and return all that has; now and then, that time has passed."""
+        """Wait for something to happen, and return all that has; add a `Tick` when one is due."""
         due = self._ticked + self._controller.options.patience
+        waiting = self._error is not None and not self.failed
+        longest = _RETRY if waiting else _LOOK if self._ledger.durable and not self.failed else math.inf
+        left = min(due - self._now(), longest)
         news: list[Told | Callable[[], None] | None] = []
         with suppress(Empty):
-            news.append(self._inbox.get(timeout=None if math.isinf(due) else max(due - self._now(), 0.0)))
+            news.append(self._inbox.get(timeout=None if math.isinf(left) else max(left, 0.0)))
             while True:
                 news.append(self._inbox.get_nowait())
-        if self._now() >= due:
+        if self._now() >= due or (waiting and time.monotonic() - self._tried >= _RETRY):
             self._ticked = self._now()
             news.append(Told([self._event(happened.Tick, ())]))
+        if time.monotonic() - self._looked >= _LOOK:
+            self._looked = time.monotonic()
+            news.insert(0, self._look)
         return news
 
+    def _look(self) -> None:
+        """See whether the journal is still there, and whether it could not be written for too long."""
+        if self.failed:
+            return
+        self._ledger.require_in_place()
+        if self._error is not None and time.monotonic() - self._refusing_since >= self._give_up:
+            self._break_down(self._error.__cause__ or self._error)
+
     def _take_in(self, group: Sequence[Told]) -> None:
-        """Handle events, unless something is broken: then whoever waits for an answer is told so."""
-        if group and self._error is None:
+        """Handle events, unless they cannot be: then callers that wait for an answer are refused."""
+        if group and not self.failed:
             try:
                 self._handle(group)
+            except JournalUnavailable as error:
+                self._postpone(group, error)
+                return
             except BaseException as error:
                 self._break_down(error)
             else:
                 return
         for told in group:
-            if told.refused is not None:
-                with suppress(Exception):  # it has its answer
-                    told.refused(self._error or CorewiseError("the pool is closed"))
+            self._refuse(told)
+
+    def _refuse(self, told: Told) -> None:
+        if told.refused is not None:
+            _answer(partial(told.refused, self._error or CorewiseError("the pool is closed")))
+
+    def _postpone(self, items: Sequence[Told | Callable[[], None]], error: JournalUnavailable) -> None:
+        """Refuse events of callers for now, and keep the rest until the journal can be written again."""
+        if self._error is None:
+            self._refusing_since = time.monotonic()
+            _log.error("events are refused, and writing is tried again every %g s: %s", _RETRY, error)
+        self._tried = time.monotonic()
+        self._error = CorewiseError(f"events are refused for now: {error}")
+        self._error.__cause__ = error
+        for item in items:
+            if isinstance(item, Told) and item.refused is not None:
+                self._refuse(item)
+            elif not (isinstance(item, Told) and all(isinstance(one, happened.Tick) for one in item.events)):
+                self._postponed.append(item)
+
+    def _resume(self) -> None:
+        """Take events in again: they could be written."""
+        if self._error is not None:
+            self._error = None
+            _log.info("events are taken in again after %.0f s", time.monotonic() - self._refusing_since)
 
     def _break_down(self, error: BaseException) -> None:
-        _log.error("the pool cannot go on: %s", error, exc_info=error)
+        if self.failed:
+            return
+        _log.error("the pool cannot go on: %s", error, exc_info=None if _known_cause(error) else error)
         self._error = CorewiseError(f"the pool cannot go on: {error}")
         self._error.__cause__ = error
-        self._broken(self._error)
+        self._postponed = []
+        self.failed = True
+        _answer(partial(self._broken, self._error))
 
     def _handle(self, group: Sequence[Told]) -> None:
-        """Admit first, journal second, handle third, acknowledge fourth, instruct last."""
+        """Admit first, journal second, handle third, acknowledge fourth, instruct last.
+
+        `JournalUnavailable` is raised only before anything has changed.
+        """
         answers, admitted = self._admitted(group)
-        numbers = iter(self._ledger.append([event for _, batch in admitted for event in batch], time.time()))
+        events = [event for _, batch in admitted for event in batch]
+        numbers = iter(self._ledger.append(events, time.time()))
+        if events:
+            self._resume()
         instructed: list[Instruction] = []
         for told, batch in admitted:
             pairs = [(next(numbers), event) for event in batch]
@@ -259,7 +346,7 @@ class Runner:
             if told.then is not None:
                 answers.append(partial(told.then, [number for number, _ in new]))
         for give in answers:
-            give()
+            _answer(give)
         for instruction in instructed:
             self._instruct(instruction)
         self._keep_snapshot()
@@ -267,8 +354,12 @@ class Runner:
     def _keep_snapshot(self) -> None:
         """Write down the state now and then, so that not all of a journal has to be replayed."""
         if self._ledger.durable and self._number - self._kept >= self._controller.options.snapshot_every:
-            self._ledger.put_snapshot(self._number, self._controller.snapshot())
-            self._kept = self._number
+            try:
+                self._ledger.put_snapshot(self._number, self._controller.snapshot())
+            except JournalUnavailable as error:  # the next event tries again
+                _log.warning("no snapshot was written: %s", error)
+            else:
+                self._kept = self._number
 
     def _admitted(
         self, group: Sequence[Told]
@@ -314,7 +405,7 @@ class Runner:
             case SetCores():
                 self.engine.set_cores(instruction.job, instruction.cores)
             case Solve():
-                self._solve(instruction.request)
+                self._carry_out(partial(self._solve, instruction.request))
             case Alert():
                 self.alerts.append(instruction)
                 _log.warning("%s: %s", instruction.about, instruction.text)
@@ -335,7 +426,7 @@ class Runner:
     def _solved(self, name: str, future: Future[Any]) -> None:
         try:
             found = self._solver.answer(future)
-        except BaseException as error:
+        except BaseException as error:  # also that the solver was cancelled
             self._not_solved(name, error)
         else:
             settle = partial(self._controller.learner.settle_as, found.lesson.windows, found.memory)
@@ -344,5 +435,30 @@ class Runner:
 
     def _not_solved(self, name: str, error: BaseException) -> None:
         if isinstance(error, self._solver.lost):
-            self._solver.renew()
+            try:
+                self._solver.renew()
+            except Exception:  # the next request tries again
+                _log.exception("no other solver could be started")
         self.tell(happened.SolveFailed, name, f"{type(error).__name__}: {error}")
+
+
+def _promised() -> Future[Any]:
+    """Return a future that cannot be cancelled: it is answered also where the caller has gone away."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+def _answer(give: Callable[[], object]) -> None:
+    """Give a caller its answer; what goes wrong there is logged, and concerns no other caller."""
+    try:
+        give()
+    except InvalidStateError:
+        pass  # it has its answer
+    except BaseException:
+        _log.exception("an answer could not be given")
+
+
+def _known_cause(error: BaseException) -> bool:
+    """Return whether an error says all there is to know: a file, and not a mistake in the code."""
+    return isinstance(error, InvalidFile)

@@ -4,7 +4,7 @@
     instruction   what the controller made of it
     policy        the policies that were adopted, by the SHA-256 of their bytes
     snapshot      the state of the controller after an event
-    about         the format, and what the journal is a journal of
+    about         the format, an identity, and what the journal is a journal of
 
 A reader may look at a journal at any time, also while a pool writes to it, and sees whole transactions. Rows
 are read some thousands at a time, so that nobody waits for a reader.
@@ -23,7 +23,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, Self
 
-from corewise.errors import InvalidFile
+from corewise.errors import InvalidFile, JournalUnavailable
 from corewise.kit.files import reason_of, require_path
 
 __all__ = ["JOURNAL_FORMAT", "SQLITE_HEAD", "JournalFile", "connect_to_read", "journal_errors", "located"]
@@ -34,6 +34,15 @@ SQLITE_HEAD = b"SQLite format 3\0"
 JOURNAL_FORMAT = "corewise journal 1"
 
 _PAGE = 4096  # rows read at a time
+_PASSING = frozenset(  # errors that may be over at the next try
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
 
 
 class JournalFile:
@@ -50,6 +59,8 @@ class JournalFile:
         The file, with symbolic links resolved.
     about : mapping
         What it is a journal of.
+    identity : str or None
+        Which journal it is: made at random with it; None if an earlier version has made it.
 
     Raises
     ------
@@ -63,10 +74,13 @@ class JournalFile:
         with journal_errors(self.path, "read"):
             self._reading = connect_to_read(self.path)
             try:
-                self.about = _about(self._reading, self.path)
+                about = _about(self._reading, self.path)
             except BaseException:
                 self._reading.close()
                 raise
+        identity = about.pop("identity", None)
+        self.identity = None if identity is None else str(identity)
+        self.about: Mapping[str, Any] = MappingProxyType(about)
 
     def __enter__(self) -> Self:
         """Return the journal."""
@@ -91,6 +105,11 @@ class JournalFile:
         """Yield the instructions behind a number: its own, that of its event, and plain values."""
         for seq, event, body in self._pages("instruction", "seq, event_seq, body", after):
             yield seq, event, self._decoded(body, f"instruction {seq}")
+
+    def copy_into(self, target: sqlite3.Connection) -> None:
+        """Copy everything into another database, as it is at this moment."""
+        with self._lock:
+            self._reading.backup(target)
 
     def _pages(self, table: str, columns: str, after: int) -> Iterator[tuple[Any, ...]]:
         query = f"SELECT {columns} FROM {table} WHERE seq > ? ORDER BY seq LIMIT {_PAGE}"
@@ -143,13 +162,18 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def journal_errors(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever SQLite complains about into `InvalidFile`, which names the file."""
+    """Turn errors of SQLite into `InvalidFile`, which names the file.
+
+    An error that may be over at the next try, such as a full disk, is `JournalUnavailable`.
+    """
     try:
         yield
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+        code = getattr(error, "sqlite_errorcode", 0)
+        if code == sqlite3.SQLITE_NOTADB:
             raise InvalidFile(f"{path} is not a journal of corewise: {error}") from None
-        raise InvalidFile(f"{path}: cannot be {what}: {_reason(path, what, error)}") from None
+        kind = JournalUnavailable if code & 0xFF in _PASSING else InvalidFile
+        raise kind(f"{path}: cannot be {what}: {_reason(path, what, error)}") from None
 
 
 def _reason(path: Path, what: str, error: sqlite3.Error) -> str:
@@ -162,7 +186,7 @@ def _reason(path: Path, what: str, error: sqlite3.Error) -> str:
     return str(error) if os.access(path if path.exists() else path.parent, needed) else "permission denied"
 
 
-def _about(connection: sqlite3.Connection, path: Path) -> Mapping[str, Any]:
+def _about(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
     """Return what a journal says about itself, if it is one."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "about" not in tables:
@@ -174,4 +198,4 @@ def _about(connection: sqlite3.Connection, path: Path) -> Mapping[str, Any]:
     found = about.pop("format", None)
     if found != JOURNAL_FORMAT:
         raise InvalidFile(f"{path} has the format {found!r}, not {JOURNAL_FORMAT!r}")
-    return MappingProxyType(about)
+    return about
