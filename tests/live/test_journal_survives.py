@@ -165,7 +165,7 @@ def test_a_loss_would_be_found(writers: Writers, victim: Victim, told: list[happ
     whole = victim.journal.read_bytes()
     for damage in (
         "DELETE FROM event WHERE seq = (SELECT max(seq) FROM event)",
-        "INSERT INTO event SELECT max(seq) + 1, 'twice', time, received, kind, body FROM event",
+        "INSERT INTO event SELECT max(seq) + 1, 'twice', time, received, kind, body, shared FROM event",
         "UPDATE instruction SET body = replace(body, '\"equi\"', '\"other\"') WHERE seq = 3",
         "DELETE FROM instruction WHERE seq = 2",
     ):

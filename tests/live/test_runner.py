@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -37,11 +38,13 @@ class Diary(InMemory):
         self.lines: list[str] = []
         self.full: Exception | None = None
 
-    def append(self, events: Iterable[happened.Event], received: float) -> list[int | None]:
+    def append(
+        self, events: Iterable[happened.Event], received: float, shared: Sequence[bool] | None = None
+    ) -> list[int | None]:
         if self.full is not None:
             raise self.full
         self.lines += [f"journal {event.kind}" for event in events]
-        return super().append(events, received)
+        return super().append(events, received, shared)
 
     def handle(
         self, controller: Controller, event: happened.Event, *, share: bool = True
@@ -61,7 +64,7 @@ class Diary(InMemory):
 
 
 @contextmanager
-def running(diary: Diary, options: Options | None = None, **more: float) -> Iterator[Runner]:
+def running(diary: Diary, options: Options | None = None, **more: Any) -> Iterator[Runner]:
     controller = Controller(cw.algorithm_1b(SYSTEM), lambda _: cw.Equi(), mode="steer", options=options)
     controller.handle = partial(diary.handle, controller)  # type: ignore[method-assign]
     solver = ExecutorWorkers(ThreadPoolExecutor(1))
@@ -237,7 +240,7 @@ def test_a_journal_that_is_lost_ends_it_also_when_nothing_happens(monkeypatch: p
 
 
 def test_an_error_in_the_code_ends_it_and_everybody_is_answered() -> None:
-    def fail(_event: happened.Event) -> list[Instruction]:
+    def fail(event: happened.Event, *, share: bool = True) -> list[Instruction]:
         raise RuntimeError("a mistake")
 
     diary = Diary()

@@ -53,12 +53,12 @@ def test_what_is_told_twice_counts_once(tmp_path: Path) -> None:
 def test_a_batch_is_taken_in_whole_or_not_at_all(tmp_path: Path) -> None:
     with service(tmp_path) as running:
         before = len(journaled(tmp_path))
-        batch = [arrival(1), {"kind": "job-finished", "id": "f", "job": "job-9"}]
+        batch = [arrival(1), {"kind": "cores-held", "id": "f", "job": "job-9", "cores": 1}]
         status, headers, problem = running.ask("POST", "/v1/events", batch, token=running.token)
         assert (status, headers["content-type"]) == (409, "application/problem+json")
         assert (
             problem["detail"]
-            == "event 2 of 2, 'f': job-finished: no job 'job-9' is there; did you mean 'job-1'?"
+            == "event 2 of 2, 'f': cores-held: no job 'job-9' is there; did you mean 'job-1'?"
         )
         assert len(journaled(tmp_path)) == before
         assert running.ask("POST", "/v1/events", batch[:1], token=running.token)[0] == 200

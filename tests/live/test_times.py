@@ -34,7 +34,8 @@ def history(
     begin: float, end: float, seed: int, prefix: str = "", clock: Callable[[int], float] = lambda _: 0.0
 ) -> list[Timed]:
     """Jobs that change their width at random, as (when it really happened, event); `clock` is off by job."""
-    rng, events, now = random.Random(seed), [], begin
+    rng, now = random.Random(seed), begin
+    events: list[Timed] = []
     for number in count(1):
         now += rng.expovariate(1.0 / GAP)
         if now >= end:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
@@ -144,19 +144,44 @@ class Admission:
     ----------
     controller : Controller
         What is there before the group.
-    known : collection of str
-        The ids of events of the group that were journaled before.
+    known : mapping
+        The events of the group that were journaled before, by id and as plain values.
     """
 
-    def __init__(self, controller: Controller, known: Collection[str]) -> None:
+    def __init__(self, controller: Controller, known: Mapping[str, Mapping[str, Any]]) -> None:
         self._system, self._pool = controller.system, controller.pool
         self._jobs = JobsThere(controller.roster.jobs, controller.left, controller.early)
-        self._ids = set(known)
+        self._known = known
+        self._admitted: dict[str, happened.Event] = {}
 
-    def new(self, events: Sequence[happened.Event]) -> list[happened.Event]:
-        """Return the events of a batch whose ids nobody has used, each of them once."""
-        found = {event.id: event for event in reversed(events) if event.id not in self._ids}
-        return [event for event in events if found.get(event.id) is event]
+    def new(self, events: Sequence[happened.Event], undated: Collection[str] = ()) -> list[happened.Event]:
+        """Return the events of a batch that were not reported before, each of them once.
+
+        Of `undated` ones the time is that of their receipt, which differs when they are sent again.
+
+        Raises
+        ------
+        InvalidInput
+            If an id was used before for another event.
+        """
+        found: dict[str, happened.Event] = {}
+        for number, event in enumerate(events, start=1):
+            before = self._known.get(event.id)
+            twin = self._admitted.get(event.id) or found.get(event.id)
+            if twin is not None:
+                before = happened.event_to_mapping(twin)
+            if before is None:
+                found[event.id] = event
+                continue
+            differs = _difference(before, happened.event_to_mapping(event), dated=event.id not in undated)
+            if differs is not None:
+                key, there, here = differs
+                text = (
+                    f"{event.kind}: the id {event.id!r} was used before for another event: "
+                    f"its {key} was {there!r}, now it is {here!r}"
+                )
+                raise InvalidInput(_located(text, number, events))
+        return list(found.values())
 
     def admit(self, events: Sequence[happened.Event]) -> None:
         """Admit a batch; raise `InvalidInput` if one of its events cannot have happened, and admit none."""
@@ -171,9 +196,19 @@ class Admission:
                 pool = event.cores
         self._jobs.merge(jobs)
         self._pool = pool
-        self._ids.update(event.id for event in events)
+        self._admitted.update((event.id, event) for event in events)
 
 
 def _located(text: str, number: int, events: Sequence[happened.Event]) -> str:
     """Return what is wrong with an event, and which one it is if there are several."""
     return text if len(events) == 1 else f"event {number} of {len(events)}, {events[number - 1].id!r}: {text}"
+
+
+def _difference(
+    before: Mapping[str, Any], now: Mapping[str, Any], *, dated: bool
+) -> tuple[str, object, object] | None:
+    """Return what differs between two events first: the key and its values; None if they are the same."""
+    for key in {**before, **now}:
+        if (dated or key != "time") and before.get(key) != now.get(key):
+            return key, before.get(key), now.get(key)
+    return None

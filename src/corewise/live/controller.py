@@ -145,6 +145,7 @@ class Controller:
         self.ids: deque[str] = deque()
         self.alerted: set[str] = set()
         self.late = False
+        self._to_share = False  # something has changed since cores were shared
         self.left: dict[str, float] = {}
         """When jobs left, by their names, the latest last."""
         self.early: dict[str, happened.JobFinished | happened.JobEnded] = {}
@@ -208,9 +209,12 @@ class Controller:
         self.time = max(self.time, event.time)
         self.tally.move_to(self.time)
         instructions = self._take(event)
-        if not isinstance(event, happened.Progress):  # it changes nobody's cores
+        self._to_share = self._to_share or not isinstance(event, happened.Progress)  # it moves no cores
+        if self._to_share:
             instructions += self._learn()
-            instructions += self._act() if share else []
+        if self._to_share and share:
+            instructions += self._act()
+            self._to_share = False
         if self.tally.late > late:
             instructions += self._alert_of_late_events(late)
         if instructions:
@@ -315,7 +319,7 @@ class Controller:
     @property
     def due(self) -> float:
         """When something is to be done though nothing happens; infinite if nothing is."""
-        return self.roster.retry_at
+        return self.roster.retry_at(self.time)
 
     def _index(self, name: str) -> int:
         return self.system.index(name)

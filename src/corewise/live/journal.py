@@ -43,16 +43,34 @@ class JournalReader(JournalFile):
 
     def events(self, after: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield the events behind a number, each with its own, in the order in which they were taken in."""
-        for seq, mapping in self.event_mappings(after):
+        return ((seq, event) for seq, event, _ in self.steps(after))
+
+    def steps(self, after: int = 0) -> Iterator[tuple[int, Event, bool]]:
+        """Yield the events behind a number, each with its own and whether cores were shared behind it."""
+        for seq, mapping, shared in self.event_rows(after):
             try:
                 event = event_from_mapping(mapping)
             except InvalidInput as error:
                 raise InvalidFile(f"{self.path}: event {seq} cannot be read: {error}") from None
-            yield seq, event
+            yield seq, event, shared
 
-    def known(self, ids: Sequence[str]) -> set[str]:
-        """Return those ids that events have which are there."""
-        return _known(ids, self._rows)
+    def known(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return the events with these ids that are there, by id and as plain values."""
+        return self._known(ids, self._rows)
+
+    def _known(
+        self, ids: Sequence[str], rows: Callable[..., list[tuple[Any, ...]]]
+    ) -> dict[str, dict[str, Any]]:
+        """Return the events with these ids that a query finds, which is asked of so many at a time."""
+        found: dict[str, dict[str, Any]] = {}
+        for begin in range(0, len(ids), _ASKED):
+            asked = ids[begin : begin + _ASKED]
+            marks = ", ".join("?" * len(asked))
+            query = f"SELECT id, kind, time, body FROM event WHERE id IN ({marks})"
+            for name, kind, time, body in rows(query, *asked):
+                values = self._decoded(body, f"event {name!r}")
+                found[name] = {"kind": kind, "time": time, "id": name, **values}
+        return found
 
     @property
     def last(self) -> int:
@@ -154,25 +172,35 @@ class Journal(JournalReader):
 
     # --- writing ------------------------------------------------------------------------------------
 
-    def append(self, events: Iterable[Event], received: float) -> list[int | None]:
+    def append(
+        self, events: Iterable[Event], received: float, shared: Sequence[bool] | None = None
+    ) -> list[int | None]:
         """Write a batch of events, all or none, and return when they are on the disk.
+
+        `shared` says of each whether cores are shared behind it; by default they are behind all of them.
 
         Returns
         -------
         list of int or None
             The number of each event, None where its id was there already.
         """
-        rows = [(event.id, float(event.time), float(received), event.kind, _body(event)) for event in events]
+        listed = list(events)
+        flags = [True] * len(listed) if shared is None else shared
+        rows = [
+            (event.id, float(event.time), float(received), event.kind, _body(event), int(flag))
+            for event, flag in zip(listed, flags, strict=True)
+        ]
         numbers: list[int | None] = self._written(partial(_append, rows)) if rows else []
         return numbers
 
-    def known(self, ids: Sequence[str]) -> set[str]:
-        """Return those ids that events have which are there; asked where it is known without reading.
+    def known(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return the events with these ids that are there, by id and as plain values.
 
-        Whoever writes has in memory what it wrote; a reader would have to read it again after every write.
+        They are asked for where they were written, which has them in memory; a reader would have to read them
+        again after every write.
         """
         with self._turn, journal_errors(self.path, "read"):
-            return _known(ids, lambda query, *values: self._writing.execute(query, values).fetchall())
+            return self._known(ids, lambda query, *values: self._writing.execute(query, values).fetchall())
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
         """Keep what the controller made of an event, in the order of events; soon, and not waited for.
@@ -302,16 +330,6 @@ def _refuse(group: Sequence[_Write], error: Exception) -> None:
             write.done.set_exception(type(error)(str(error)) if isinstance(error, InvalidFile) else error)
 
 
-def _known(ids: Sequence[str], rows: Callable[..., list[tuple[Any, ...]]]) -> set[str]:
-    """Return those ids that a query finds, which is asked of so many at a time."""
-    found: set[str] = set()
-    for begin in range(0, len(ids), _ASKED):
-        asked = ids[begin : begin + _ASKED]
-        query = f"SELECT id FROM event WHERE id IN ({', '.join('?' * len(asked))})"
-        found.update(name for (name,) in rows(query, *asked))
-    return found
-
-
 def _body(event: Event) -> str:
     """Return what an event says beyond its kind, time and id."""
     try:
@@ -321,7 +339,9 @@ def _body(event: Event) -> str:
 
 
 def _append(rows: Sequence[tuple[Any, ...]], to: sqlite3.Connection) -> list[int | None]:
-    insert = "INSERT INTO event (id, time, received, kind, body) VALUES {} ON CONFLICT (id) DO NOTHING"
+    insert = (
+        "INSERT INTO event (id, time, received, kind, body, shared) VALUES {} ON CONFLICT (id) DO NOTHING"
+    )
     made = {name: seq for seq, name in _inserted(to, f"{insert} RETURNING seq, id", rows)}
     return [made.pop(row[0], None) for row in rows]  # of two with one id the first is there
 

@@ -23,6 +23,7 @@ from corewise.observation.journal_file import (
     JOURNAL_FORMAT,
     JournalFile,
     connect_to_read,
+    has_batches,
     journal_errors,
     located,
 )
@@ -44,7 +45,7 @@ _SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE event (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL, received REAL NOT NULL,
-    kind TEXT NOT NULL, body TEXT NOT NULL
+    kind TEXT NOT NULL, body TEXT NOT NULL, shared INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE TABLE instruction (seq INTEGER PRIMARY KEY, event_seq INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
 CREATE TABLE policy (digest TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT;
@@ -81,7 +82,7 @@ def open_for_writing(path: Path, about: Mapping[str, Any]) -> sqlite3.Connection
                 raise InvalidFile(f"{path}: cannot be written: its file system has no shared memory")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{_CACHE}")
-            transaction(connection, [_identify if made else partial(_make, about)])
+            transaction(connection, [_upgrade if made else partial(_make, about)])
         except BaseException:
             connection.close()
             raise
@@ -127,8 +128,10 @@ def _make(about: Mapping[str, Any], to: sqlite3.Connection) -> None:
     to.executemany("INSERT INTO about VALUES (?, ?)", [(key, _canonical(facts[key])) for key in facts])
 
 
-def _identify(to: sqlite3.Connection) -> None:
-    """Give a journal of an earlier version an identity."""
+def _upgrade(to: sqlite3.Connection) -> None:
+    """Give a journal of an earlier version an identity, and room for batches; it had none."""
+    if not has_batches(to):
+        to.execute("ALTER TABLE event ADD COLUMN shared INTEGER NOT NULL DEFAULT 1")
     if not to.execute("SELECT count(*) FROM about WHERE key = 'identity'").fetchone()[0]:
         to.execute("INSERT INTO about VALUES ('identity', ?)", (_canonical(uuid.uuid4().hex),))
 
@@ -153,7 +156,7 @@ class InPlace:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        files = (path, Path(f"{path}-wal"), Path(f"{path}-lock"))
+        files = (str(path), f"{path}-wal", f"{path}-lock")
         self._files = {file: self._found(file) for file in files}
 
     def require(self) -> None:
@@ -166,7 +169,7 @@ class InPlace:
 
     def _found(self, name: str) -> tuple[int, int]:
         try:
-            found = os.stat(name)  # noqa: PTH116: at every write
+            found = os.stat(name)  # noqa: PTH116 - at every write
         except (FileNotFoundError, NotADirectoryError):
             raise JournalLost(f"{self._path} was removed while it was open: {name} is gone") from None
         except OSError as error:

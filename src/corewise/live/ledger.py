@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from corewise.live.events import Event
 from corewise.live.instructions import Instruction
@@ -24,12 +24,17 @@ class Ledger(Protocol):
 
     durable: ClassVar[bool]
 
-    def append(self, events: Iterable[Event], received: float) -> list[int | None]:
-        """Write events, and return their numbers when they are safe; None for one that was there already."""
+    def append(
+        self, events: Iterable[Event], received: float, shared: Sequence[bool] | None = None
+    ) -> list[int | None]:
+        """Write events, and return their numbers when they are safe; None for one that was there already.
+
+        `shared` says of each whether cores are shared behind it, which of a batch is so at its end only.
+        """
         ...
 
-    def known(self, ids: Sequence[str]) -> Collection[str]:
-        """Return those ids that events have which were written before."""
+    def known(self, ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """Return the events with these ids that were written before, by id and as plain values."""
         ...
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
@@ -66,13 +71,18 @@ class InMemory:
         self._policies: dict[str, bytes] = {}
         self._numbers = count(1)
 
-    def append(self, events: Iterable[Event], received: float) -> list[int | None]:  # noqa: ARG002
+    def append(
+        self,
+        events: Iterable[Event],
+        received: float,  # noqa: ARG002
+        shared: Sequence[bool] | None = None,  # noqa: ARG002
+    ) -> list[int | None]:
         """Number events."""
         return [next(self._numbers) for _ in events]
 
-    def known(self, ids: Sequence[str]) -> Collection[str]:  # noqa: ARG002
-        """Return none: nobody repeats what he tells within a process."""
-        return ()
+    def known(self, ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:  # noqa: ARG002
+        """Return none: events of this process are reported once."""
+        return {}
 
     def record(self, event_seq: int, instructions: Sequence[Instruction]) -> None:
         """Keep nothing."""

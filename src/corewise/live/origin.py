@@ -23,7 +23,13 @@ from corewise.policies.saved import policy_from_bytes
 
 __all__ = ["about_pool", "controller_of"]
 
-_OPTIONS = ("least_seen", "patience", "late_moves")  # of the controller: those that change what it does
+_OPTIONS = (
+    "least_seen",
+    "patience",
+    "late_moves",
+    "lateness",
+    "retry",
+)  # of the controller: those that change what it does
 
 
 def about_pool(algorithm: Algorithm, options: Options | None = None) -> dict[str, Any]:

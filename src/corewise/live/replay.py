@@ -7,16 +7,19 @@ wrote them down before they refused them, is refused again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from corewise.errors import InvalidInput
+from corewise.errors import InvalidFile, InvalidInput
 from corewise.live.controller import Controller
 from corewise.live.events import Event
 from corewise.live.instructions import Instruction
 from corewise.live.journal import Journal, JournalReader
 
 __all__ = ["Replayed", "replay", "replayed"]
+
+_log = logging.getLogger("corewise.live")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,11 @@ def replay(
     journal: JournalReader, controller: Controller, after: int = 0, upto: int | None = None
 ) -> Iterator[Replayed]:
     """Handle the events of a journal behind a number, and up to another, again, one by one."""
-    for seq, event in journal.events(after):
+    for seq, event, shared in journal.steps(after):
         if upto is not None and seq > upto:
             return
         try:
-            step = Replayed(seq, event, tuple(controller.handle(event)))
+            step = Replayed(seq, event, tuple(controller.handle(event, share=shared)))
         except InvalidInput as error:
             step = Replayed(seq, event, (), str(error))
         yield step
@@ -62,6 +65,7 @@ def replayed(
 ) -> Controller:
     """Return the controller in the state in which a journal leaves it.
 
+    It goes on from the last snapshot; from the first event, if that is of another version or damaged.
     Instructions that a crash kept from the journal are written to it now, if it is open for writing.
 
     Parameters
@@ -75,7 +79,13 @@ def replayed(
     """
     last = journal.snapshot()
     after, content = last or (0, None)
-    controller = make_controller(content)
+    try:
+        controller = make_controller(content)
+    except InvalidFile as error:
+        if content is None:
+            raise
+        _log.warning("%s: all events are handled again: %s", journal.path, error)
+        after, controller = 0, make_controller(None)
     instructed = journal.instructed
     for step in replay(journal, controller, after):
         if step.seq > instructed and isinstance(journal, Journal):

@@ -207,10 +207,9 @@ class Roster:
         if job.refusals:
             self._refused[job.age] = job
 
-    @property
-    def retry_at(self) -> float:
-        """When the next job whose start was refused is to be offered cores again; infinite if none is."""
-        return min((job.retry_at for job in self._refused.values() if not job.told), default=math.inf)
+    def retry_at(self, time: float) -> float:
+        """Return when the next job whose start was refused is offered cores again; infinite if none is."""
+        return min((job.retry_at for job in self._refused.values() if job.retry_at > time), default=math.inf)
 
     def bounds(self, job: RosterJob, pool: int) -> tuple[int, int]:
         """Return the least and the most cores of a job in a pool."""

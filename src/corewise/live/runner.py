@@ -26,7 +26,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,6 +67,8 @@ class Told:
     then: Callable[[Sequence[int]], None] | None = None
     refused: Callable[[BaseException], None] | None = None
     foreign: bool = False
+    undated: Collection[str] = ()
+    """The ids of events that their sender did not date."""
 
 
 class Runner:
@@ -142,7 +144,8 @@ class Runner:
 
     def tell(self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None) -> None:
         """Take in what has happened just now."""
-        self._inbox.put(Told([self._event(kind, values)], None if then is None else lambda _: then()))
+        with self._gate:  # dated and put there in one step: times do not go back
+            self._inbox.put(Told([self._event(kind, values)], None if then is None else lambda _: then()))
 
     def request(
         self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
@@ -159,7 +162,9 @@ class Runner:
             else:
                 done.set_result(None)
 
-        self._put(Told([self._event(kind, values)], acknowledge, done.set_exception))
+        with self._gate:
+            self._require_open()
+            self._inbox.put(Told([self._event(kind, values)], acknowledge, done.set_exception))
         done.result()
 
     def submit(self, events: Sequence[happened.Event]) -> Future[Sequence[int]]:
@@ -206,10 +211,13 @@ class Runner:
 
     def _put(self, *items: Told | Callable[[], None]) -> None:
         with self._gate:
-            if self._closed:
-                raise CorewiseError("the pool is closed")
+            self._require_open()
             for item in items:
                 self._inbox.put(item)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise CorewiseError("the pool is closed")
 
     def _event(self, kind: type[happened.Event], values: Sequence[Any]) -> happened.Event:
         return kind(self._now(), f"{self._session}-{next(self._numbers)}", *values)
@@ -253,18 +261,20 @@ class Runner:
 
     def _news(self) -> list[Told | Callable[[], None] | None]:
         """Wait for something to happen, and return all that has; add a `Tick` when one is due."""
-        due = self._ticked + self._controller.options.patience
+        due = min(self._ticked + self._controller.options.patience, self._controller.due)
         waiting = self._error is not None and not self.failed
         longest = _RETRY if waiting else _LOOK if self._ledger.durable and not self.failed else math.inf
         left = min(due - self._now(), longest)
         news: list[Told | Callable[[], None] | None] = []
         with suppress(Empty):
             news.append(self._inbox.get(timeout=None if math.isinf(left) else max(left, 0.0)))
-            while True:
-                news.append(self._inbox.get_nowait())
-        if self._now() >= due or (waiting and time.monotonic() - self._tried >= _RETRY):
-            self._ticked = self._now()
-            news.append(Told([self._event(happened.Tick, ())]))
+        with self._gate:  # what is there is dated before the tick
+            with suppress(Empty):
+                while True:
+                    news.append(self._inbox.get_nowait())
+            if self._now() >= due or (waiting and time.monotonic() - self._tried >= _RETRY):
+                self._ticked = self._now()
+                news.append(Told([self._event(happened.Tick, ())]))
         if time.monotonic() - self._looked >= _LOOK:
             self._looked = time.monotonic()
             news.insert(0, self._look)
@@ -334,7 +344,8 @@ class Runner:
         """
         answers, admitted = self._admitted(group)
         events = [event for _, batch in admitted for event in batch]
-        numbers = iter(self._ledger.append(events, time.time()))
+        shared = [event is batch[-1] for _, batch in admitted for event in batch]
+        numbers = iter(self._ledger.append(events, time.time(), shared))
         if events:
             self._resume()
         instructed: list[Instruction] = []
@@ -342,7 +353,7 @@ class Runner:
             pairs = [(next(numbers), event) for event in batch]
             new = [(number, event) for number, event in pairs if number is not None]
             for number, event in new:
-                instructed += self._take(number, event)
+                instructed += self._take(number, event, share=event is batch[-1])
             if told.then is not None:
                 answers.append(partial(told.then, [number for number, _ in new]))
         for give in answers:
@@ -366,12 +377,12 @@ class Runner:
     ) -> tuple[list[Callable[[], None]], list[tuple[Told, Sequence[happened.Event]]]]:
         """Return how to refuse what is refused, and the rest with those of its events that are new."""
         foreign = [event.id for told in group if told.foreign for event in told.events]
-        admission = Admission(self._controller, self._ledger.known(foreign) if foreign else ())
+        admission = Admission(self._controller, self._ledger.known(foreign) if foreign else {})
         refusals: list[Callable[[], None]] = []
         admitted: list[tuple[Told, Sequence[happened.Event]]] = []
         for told in group:
-            batch = admission.new(told.events) if told.foreign else told.events
             try:
+                batch = admission.new(told.events, told.undated) if told.foreign else told.events
                 admission.admit(batch)
             except InvalidInput as error:
                 if told.refused is None:
@@ -381,9 +392,9 @@ class Runner:
                 admitted.append((told, batch))
         return refusals, admitted
 
-    def _take(self, number: int, event: happened.Event) -> Sequence[Instruction]:
+    def _take(self, number: int, event: happened.Event, *, share: bool) -> Sequence[Instruction]:
         """Have the controller handle an event that is safe; return what is to be done."""
-        instructions = self._controller.handle(event)
+        instructions = self._controller.handle(event, share=share)
         self._number = number
         self._ledger.record(number, instructions)
         return [*instructions, *self._share_unsteered(event)]

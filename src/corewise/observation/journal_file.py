@@ -1,6 +1,7 @@
 """Journals of live pools as files: SQLite databases, of which this is the reading half.
 
-    event         what happened, in the order in which it was taken in; `id` is its sender's, and unique
+    event         what happened, in the order in which it was taken in; `id` is its sender's, and unique;
+                  `shared` if cores were shared behind it: of a batch, that is its last event
     instruction   what the controller made of it
     policy        the policies that were adopted, by the SHA-256 of their bytes
     snapshot      the state of the controller after an event
@@ -26,7 +27,15 @@ from typing import Any, Self
 from corewise.errors import InvalidFile, JournalUnavailable
 from corewise.kit.files import reason_of, require_path
 
-__all__ = ["JOURNAL_FORMAT", "SQLITE_HEAD", "JournalFile", "connect_to_read", "journal_errors", "located"]
+__all__ = [
+    "JOURNAL_FORMAT",
+    "SQLITE_HEAD",
+    "JournalFile",
+    "connect_to_read",
+    "has_batches",
+    "journal_errors",
+    "located",
+]
 
 SQLITE_HEAD = b"SQLite format 3\0"
 """The first bytes of every SQLite database."""
@@ -75,6 +84,7 @@ class JournalFile:
             self._reading = connect_to_read(self.path)
             try:
                 about = _about(self._reading, self.path)
+                self._batches = has_batches(self._reading)
             except BaseException:
                 self._reading.close()
                 raise
@@ -97,9 +107,14 @@ class JournalFile:
 
     def event_mappings(self, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the events behind a number, each with its own and as plain values."""
-        columns = "seq, kind, time, id, body"
-        for seq, kind, time, name, body in self._pages("event", columns, after):
-            yield seq, {"kind": kind, "time": time, "id": name, **self._decoded(body, f"event {seq}")}
+        return ((seq, mapping) for seq, mapping, _ in self.event_rows(after))
+
+    def event_rows(self, after: int = 0) -> Iterator[tuple[int, dict[str, Any], bool]]:
+        """Yield the events behind a number, each with its own, and whether cores were shared behind it."""
+        columns = f"seq, kind, time, id, body, {'shared' if self._batches else '1'}"
+        for seq, kind, time, name, body, shared in self._pages("event", columns, after):
+            values = self._decoded(body, f"event {seq}")
+            yield seq, {"kind": kind, "time": time, "id": name, **values}, bool(shared)
 
     def instruction_mappings(self, after: int = 0) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Yield the instructions behind a number: its own, that of its event, and plain values."""
@@ -158,6 +173,11 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(
         f"{path.as_uri()}?{query}", uri=True, isolation_level=None, check_same_thread=False
     )
+
+
+def has_batches(connection: sqlite3.Connection) -> bool:
+    """Return whether a journal says of its events where batches end; before 0.3 it did not."""
+    return any(row[1] == "shared" for row in connection.execute("PRAGMA table_info(event)"))
 
 
 @contextmanager

@@ -127,8 +127,8 @@ class _Routes:
         whoever gets no answer tells again. The instructions are those that came of the events that are new;
         all are at `/v1/instructions`.
         """
-        events = wire.events_in(await request.body())
-        numbers = await self._taken(self._desk.told(events))
+        events, undated = wire.events_in(await request.body(), self._desk.earliest)
+        numbers = await self._taken(self._desk.told(events, undated))
         answer = {
             "accepted": len(numbers),
             "duplicates": len(events) - len(numbers),

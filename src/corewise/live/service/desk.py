@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -41,6 +41,7 @@ from corewise.observation.journal_file import located
 __all__ = ["Desk", "open_desk"]
 
 _UNDER_WAY = 2.0  # seconds that an event may take from where it happens to here
+_BEHIND = 86_400.0  # seconds before the latest event, before which no clock can be meant
 
 
 class _Elsewhere:
@@ -100,8 +101,16 @@ class Desk(Runner):
         """Why the desk cannot go on, if it cannot."""
         return None if self._error is None else str(self._error)
 
-    async def told(self, events: Sequence[happened.Event]) -> Sequence[int]:
-        """Take in events, all or none; return the numbers of those that are new, once they are safe."""
+    @property
+    def earliest(self) -> float:
+        """Before when nothing is taken in: a day before the latest event, or before now."""
+        return min(self._heard, time.time()) - _BEHIND
+
+    async def told(self, events: Sequence[happened.Event], undated: Collection[str]) -> Sequence[int]:
+        """Take in events, all or none; return the numbers of those that are new, once they are safe.
+
+        `undated` are the ids of events that their sender did not date.
+        """
         future: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
 
         def settle(act: Callable[[Any], None], outcome: object) -> None:
@@ -114,7 +123,7 @@ class Desk(Runner):
         done, refused = partial(deliver, future.set_result), partial(deliver, future.set_exception)
         if not self._gathered:  # all that is told in this turn of the loop is written down together
             asyncio.get_running_loop().call_soon(self._hand_over)
-        self._gathered.append(Told(events, done, refused, foreign=True))
+        self._gathered.append(Told(events, done, refused, foreign=True, undated=undated))
         return await future
 
     def _hand_over(self) -> None:
@@ -140,8 +149,8 @@ class Desk(Runner):
     def _share_unsteered(self, _event: happened.Event) -> Sequence[Instruction]:
         return []
 
-    def _take(self, number: int, event: happened.Event) -> Sequence[Instruction]:
-        instructions = super()._take(number, event)
+    def _take(self, number: int, event: happened.Event, *, share: bool) -> Sequence[Instruction]:
+        instructions = super()._take(number, event, share=share)
         if event.time > self._heard:
             self._heard, self._heard_at = event.time, time.monotonic()
         self.handled += 1

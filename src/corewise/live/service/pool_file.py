@@ -12,6 +12,7 @@
     patience = 30.0                 # seconds that a job may take to hold what it was told
     least_seen = 10                 # departures of every class before another policy than EQUI is adopted
     window = 50                     # departures before the first look at what was learned
+    lateness = 300.0                # seconds that an event may be late and still be learned from
 
     [service]                       # optional
     largest_body = 1048576          # bytes of a request
@@ -39,8 +40,10 @@ from corewise.policies.whole import require_whole
 
 __all__ = ["Limits", "PoolFile", "load_pool"]
 
+_LONGEST_LATENESS = 86_400.0  # seconds
 _LONGEST_WINDOW = 100_000  # departures
 _PATIENCE = 30.0  # seconds: a scheduler that moves nodes takes some
+_LATENESS = 300.0  # seconds: clocks two minutes apart, and a request that was repeated for some more
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,9 @@ def load_pool(path: str | os.PathLike[str]) -> PoolFile:
     tables = tables_of(read_bytes(path), name)
     try:
         _require_known(tables, (*SYSTEM_KEYS, "control", "service"), "pool")
-        control = _known(_table(tables, "control"), ["patience", "least_seen", "window"], "control")
+        control = _known(
+            _table(tables, "control"), ["patience", "least_seen", "window", "lateness"], "control"
+        )
         window = checks.count(control.pop("window", FIRST_WINDOW), "control: window")
         checks.within(window, 1, _LONGEST_WINDOW, "control: window")
         options = _options(control)
@@ -122,8 +127,9 @@ def load_pool(path: str | os.PathLike[str]) -> PoolFile:
 
 
 def _options(control: Mapping[str, Any]) -> Options:
-    given = {"patience": _PATIENCE, **control}
+    given = {"patience": _PATIENCE, "lateness": _LATENESS, **control}
     checks.positive(given["patience"], "control: patience")
+    checks.within(given["lateness"], 0.0, _LONGEST_LATENESS, "control: lateness")
     if "least_seen" in given:
         checks.count(given["least_seen"], "control: least_seen", least=0)
     return Options(**given, late_moves=True)

@@ -113,22 +113,25 @@ def batch_schema(reference: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"anyOf": [one, many]}, named
 
 
-def events_in(body: bytes) -> list[happened.Event]:
-    """Return the events of a request, one or many; `Problem` if they are not what they should be."""
+def events_in(body: bytes, earliest: float) -> tuple[list[happened.Event], list[str]]:
+    """Return the events of a request, one or many, and the ids of those that have no time of their own.
+
+    `Problem` if they are not what they should be, or dated before `earliest`.
+    """
     many = body.lstrip()[:1] == b"["
     told = parsed(_MANY, body) if many else [parsed(_ONE, body)]
     now = time.time()
     events = []
     for number, row in enumerate(told):
         try:
-            events.append(_event(row, now))
+            events.append(_event(row, now, earliest))
         except InvalidInput as error:
             where = f"[{number}]" if many else ""
             raise Problem(422, str(error), [{"where": where, "detail": str(error)}]) from None
-    return events
+    return events, [row.id for row in told if row.time is None]
 
 
-def _event(row: Told, now: float) -> happened.Event:
+def _event(row: Told, now: float, earliest: float) -> happened.Event:
     values = vars(row).copy()
     kind = _KINDS[values.pop("kind")]
     if values["time"] is None:
@@ -137,6 +140,12 @@ def _event(row: Told, now: float) -> happened.Event:
         raise InvalidInput(
             f"{kind.kind} {row.id!r}: time {values['time']!r} is {values['time'] - now:.0f} s ahead of the "
             f"clock here, {now:.0f}; times are seconds since 1970"
+        )
+    elif values["time"] < earliest:
+        raise InvalidInput(
+            f"{kind.kind} {row.id!r}: time {values['time']!r} is {now - values['time']:.0f} s behind the "
+            f"clock here, {now:.0f}, and nothing before {earliest:.0f} is taken in; times are seconds since "
+            "1970"
         )
     return kind(**values)
 
