@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -285,7 +285,8 @@ class Roster:
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {"limits": self.limits, "named": self._named, "jobs": [asdict(job) for job in self]}
+        jobs = [{name: getattr(job, name) for name in RosterJob.__slots__} for job in self]
+        return {"limits": self.limits, "named": self._named, "jobs": jobs}
 
     @classmethod
     def of(cls, snapshot: Mapping[str, Any], *, late_moves: bool = False) -> Roster:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -289,7 +289,8 @@ class LiveTally:
 
 
 def _of_pace(pace: Pace) -> dict[str, Any]:
-    return {**asdict(pace), "silent": [[width, *row] for width, row in sorted(pace.silent.items())]}
+    silent = [[width, *row] for width, row in sorted(pace.silent.items())]
+    return {"work": pace.work, "time": pace.time, "whole": pace.whole, "silent": silent}
 
 
 def _to_pace(values: Mapping[str, Any]) -> Pace:
