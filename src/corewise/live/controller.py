@@ -3,13 +3,14 @@ r"""The live controller: events in, instructions out; no clock, thread, socket, 
 At every event the jobs that are there are counted, the policy in force gives cores to each class, and these
 are shared out to its jobs (`corewise.policies.moving.share`). What jobs were seen to hold and do is tallied;
 every window of departures is remembered, and what follows from all of them is asked for; the policy in the
-answer is adopted if it passes the gate:
+answer is adopted if it passes the gate (`corewise.live.gate`):
 
-- every class has been seen to leave often enough,
+- the classes that it is for, two or more, have been seen to leave often enough,
 - given what was seen, the policy beats EQUI with a probability of nine tenths, and
 - the one in force in the mean.
 
-Until then EQUI is in force, which needs to know nothing. In `watch` no core is ever touched, and what would
+Until then EQUI is in force, which needs to know nothing; classes that the policy is not for share equally
+beside it. In `watch` no core is ever touched, and what would
 have been done is counted; in `hold` jobs keep the cores they have.
 
 An event counts at its time or not at all, whenever it is reported (`corewise.live.tally`). An id that was
@@ -32,6 +33,7 @@ from corewise.live import events as happened
 from corewise.live.admission import JobsThere, hint_of, require
 from corewise.live.books import Book
 from corewise.live.explain import Explanation, explain, in_cores
+from corewise.live.gate import passes
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
 from corewise.live.invariants import check
 from corewise.live.learned import Learned
@@ -64,7 +66,7 @@ class Options:
     Attributes
     ----------
     least_seen : int
-        Departures of every class before a policy other than EQUI is adopted.
+        Departures of a class before it is part of a policy other than EQUI; until then it shares equally.
     patience : float
         How long a job may take to hold what it was told before somebody is alerted.
     checked : bool
@@ -160,6 +162,11 @@ class Controller:
     def policy_name(self) -> str:
         """The policy in force."""
         return self._policy.name if self.adopted is None else f"policy {self.adopted.request}"
+
+    @property
+    def policy_classes(self) -> list[str]:
+        """The classes that the policy in force is for; jobs of others share equally."""
+        return self._policy.system.names
 
     @classmethod
     def of(
@@ -356,19 +363,20 @@ class Controller:
             self.roster.assign(self.moving.targets(jobs, limits, self._policy, given, self.pool, believed))
 
     def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the whole cores that the policy gives to each class; of another pool in proportion."""
+        """Return the whole cores of each class: what the policy gives it, or an equal share."""
         known = self._cores.get(counts)
         if known is None:
             if not any(counts):
                 return counts
-            self._cores[counts] = known = whole_share(self._policy, counts, self.pool)
+            self._cores[counts] = known = whole_share(self._policy, self.system.names, counts, self.pool)
         return known
 
     # --- learning -----------------------------------------------------------------------------------
 
     def question(self) -> Question:
         """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
-        return self.learner.question(self.tally.marks.seen(), tuple(self.moving.pauses), self.pool)
+        progress, pauses = self.tally.marks.seen(), tuple(self.moving.pauses)
+        return self.learner.question(progress, pauses, self.pool, self.options.least_seen)
 
     def _learn(self) -> list[Instruction]:
         """Keep a window if it is full, and ask what follows from it."""
@@ -405,17 +413,11 @@ class Controller:
             return []
         alerts = [] if answer.learned is None else self._take_lesson(Lesson.from_mapping(answer.learned))
         self.request, self.answer = None, answer
-        if self._passes(answer):
+        if passes(self, answer):
             self._adopt(answer, self._policies(answer.policy))
         elif answer.in_force_over_equi is not None and answer.in_force_over_equi[1] < 0.0:
             self._adopt(None, Equi())
         return [*alerts, *self._ask_for_pool()]
-
-    def _passes(self, answer: happened.Solved) -> bool:
-        """Return whether enough was seen, and a policy beats the one in force and, surely, EQUI."""
-        seen = [] if self.estimates is None else [row.departures for row in self.estimates.values()]
-        enough = min(seen, default=self.learner.standing.departures) >= self.options.least_seen
-        return enough and answer.gain[1] > 0.0 and answer.gain_over_equi[0] > 0.0
 
     def _adopt(self, answer: happened.Solved | None, policy: Policy) -> None:
         self._policy, self.adopted, self.since = as_made(policy, self.system), answer, self.time

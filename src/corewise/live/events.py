@@ -228,11 +228,15 @@ class Solved(Event):
     """What is gained by the policy in force over EQUI."""
     learned: Mapping[str, Any] | None = None
     """What was learned, as `corewise.live.lessons.Lesson` writes it."""
+    classes: tuple[str, ...] | None = None
+    """The classes that the policy, its gains and its response times are about; None for all."""
 
     def __post_init__(self) -> None:
         super(Solved, self).__post_init__()
         if self.response_times is not None:
             object.__setattr__(self, "response_times", self._pairs(self.response_times))
+        if self.classes is not None:
+            object.__setattr__(self, "classes", self._names(self.classes))
         for name in ("gain", "gain_over_equi", "in_force_over_equi"):
             values = getattr(self, name)
             if values is None and name == "in_force_over_equi":
@@ -249,6 +253,16 @@ class Solved(Event):
         ):
             raise InvalidInput(f"{what} must be two numbers a class, got {checks.shown(values)}")
         return tuple((checks.positive(a, what), checks.positive(b, what)) for a, b in values)
+
+    def _names(self, values: object) -> tuple[str, ...]:
+        if not isinstance(values, tuple | list) or not all(isinstance(name, str) for name in values):
+            raise InvalidInput(f"{self.kind}: classes must be names, got {checks.shown(values)}")
+        if self.response_times is not None and len(self.response_times) != len(values):
+            raise InvalidInput(
+                f"{self.kind}: response_times are of {len(self.response_times)} classes, and classes names "
+                f"{len(values)}"
+            )
+        return tuple(values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,11 @@ def _sharing(controller: Controller, job: RosterJob) -> str:
     state = ", ".join(str(count) for count in counts)
     estimate = None if controller.estimates is None else controller.estimates[name]
     known = "" if estimate is None else f", with {estimate.departures} departures of the class seen"
+    of_policy = name in controller.policy_classes
     return (
         f"class {name}: {_jobs(counts[job.job_class])} to hold {cores} of {controller.pool} cores in state "
-        f"({state}) by {controller.policy_name}{known}; this one {_shares(controller, job)}"
+        f"({state}) by {'' if of_policy else 'an equal share beside '}{controller.policy_name}{known}; this one "
+        f"{_shares(controller, job)}"
     )
 
 

@@ -76,6 +76,8 @@ class Question:
         What was seen since, and is to be remembered as well.
     new : int
         How many of these, the last ones, nothing was concluded from yet.
+    least_seen : int
+        Departures of a class from which on a policy is made for it.
     """
 
     algorithm: Algorithm
@@ -85,6 +87,7 @@ class Question:
     cores: int | None = None
     windows: tuple[Statistics, ...] = ()
     new: int = 0
+    least_seen: int = 0
 
     @cached_property
     def remembered(self) -> tuple[Memory, tuple[Alarm, ...]]:
@@ -233,11 +236,15 @@ class LiveLearner:
         return self.question((), ()).remembered[0]
 
     def question(
-        self, progress: tuple[ClassProgress, ...], pauses: tuple[float, ...], cores: int | None = None
+        self,
+        progress: tuple[ClassProgress, ...],
+        pauses: tuple[float, ...],
+        cores: int | None = None,
+        least_seen: int = 0,
     ) -> Question:
         """Return what to learn from."""
-        windows = (*self.taken, *self.new)
-        return Question(self.algorithm, self.standing, progress, pauses, cores, windows, len(self.new))
+        windows, new = (*self.taken, *self.new), len(self.new)
+        return Question(self.algorithm, self.standing, progress, pauses, cores, windows, new, least_seen)
 
     def observe(self, window: Statistics) -> None:
         """Keep a window."""

@@ -3,7 +3,8 @@ r"""What moves cost a live pool, and who is to move.
 The pause of a class is what its jobs were told to have, or the mean of what the engine has reported. Where no
 class pauses, nothing is decided here. Otherwise jobs are given their cores by the width rule of the policy in
 force, the price rule once one was solved for, and until then by the steady one: a job is resized if the time
-that it has before it changes by more than four pauses, and where jobs wait.
+that it has before it changes by more than four pauses, and where jobs wait. The steady rule also holds while
+there are jobs of a class that the policy does not know, as it has no prices for them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from corewise.kit.arrays import Floats
+from corewise.live.resized import positions
 from corewise.live.roster import RosterJob
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
@@ -66,10 +68,17 @@ class Moving:
         believed: System,
     ) -> Mapping[str, int]:
         """Return the cores that every job is to hold, within its limits; `given` are those of each class."""
-        pauses = np.array(self.pauses)
-        rule = policy.widths or WidthRule("steady", pauses, _times(believed, pool))
-        widths = rule.widths(_listed(jobs, limits, pauses), np.array(given, dtype=np.int64), pool)
-        return {job.name: int(cores) for job, cores in zip(jobs, widths, strict=True)}
+        pauses, cores = np.array(self.pauses), np.array(given, dtype=np.int64)
+        listed = _listed(jobs, limits, pauses)
+        classes, at = listed[0], positions(policy, believed.names)
+        if policy.widths is None or np.any(at[classes] < 0):
+            widths = WidthRule("steady", pauses, _times(believed, pool)).widths(listed, cores, pool)
+        else:
+            known = at >= 0
+            own = np.zeros(len(policy.system.classes), dtype=np.int64)
+            own[at[known]] = cores[known]
+            widths = policy.widths.widths((at[classes], *listed[1:]), own, pool)
+        return {job.name: int(width) for job, width in zip(jobs, widths, strict=True)}
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from corewise.kit.display import Shown, Table, cut
 from corewise.kit.jsonable import plain
 from corewise.live.books import Book
+from corewise.live.gate import departures_seen, gain_in_words, reason
 from corewise.live.learned import Learned
 
 if TYPE_CHECKING:
     from corewise.estimation.changes.alarms import Alarm
     from corewise.live.controller import Controller
-    from corewise.live.events import Mode
+    from corewise.live.events import Mode, Solved
     from corewise.live.instructions import Alert
 
 __all__ = ["ClassReport", "Expected", "Report", "Responses", "report_of"]
@@ -86,7 +87,10 @@ class ClassReport(Shown):
     marks : float
         Progress that jobs have told of, in the unit of the class.
     expected : Expected or None
-        Mean response times to expect; None before an answer of the solver, or where a policy is unstable.
+        Mean response times to expect; None before an answer of the solver, for a class that the answer is not
+        about, or where a policy is unstable.
+    departures, departures_needed : int
+        The departures that were learned from, and how many it takes for the class to be part of a policy.
     """
 
     _shown = ("name", "jobs", "held", "finished")
@@ -105,6 +109,8 @@ class ClassReport(Shown):
     learned: Learned | None
     marks: float
     expected: Expected | None
+    departures: int = 0
+    departures_needed: int = 0
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the report as plain values."""
@@ -150,6 +156,11 @@ class Report(Shown):
         What somebody should know, the latest last.
     would_have_moved : int
         How often cores of a job would have been moved while they were only watched.
+    adopted : bool
+        Whether a policy other than EQUI is in force.
+    reason : str
+        Why none is, or not the last one that was solved for, and which classes share equally beside it; empty
+        if there is nothing of the kind to say.
     """
 
     _shown = ("mode", "pool", "policy", "gain")
@@ -167,6 +178,8 @@ class Report(Shown):
     alarms: tuple[Alarm, ...]
     alerts: tuple[Alert, ...]
     would_have_moved: int
+    adopted: bool = False
+    reason: str = ""
 
     @property
     def held(self) -> int:
@@ -212,12 +225,10 @@ class Report(Shown):
             f"{self.policy} since {self.since:.6g}"
         )
         if self.gain is not None:
-            low, middle, high = self.gain
             standing = "in force" if self.in_force else "not adopted"
-            yield (
-                f"expected gain over EQUI {middle:.1%} ({low:.1%} to {high:.1%}) by the last policy solved "
-                f"for, {standing}"
-            )
+            yield f"expected {gain_in_words(self.gain)} by the last policy solved for, {standing}"
+        if self.reason:
+            yield self.reason
         if self.responses.count:
             yield f"mean response time {_measured(self.responses)} of {self.responses.count} jobs"
 
@@ -253,6 +264,8 @@ def report_of(controller: Controller) -> Report:
         controller.alarms,
         tuple(controller.alerts),
         controller.would_have_moved,
+        controller.adopted is not None,
+        reason(controller),
     )
 
 
@@ -261,7 +274,6 @@ def _class_report(controller: Controller, i: int) -> ClassReport:
     jobs = [job for job in controller.roster.active if job.job_class == i]
     count = controller.roster.counts[i]
     found = None if controller.estimates is None else controller.estimates[name]
-    times = None if last is None or last.response_times is None else last.response_times[i]
     return ClassReport(
         name,
         count,
@@ -276,8 +288,18 @@ def _class_report(controller: Controller, i: int) -> ClassReport:
         Responses.of(book),
         found,
         book.marks,
-        None if times is None else Expected(*times),
+        None if last is None else _expected(last, controller.system.names).get(name),
+        departures_seen(controller, name),
+        controller.options.least_seen,
     )
+
+
+def _expected(answer: Solved, names: list[str]) -> dict[str, Expected]:
+    """Return the mean response times to expect, by class; `names` are those of an answer that has none."""
+    if answer.response_times is None:
+        return {}
+    about = names if answer.classes is None else answer.classes
+    return {name: Expected(*times) for name, times in zip(about, answer.response_times, strict=True)}
 
 
 _COLUMNS = ("class", "jobs", "waiting", "held", "told", "finished", "response", "EQUI", "policy", "curve")

@@ -1,19 +1,27 @@
-"""Policies of a pool that has more or fewer cores than they were made for: in proportion, in whole cores."""
+"""Policies of a pool that has other cores or other classes than they were made for, in whole cores.
+
+A policy shares the cores of the classes that it was made for, in proportion where it was made for another
+number of cores. The jobs of a class that it does not know hold an equal share of the pool: of N jobs, n_u of
+class u, the class gets c n_u / N of c cores, and the policy shares out what is left as it would its own pool.
+A class of the policy that the pool does not have counts as one without jobs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
-from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind, cores_of
+from corewise.policies.equi import equal_share
 from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.tabular import Tabular
 from corewise.policies.whole import round_cores
 
-__all__ = ["InProportion", "as_made", "whole_share"]
+__all__ = ["InProportion", "as_made", "positions", "whole_share"]
 
 
 def as_made(policy: Policy, system: System) -> BoundPolicy:
@@ -23,15 +31,39 @@ def as_made(policy: Policy, system: System) -> BoundPolicy:
     )
 
 
-def whole_share(policy: BoundPolicy, counts: tuple[int, ...], pool: int) -> tuple[int, ...]:
-    """Return the whole cores of each class in a state, in a pool of so many of them."""
-    cores = policy.allocate(np.array(counts)) * (pool / policy.system.cores)
-    return tuple(int(x) for x in round_cores(cores[:, None])[:, 0])
+def positions(policy: BoundPolicy, names: Sequence[str]) -> Ints:
+    """Return the position of each of these classes among those of a policy, -1 if it does not know it."""
+    known = {name: k for k, name in enumerate(policy.system.names)}
+    return np.array([known.get(name, -1) for name in names], dtype=np.int64)
+
+
+def whole_share(
+    policy: BoundPolicy, names: Sequence[str], counts: tuple[int, ...], pool: int
+) -> tuple[int, ...]:
+    """Return the whole cores of each class in a state, in a pool of so many of them.
+
+    `names` and `counts` are the classes of the pool and the jobs of each.
+    """
+    cores = _whole_shares(policy, names, np.array(counts, dtype=np.int64)[:, None], pool)
+    return tuple(int(x) for x in cores[:, 0])
+
+
+def _whole_shares(policy: BoundPolicy, names: Sequence[str], counts: Ints, pool: float) -> Floats:
+    """Return the whole cores of each class; counts and cores of shape (K, states)."""
+    at = positions(policy, names)
+    ours = np.flatnonzero(at >= 0)
+    theirs = at[ours]
+    jobs = np.zeros((len(policy.system.classes), counts.shape[1]), dtype=np.int64)
+    jobs[theirs] = counts[ours]
+    part = jobs.sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
+    cores = equal_share(counts, pool)
+    cores[ours] = cores_of(policy, jobs)[theirs] * (pool / policy.system.cores) * part
+    return round_cores(cores)
 
 
 @dataclass(frozen=True, eq=False)
 class InProportion:
-    """Policy of another pool, with as many cores for each class as that gives it of its own, in proportion.
+    """Policy of another pool: its classes hold what they hold there in proportion, others an equal share.
 
     Attributes
     ----------
@@ -48,9 +80,8 @@ class InProportion:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the policy on `system`."""
-        ratio = system.cores / self.policy.system.cores
 
         def rule(counts: Ints) -> Floats:
-            return round_cores(self.policy.rule(counts) * ratio)
+            return _whole_shares(self.policy, system.names, counts, system.cores)
 
         return BoundPolicy(system, self.name, rule)

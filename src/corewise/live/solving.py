@@ -12,7 +12,7 @@ import numpy as np
 
 from corewise.control.priced.priced import solve_priced
 from corewise.control.solution import solve
-from corewise.errors import BoxTooLarge
+from corewise.errors import BoxTooLarge, InvalidPolicy
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.conclusions import BUSIEST
 from corewise.learning.memories import Memory
@@ -25,7 +25,7 @@ from corewise.model.job_class import JobClass
 from corewise.model.system import System
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import ClassStatistics, Statistics
-from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.policies.equi import Equi
 from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.saved import policy_from_bytes, policy_to_bytes
@@ -47,6 +47,8 @@ class Answer:
         What follows from what was seen.
     policy : bytes
         The best policy for that.
+    classes : tuple of str
+        The classes that it is for, and that `worth` is about.
     worth : Worth
         What it is worth.
     memory : Memory
@@ -55,6 +57,7 @@ class Answer:
 
     lesson: Lesson
     policy: bytes
+    classes: tuple[str, ...]
     worth: Worth
     memory: Memory
 
@@ -63,21 +66,43 @@ class Answer:
         """What a `Solved` says beyond the request and the digest of the policy."""
         found = self.worth
         gains = (found.gain, found.gain_over_equi)
-        return (*gains, found.response_times, found.in_force_over_equi, self.lesson.as_mapping())
+        lesson = self.lesson.as_mapping()
+        return (*gains, found.response_times, found.in_force_over_equi, lesson, self.classes)
 
 
 def answer(asked: Question, in_force: bytes | None) -> Answer:
-    """Return what follows from what was seen, and the best policy for that.
+    """Return what follows from what was seen, and the best policy for the classes that are known.
 
     `in_force` is the policy in force, None for EQUI.
     """
     lesson = conclude(asked)
-    here = replace(lesson, believed=_in_pool(lesson.believed, asked.cores))
-    policy = _best(asked.algorithm, here.believed, asked.pauses)
+    here = replace(lesson, believed=_in_pool(_known(asked, lesson), asked.cores))
+    pauses = dict(zip(asked.algorithm.system.names, asked.pauses, strict=False))  # none before one is known
+    policy = _best(asked.algorithm, here.believed, [pauses.get(name, 0.0) for name in here.believed.names])
     rival: Policy = Equi()
     if in_force is not None:
         rival = _as_it_is(policy_from_bytes(in_force, "the policy in force"), here.believed)
-    return Answer(lesson, policy_to_bytes(policy), worth(asked, here, policy, rival), asked.remembered[0])
+    classes, found = tuple(here.believed.names), worth(asked, here, policy, rival)
+    return Answer(lesson, policy_to_bytes(policy), classes, found, asked.remembered[0])
+
+
+def _known(asked: Question, lesson: Lesson) -> System:
+    """Return what is believed of the classes that have left often enough; of all, if that is one or none.
+
+    Beside others that share equally one class alone does, too. A rule that names every class needs them all.
+    """
+    believed = lesson.believed
+    names = [row.name for row in lesson.classes if row.departures >= asked.least_seen]
+    if len(names) < 2 or len(names) == len(believed.classes):
+        return believed
+    # Arrivals may have been made fewer for the load of all classes.
+    rates = {name: lesson.estimated[name].arrival_rate for name in names}
+    known = believed.with_classes(replace(believed[name], arrival_rate=rates[name]) for name in names)
+    try:
+        checked_policy(asked.algorithm.policy or Equi(), known)
+    except InvalidPolicy:
+        return believed
+    return known if known.load <= BUSIEST else known.at_load(BUSIEST)
 
 
 def _in_pool(system: System, cores: int | None) -> System:
@@ -90,7 +115,7 @@ def _in_pool(system: System, cores: int | None) -> System:
 
 def _as_it_is(policy: Tabular | PricedTabular | BoundPolicy, system: System) -> Policy:
     """Return a policy in force as it is in a pool: in proportion, if that is not the one it was made for."""
-    if policy.system.cores == system.cores:
+    if (policy.system.cores, policy.system.names) == (system.cores, system.names):
         return policy
     return InProportion(as_made(policy, system))
 

@@ -64,7 +64,8 @@ class Worth:
     in_force_over_equi : tuple of float
         What is gained by the policy in force over EQUI.
     response_times : tuple or None
-        The mean response time of each class at the estimates, under EQUI and by it, where both are finite.
+        The mean response time of each of these classes at the estimates, under EQUI and by it, where both are
+        finite.
     """
 
     gain: Gain
@@ -74,7 +75,7 @@ class Worth:
 
 
 def worth(asked: Question, lesson: Lesson, policy: Policy, in_force: Policy) -> Worth:
-    """Return what a policy is worth, given what was seen."""
+    """Return what a policy is worth to the classes of `lesson.believed`, given what was seen."""
     if len(lesson.believed.classes) <= 3 and Reach.of(lesson.believed).quick:
         return _exact(asked, lesson, policy, in_force)
     system, equi = lesson.believed, Equi()
@@ -116,10 +117,12 @@ def _response_times(
 
 
 def likely_systems(asked: Question, lesson: Lesson, count: int = _DRAWS) -> list[System]:
-    """Return systems that are likely, given what was seen."""
-    rows = list(zip(lesson.believed.classes, lesson.classes, asked.seen.classes, strict=True))
-    given = asked.algorithm.system.classes
-    spans = [len(row.parameters) + 2 for row in lesson.classes]
+    """Return systems that are likely, given what was seen; their classes are those of `lesson.believed`."""
+    learned = {row.name: row for row in lesson.classes}
+    seen = dict(zip(asked.seen.names, asked.seen.classes, strict=True))
+    rows = [(known, learned[known.name], seen[known.name]) for known in lesson.believed.classes]
+    given = [asked.algorithm.system[known.name] for known in lesson.believed.classes]
+    spans = [len(row.parameters) + 2 for _, row, _ in rows]
     points = np.split(_spread_evenly(count, sum(spans)), np.cumsum(spans)[:-1], axis=1)
     found = [
         lesson.believed.with_classes(

@@ -50,6 +50,7 @@ class _Facts(Collector):
                 gain.add_metric([bound], value)
         yield gain
         yield _gauge("policy_in_force", "1 if the policy last solved for is in force.", report["in_force"])
+        yield _gauge("policy_adopted", "1 if another policy than EQUI is in force.", report["adopted"])
         yield _counter("learning_windows", "Windows learned from.", report["windows"])
         found = sum(alarm["kind"] != TAKEN_BACK for alarm in report["alarms"])
         yield _counter("changes_found", "Changes of rates or curves that were found.", found)
@@ -62,8 +63,15 @@ class _Facts(Collector):
             "held": "Cores that jobs hold.",
             "told": "Cores that jobs were told to hold.",
             "target": "Cores that jobs should hold.",
+            "departures": "Departures that were learned from.",
+            "departures_needed": "Departures from which on a class is part of a policy other than EQUI.",
         }
-        named = {"jobs": "jobs", "waiting": "jobs_waiting"}
+        named = {
+            "jobs": "jobs",
+            "waiting": "jobs_waiting",
+            "departures": "departures_seen",
+            "departures_needed": "departures_needed",
+        }
         for key, text in gauges.items():
             yield self._by_class(
                 GaugeMetricFamily(f"corewise_{named.get(key, f'cores_{key}')}", text, labels=["class"]), key

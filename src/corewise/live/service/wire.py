@@ -311,6 +311,8 @@ class ReportView(BaseModel):
     policy: str
     gain: dict[str, float | None] | None
     in_force: bool
+    adopted: bool
+    reason: str
     classes: list[dict[str, Any]]
     alarms: list[dict[str, Any]]
     alerts: list[dict[str, Any]]

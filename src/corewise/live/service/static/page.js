@@ -173,10 +173,11 @@ function drawJobs() {
 }
 
 function drawGain() {
-  const { gain, in_force: inForce, classes } = state.report;
+  const { gain, in_force: inForce, reason, classes } = state.report;
   find("gain").textContent = gain
     ? `${percent(gain.expected)} less cost than EQUI, between ${percent(gain.least)} and ${percent(gain.most)} where the parameters may lie; the policy is ${inForce ? "in force" : "not adopted"}`
     : "not known yet";
+  find("reason").textContent = reason;
   find("gains").tBodies[0].replaceChildren(...classes.map((one) => row([
     [one.name],
     [one.responses.count ? `${number(one.responses.mean)} ± ${number(one.responses.stderr, 2)}` : "–", "number"],
