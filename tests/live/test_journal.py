@@ -36,7 +36,7 @@ OF_EVERY_KIND: list[happened.Event] = [
     happened.MoveRefused(0.7, "7a", "job 3", 4, "Infeasible: no room", 3),
     happened.PoolChanged(0.8, "8", 12),
     happened.LimitsChanged(0.8, "9", "b", 1, 8),
-    happened.Solved(0.9, "10", "4", "f00d", (-0.1, THIRD, 0.5), (0.0, 0.1, 0.2)),
+    happened.Solved(0.9, "10", "4", "f00d", (-0.1, THIRD, 0.5), (0.0, 0.1, 0.2), classes=("a", "b")),
     happened.SolveFailed(1e12, "11", "5", 'it said "no"\n\udce9'),
     happened.ModeChanged(1e12, "12", "hold"),
     happened.Tick(-5.0, "13"),

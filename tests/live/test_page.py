@@ -57,6 +57,7 @@ def test_the_page_follows_a_run_and_a_restart(tmp_path: Path, page: Any) -> None
         page.wait_for_selector("#link[data-state=live]")
         assert page.text_content("#alarms li") == "none"
         assert page.text_content("#jobs tbody") == "no jobs"
+        assert page.text_content("#reason") == "not adopted: 0 of 15 departures of the first window"
         client.present("stuck", "two", 8)
         client.arrived("a/b", "one")
         page.wait_for_selector("#alarms .alert")

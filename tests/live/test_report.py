@@ -20,7 +20,7 @@ from corewise.live.books import Book
 from corewise.live.controller import Controller
 from corewise.live.instructions import Alert
 from corewise.live.learned import Learned
-from corewise.live.report import Report
+from corewise.live.report import Expected, Report
 
 SYSTEM = cw.System(
     4,
@@ -103,6 +103,7 @@ def test_the_last_answer_is_reported_whether_adopted_or_not() -> None:
     assert [row.expected.gain for row in report.classes if row.expected] == pytest.approx([-0.2, 0.25])
     assert "10.0% (-2.0% to 20.0%)" in str(report)
     assert "not adopted" in str(report)
+    assert [row.departures_needed for row in report.classes] == [10, 10]
 
 
 def test_a_policy_in_force_is_told_with_its_time() -> None:
@@ -117,7 +118,25 @@ def test_a_policy_in_force_is_told_with_its_time() -> None:
     good = (0.01, 0.1, 0.2)
     report = told(control, happened.Solved(4.5, "9", control.request, "f", good, good))
     assert (report.policy, report.in_force, report.since) == ("policy 1", True, 4.5)
+    assert (report.adopted, report.reason) == (True, "")
     assert report.classes[0].expected is None
+
+
+def test_expected_response_times_are_those_of_the_classes_that_the_answer_is_about() -> None:
+    control = controller()
+    window(control)
+    assert control.request is not None
+    solved = happened.Solved(4.0, "9", control.request, "f", GAIN, GAIN, ((0.5, 0.6),), classes=("b",))
+    a, b = told(control, solved).classes
+    assert a.expected is None
+    assert b.expected == Expected(0.5, 0.6)
+
+
+@pytest.mark.parametrize("classes", ["ab", 3, (1, 2), ("a",)])
+def test_classes_that_are_no_names_or_of_other_number_are_refused(classes: object) -> None:
+    times = ((0.5, 0.6), (0.8, 0.6))
+    with pytest.raises(InvalidInput, match="classes"):
+        happened.Solved(0.0, "1", "1", "f", GAIN, GAIN, times, classes=classes)  # type: ignore[arg-type]
 
 
 def test_moves_that_were_not_made_are_counted_once() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import corewise as cw
 from corewise.live import events as happened
@@ -15,11 +17,15 @@ from corewise.live.controller import Controller, Options
 from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.instructions import Instruction, SetCores, Solve
 from corewise.live.ledger import InMemory
-from corewise.live.resized import InProportion
+from corewise.live.moving import Moving
+from corewise.live.resized import InProportion, whole_share
+from corewise.live.roster import Roster
 from corewise.live.runner import Runner
 from corewise.live.solving import answer
-from corewise.policies.base import bind
+from corewise.policies.base import BoundPolicy, bind
+from corewise.policies.equi import equal_share
 from corewise.policies.saved import policy_from_bytes
+from corewise.policies.whole import round_cores
 
 CLASSES = [cw.JobClass("one", 2.0, 2.0, cw.Amdahl(0.1)), cw.JobClass("two", 2.0, 0.8, cw.Amdahl(0.9))]
 STATES = [(1, 0), (0, 1), (1, 1), (3, 1), (2, 5)]
@@ -183,3 +189,104 @@ def test_of_many_changes_the_last_is_solved_for_once_the_first_is_done() -> None
         assert runner.ask(lambda controller: controller.request) == "1 for 12 cores"
     finally:
         runner.close()
+
+
+# --- pools of other classes -------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c", "d", "e")
+RULES: list[cw.Policy] = [cw.Whittle(), cw.Greedy(), cw.Equi()]
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[BoundPolicy, list[str], tuple[int, ...], int]:
+    """A policy of some classes, and a pool of some, in any order, with jobs and cores of its own."""
+    named = st.lists(st.sampled_from(NAMES), min_size=1, unique=True)
+    curves = {name: cw.Amdahl(0.15 + 0.17 * k) for k, name in enumerate(NAMES)}
+    classes = [cw.JobClass(name, 0.1, 1.0, curves[name]) for name in draw(named)]
+    policy = bind(draw(st.sampled_from(RULES)), cw.System(draw(st.integers(1, 20)), classes))
+    names = draw(named)
+    counts = draw(st.tuples(*(st.integers(0, 12) for _ in names)))
+    return policy, names, counts, draw(st.integers(1, 20))
+
+
+@given(pools())
+def test_a_share_is_whole_and_complete_whatever_the_classes(
+    pool: tuple[BoundPolicy, list[str], tuple[int, ...], int],
+) -> None:
+    policy, names, counts, cores = pool
+    share = whole_share(policy, names, counts, cores)
+    assert len(share) == len(names)
+    assert sum(share) == (cores if any(counts) else 0)
+    assert all(x >= 0 for x in share)
+    assert all(x == 0 for x, jobs in zip(share, counts, strict=True) if not jobs)
+    known = [name in policy.system.names for name in names]
+    total = max(sum(counts), 1)
+    for x, jobs, is_known in zip(share, counts, known, strict=True):
+        assert is_known or abs(x - cores * jobs / total) < 1.0
+    by_policy = sum(x for x, is_known in zip(share, known, strict=True) if is_known)
+    due = cores * sum(jobs for jobs, is_known in zip(counts, known, strict=True) if is_known) / total
+    assert abs(by_policy - due) < max(sum(known), 1)
+    # As a rule for many states at once, it says the same.
+    there = cw.System(cores, [cw.JobClass(name, speedup=cw.Amdahl(0.5)) for name in names])
+    rival = InProportion(policy).on(there)
+    assert rival.allocate([counts, [1] * len(names)])[0].tolist() == list(share)
+
+
+@given(pools())
+def test_of_its_own_classes_a_policy_gives_what_it_says_in_any_order(
+    pool: tuple[BoundPolicy, list[str], tuple[int, ...], int],
+) -> None:
+    policy, _, _, cores = pool
+    own, rng = policy.system.names, np.random.default_rng(cores)
+    counts = rng.integers(0, 9, len(own))
+    scaled = policy.allocate(counts) * (cores / policy.system.cores)
+    expected = round_cores(scaled[:, None])[:, 0]
+    assert whole_share(policy, own, tuple(counts.tolist()), cores) == tuple(expected.astype(int).tolist())
+    order = rng.permutation(len(own))
+    names, jobs = [own[k] for k in order], counts[order]
+    expected = round_cores(scaled[order][:, None])[:, 0]
+    assert whole_share(policy, names, tuple(jobs.tolist()), cores) == tuple(expected.astype(int).tolist())
+
+
+@given(st.lists(st.integers(0, 9), min_size=3, max_size=3), st.integers(1, 20))
+def test_a_policy_that_knows_no_class_of_a_pool_leaves_it_to_equi(jobs: list[int], cores: int) -> None:
+    policy = bind(cw.Whittle(), cw.System(8, CLASSES))
+    share = whole_share(policy, ["x", "y", "z"], (jobs[0], jobs[1], jobs[2]), cores)
+    assert list(share) == round_cores(equal_share(np.array(jobs)[:, None], cores))[:, 0].tolist()
+
+
+def test_a_class_that_a_policy_does_not_know_leaves_the_others_their_proportion() -> None:
+    policy = bind(cw.Priority(["two", "one"]), cw.System(8, CLASSES))
+    names = ["new", "one", "two"]
+    assert whole_share(policy, names, (0, 3, 1), 8) == (0, 0, 8)
+    assert whole_share(policy, names, (1, 2, 1), 8) == (2, 0, 6)
+    assert whole_share(policy, names, (2, 2, 0), 8) == (4, 4, 0)
+    assert whole_share(policy, ["new", "one"], (2, 2), 8) == (4, 4)
+    assert whole_share(policy, names, (1, 2, 1), 16) == (4, 0, 12)
+
+
+def test_where_moves_cost_a_policy_of_other_classes_is_followed_as_far_as_it_goes() -> None:
+    """With jobs of its classes alone the price rule decides, in any order of classes; beside others the
+    steady one does."""
+    steered = Steered(6, pause=0.01)
+    steered.solve()
+    policy = steered.controller._policy
+    assert policy.widths is not None
+    own = steered.controller.learner.standing.believed
+    new = cw.JobClass("new", 1.0, 1.0, cw.Amdahl(0.5), resize_pause=0.01)
+    for classes in (own.classes, [*own.classes[::-1]], [new, *own.classes[::-1]]):
+        there = cw.System(6, classes)
+        roster, moving = Roster([(1, None) for _ in classes]), Moving(there)
+        for number in range(4):
+            roster.add(f"j{number}", there.index(own.names[number % 2]), 0.0, None, None, 0)
+        share = whole_share(policy, there.names, roster.counts, 6)
+        found = moving.targets(roster, policy, share, 6, there)
+        if classes is own.classes:
+            expected = found
+        assert found == expected
+        assert 0 < sum(found.values()) <= 6
+    roster.add("stranger", 0, 0.0, None, None, 0)
+    share = whole_share(policy, there.names, roster.counts, 6)
+    found = moving.targets(roster, policy, share, 6, there)
+    assert found["stranger"] == share[0] == 1
+    assert sum(found.values()) == 6

@@ -208,6 +208,8 @@ def test_metrics_are_those_of_the_report(tmp_path: Path) -> None:
     assert found["corewise_jobs", "one"] == 1.0
     assert found["corewise_cores_told", "one"] == found["corewise_pool_cores",] == 8.0
     assert found["corewise_mode", "steer"] == found["corewise_ready",] == 1.0
+    assert (found["corewise_policy_adopted",], found["corewise_departures_seen", "two"]) == (0.0, 0.0)
+    assert found["corewise_departures_needed", "two"] == 10.0
 
 
 def test_a_journal_that_cannot_be_written_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,13 +87,16 @@ def answer(asked: Question, in_force: bytes | None) -> Answer:
 
 
 def _known(asked: Question, lesson: Lesson) -> System:
-    """Return what is believed of the classes that have left often enough; of all, if that is one or none.
+    """Return what is believed of the classes that a policy is to be made for, two or more.
 
-    Beside others that share equally one class alone does, too. A rule that names every class needs them all.
+    They are those that have left often enough. Beside others that share equally one class alone does, too: if
+    there is no second, it is what would be adopted next, for the classes that have left at all, which says
+    what there is to gain. A rule that names every class needs all of them.
     """
     believed = lesson.believed
-    names = [row.name for row in lesson.classes if row.departures >= asked.least_seen]
-    if len(names) < 2 or len(names) == len(believed.classes):
+    found = ([row.name for row in lesson.classes if row.departures >= n] for n in (asked.least_seen, 1))
+    names = next((names for names in found if len(names) > 1), believed.names)
+    if names == believed.names:
         return believed
     # Arrivals may have been made fewer for the load of all classes.
     rates = {name: lesson.estimated[name].arrival_rate for name in names}

@@ -93,6 +93,8 @@ def picture(state: Mapping[str, Any]) -> RenderableType:
 
     report = state["report"]
     parts: list[RenderableType] = [_head(report), _classes(report), _jobs(state["allocation"]["jobs"])]
+    if report.get("reason"):
+        parts.insert(1, printable(report["reason"]))
     parts += [f"! {printable(alert['about'])}: {printable(alert['text'])}" for alert in report["alerts"][-5:]]
     parts += [f"Δ {printable(alarm['text'])}" for alarm in report["alarms"][-5:]]
     return Group(*parts)
