@@ -278,15 +278,15 @@ def test_where_moves_cost_a_policy_of_other_classes_is_followed_as_far_as_it_goe
         there = cw.System(6, classes)
         roster, moving = Roster([(1, None) for _ in classes]), Moving(there)
         for number in range(4):
-            roster.add(f"j{number}", there.index(own.names[number % 2]), 0.0, None, None, 0)
+            roster.add(f"j{number}", there.index(own.names[number % 2]), 0.0, None, None, 0, 0.0)
         share = whole_share(policy, there.names, roster.counts, 6)
-        found = moving.targets(roster, policy, share, 6, there)
+        found = moving.targets(list(roster), [(1, 6)] * 4, policy, share, 6, there)
         if classes is own.classes:
             expected = found
         assert found == expected
         assert 0 < sum(found.values()) <= 6
-    roster.add("stranger", 0, 0.0, None, None, 0)
+    roster.add("stranger", 0, 0.0, None, None, 0, 0.0)
     share = whole_share(policy, there.names, roster.counts, 6)
-    found = moving.targets(roster, policy, share, 6, there)
+    found = moving.targets(list(roster), [(1, 6)] * 5, policy, share, 6, there)
     assert found["stranger"] == share[0] == 1
     assert sum(found.values()) == 6

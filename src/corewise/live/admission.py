@@ -7,13 +7,14 @@ once the events before have been handled. A batch is admitted whole or not at al
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.live import events as happened
+from corewise.live.configuration import Configuration
 from corewise.live.lessons import Lesson
 from corewise.live.roster import RosterJob
 from corewise.model.system import System
@@ -58,6 +59,10 @@ class JobsThere:
         """Return the names of the jobs that are there."""
         here = [name for name in self._jobs if name not in self._changes]
         return [*here, *(name for name, came in self._changes.items() if came is not None)]
+
+    def of_classes(self, system: System) -> dict[str, int]:
+        """Return how many jobs of each class are there, before the events of the group."""
+        return dict(Counter(system.names[job.job_class] for job in self._jobs.values()))
 
     def take(self, event: happened.Event) -> None:
         """Take in what an event changes."""
@@ -109,6 +114,8 @@ def require(event: happened.Event, system: System, jobs: JobsThere, pool: int) -
                 )
         case happened.PoolChanged():
             checks.count(event.cores, f"{event.kind}: cores")
+        case happened.PoolConfigured():
+            _require_configuration(event, system, jobs)
         case happened.Solved() if event.learned is not None:
             Lesson.from_mapping(event.learned).require(system)
         case _:
@@ -130,6 +137,18 @@ def _require_job(event: happened.Event, name: str, jobs: JobsThere) -> None:
             f"{event.kind}: job {name!r} came {came - event.time:.6g} s after this, at {came!r}; "
             "an earlier job of that name has left"
         )
+
+
+def _require_configuration(event: happened.PoolConfigured, system: System, jobs: JobsThere) -> None:
+    """Refuse a configuration that leaves no place for jobs that are there."""
+    wanted = Configuration.from_mapping(event.configuration).algorithm.system
+    for name, count in jobs.of_classes(system).items():
+        if name not in wanted.names and count:
+            there = "one job of it is" if count == 1 else f"{count} jobs of it are"
+            raise InvalidInput(
+                f"class {name!r} cannot be dropped: {there} there; keep it until they have left, or end "
+                "those that are gone by PUT /v1/jobs with all that run"
+            )
 
 
 def hint_of(name: str, jobs: Collection[str]) -> str:
@@ -185,17 +204,20 @@ class Admission:
 
     def admit(self, events: Sequence[happened.Event]) -> None:
         """Admit a batch; raise `InvalidInput` if one of its events cannot have happened, and admit none."""
-        jobs, pool = self._jobs.branch(), self._pool
+        jobs, system, pool = self._jobs.branch(), self._system, self._pool
         for number, event in enumerate(events, start=1):
             try:
-                require(event, self._system, jobs, pool)
+                require(event, system, jobs, pool)
             except InvalidInput as error:
                 raise InvalidInput(_located(str(error), number, events)) from None
             jobs.take(event)
             if isinstance(event, happened.PoolChanged):
                 pool = event.cores
+            if isinstance(event, happened.PoolConfigured):
+                system = Configuration.from_mapping(event.configuration).algorithm.system
+                pool = int(system.cores)
         self._jobs.merge(jobs)
-        self._pool = pool
+        self._system, self._pool = system, pool
         self._admitted.update((event.id, event) for event in events)
 
 

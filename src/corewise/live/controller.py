@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeVar
 
 from corewise.estimation.changes.alarms import Alarm
@@ -32,6 +32,7 @@ from corewise.learning.memories import Latest
 from corewise.live import events as happened
 from corewise.live.admission import JobsThere, hint_of, require
 from corewise.live.books import Book
+from corewise.live.configuration import Configuration, Options
 from corewise.live.explain import Explanation, explain, in_cores
 from corewise.live.gate import passes
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
@@ -57,39 +58,6 @@ _T = TypeVar("_T")
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
 _KEPT = 100  # alarms and alerts, the latest
 _LEFT = 10_000  # names of jobs that have left, the latest, and of jobs that left before they came
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options of a live controller.
-
-    Attributes
-    ----------
-    least_seen : int
-        Departures of a class before it is part of a policy other than EQUI; until then it shares equally.
-    patience : float
-        How long a job may take to hold what it was told before somebody is alerted.
-    checked : bool
-        Whether all invariants are checked after every event.
-    snapshot_every : int
-        After how many events the state is written to the journal.
-    late_moves : bool
-        Whether a job may yet carry out what it was told before the last instruction, as where instructions
-        travel: then nobody counts on those cores until it holds what it was last told.
-    lateness : float
-        How long after the latest event an event may be reported and still be learned from; zero where one
-        clock dates all of them in order.
-    retry : float
-        After how long a job whose start was refused is offered cores again; twice as long each further time.
-    """
-
-    least_seen: int = 10
-    patience: float = math.inf
-    checked: bool = False
-    snapshot_every: int = 10_000
-    late_moves: bool = False
-    lateness: float = 0.0
-    retry: float = 10.0
 
 
 class Controller:
@@ -120,6 +88,8 @@ class Controller:
     ) -> None:
         require_whole(algorithm.system)
         self.options = options or Options()
+        self.configuration = Configuration(algorithm, self.options)
+        self.reconfigured = 0
         self.mode: happened.Mode = mode
         self.time = time
         self.pool = int(algorithm.system.cores)
@@ -241,6 +211,27 @@ class Controller:
     def _take(self, event: happened.Event) -> list[Instruction]:
         """Change what an event changes."""
         match event:
+            case happened.PoolChanged():
+                return self._resize(event.cores)
+            case happened.PoolConfigured():
+                return self._configure(Configuration.from_mapping(event.configuration))
+            case happened.LimitsChanged():
+                self.roster.limits[self._index(event.job_class)] = (event.least, event.most)
+            case happened.ModeChanged():
+                self.mode = event.mode
+            case happened.Solved():
+                return self._judge(event)
+            case happened.SolveFailed():
+                return self._give_up(event)
+            case happened.Tick():
+                return self._alert_of_late_moves()
+            case _:
+                return self._take_of_job(event)
+        return []
+
+    def _take_of_job(self, event: happened.Event) -> list[Instruction]:
+        """Change what an event changes that is about a job."""
+        match event:
             case happened.JobArrived():
                 self._add(event, event.time, 0)
             case happened.JobPresent():
@@ -255,18 +246,6 @@ class Controller:
                 job = self.roster.jobs[event.job]
                 self.tally.progress(job.age, event.amount, event.time)
                 self.books[job.job_class].marks += event.amount
-            case happened.PoolChanged():
-                return self._resize(event.cores)
-            case happened.LimitsChanged():
-                self.roster.limits[self._index(event.job_class)] = (event.least, event.most)
-            case happened.ModeChanged():
-                self.mode = event.mode
-            case happened.Solved():
-                return self._judge(event)
-            case happened.SolveFailed():
-                return self._give_up(event)
-            case _:
-                return self._alert_of_late_moves()
         return []
 
     def _add(self, event: happened.JobArrived | happened.JobPresent, arrived: float, held: int) -> None:
@@ -330,6 +309,36 @@ class Controller:
 
     def _index(self, name: str) -> int:
         return self.system.index(name)
+
+    def _configure(self, new: Configuration) -> list[Instruction]:
+        """Go on with another configuration, and with all that was learned."""
+        before, system = self.configuration, new.algorithm.system
+        self.options = new.options.like(self.options)
+        self.configuration = Configuration(new.algorithm, self.options)
+        self.reconfigured += 1
+        self.tally.lateness = self.options.lateness
+        self.roster.late_moves = self.options.late_moves
+        same = [before.mapping[name] == new.mapping[name] for name in ("system", "recipe")]
+        if all(same):
+            return []
+        old = self.system
+        if old.cores != system.cores:
+            self.pool = int(system.cores)
+        self.roster.change_classes(old, system)
+        self.moving = self.moving.on(old, system)
+        self.tally.change_classes(system.names)
+        books = dict(zip(old.names, self.books, strict=True))
+        self.books = [books.get(name) or Book() for name in system.names]
+        self.answer, self.adopted = (_for_classes(one, old) for one in (self.answer, self.adopted))
+        self.learner = self.learner.on(new.algorithm)
+        if self.estimates is not None:
+            kept = {name: row for name, row in self.estimates.items() if name in system.names}
+            self.estimates = FrozenMapping(kept)
+        if self.adopted is None:
+            self._policy = bind(Equi(), system)
+        self._cores.clear()
+        windows = self.learner.standing.k
+        return self._ask(f"{windows} for configuration {self.reconfigured}") if windows else []
 
     # --- what is to be done -------------------------------------------------------------------------
 
@@ -473,6 +482,13 @@ class Controller:
             )
             for job in late
         ]
+
+
+def _for_classes(answer: happened.Solved | None, system: System) -> happened.Solved | None:
+    """Return an answer that names the classes it is for."""
+    if answer is None or answer.classes is not None:
+        return answer
+    return replace(answer, classes=tuple(system.names))
 
 
 def _keep_latest(kept: dict[str, _T], name: str, value: _T) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "ModeChanged",
     "MoveRefused",
     "PoolChanged",
+    "PoolConfigured",
     "Progress",
     "SolveFailed",
     "Solved",
@@ -198,6 +199,15 @@ class PoolChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PoolConfigured(Event):
+    """Another configuration of the pool: other cores, classes, limits, weights, options, ways to learn."""
+
+    kind: ClassVar[str] = "pool-configured"
+    configuration: Mapping[str, Any]
+    """As `corewise.live.configuration.Configuration` writes it."""
+
+
+@dataclass(frozen=True, slots=True)
 class LimitsChanged(Event):
     """Other limits for the jobs of a class that have none of their own."""
 
@@ -304,6 +314,7 @@ KINDS: Mapping[str, type[Event]] = {
         MoveRefused,
         Progress,
         PoolChanged,
+        PoolConfigured,
         LimitsChanged,
         Solved,
         SolveFailed,

@@ -58,13 +58,13 @@ def _sharing(controller: Controller, job: RosterJob) -> str:
     active = [other for other in controller.roster.active if other.job_class == job.job_class]
     name, cores = controller.system.names[job.job_class], sum(other.target for other in active)
     state = ", ".join(str(count) for count in counts)
-    estimate = None if controller.estimates is None else controller.estimates[name]
+    estimate = None if controller.estimates is None else controller.estimates.get(name)
     known = "" if estimate is None else f", with {estimate.departures} departures of the class seen"
     of_policy = name in controller.policy_classes
     return (
         f"class {name}: {_jobs(counts[job.job_class])} to hold {cores} of {controller.pool} cores in state "
-        f"({state}) by {'' if of_policy else 'an equal share beside '}{controller.policy_name}{known}; this one "
-        f"{_shares(controller, job)}"
+        f"({state}) by {'' if of_policy else 'an equal share beside '}{controller.policy_name}{known}; "
+        f"this one {_shares(controller, job)}"
     )
 
 

@@ -27,7 +27,7 @@ from corewise.errors import InvalidFile, InvalidInput, JournalUnavailable
 from corewise.kit.files import reason_of
 from corewise.live.events import Event, event_body, event_from_mapping
 from corewise.live.instructions import Instruction, instruction_to_mapping
-from corewise.live.journal_store import InPlace, open_for_writing, require_same, sole_right, transaction
+from corewise.live.journal_store import InPlace, open_for_writing, sole_right, transaction
 from corewise.observation.journal_file import JournalFile, journal_errors, located
 
 __all__ = ["Journal", "JournalReader"]
@@ -116,14 +116,14 @@ class Journal(JournalReader):
     path : str or path
         The file; it is made if there is none.
     about : mapping
-        What it is a journal of, as plain values: the system, how it is learned. A journal that is there must
-        be of the same.
+        What a journal that is made is a journal of, as plain values: the configuration of the pool. One that
+        is there keeps its own.
 
     Raises
     ------
     InvalidFile
-        If another pool has it open; if it is a journal of something else or of another version, or no journal
-        at all; if it cannot be read or written.
+        If another pool has it open; if it is a journal of another version, or no journal at all; if it cannot
+        be read or written.
 
     Examples
     --------
@@ -144,7 +144,6 @@ class Journal(JournalReader):
             self._writing = open_for_writing(located(path), about)
             try:
                 super().__init__(path)
-                require_same(self.path, self.about, about)
                 self._in_place = InPlace(self.path)
             except BaseException:
                 self._writing.close()

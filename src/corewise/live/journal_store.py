@@ -33,7 +33,6 @@ __all__ = [
     "copy_journal",
     "is_made",
     "open_for_writing",
-    "require_same",
     "sole_right",
     "transaction",
 ]
@@ -225,26 +224,3 @@ def _name(draft: Path, target: Path) -> None:
 
 def _taken(target: Path) -> InvalidFile:
     return InvalidFile(f"{target}: a file is there already, and a backup overwrites nothing")
-
-
-def require_same(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse a journal of something else, and say what differs."""
-    for key, value in wanted.items():
-        there, here = found.get(key), json.loads(_canonical(value))
-        if _canonical(there) != _canonical(here):
-            place, one, other = _first_difference(there, here, key)
-            raise InvalidFile(
-                f"{path} is the journal of another {key}: {place} is {one!r} there, {other!r} here"
-            )
-
-
-def _first_difference(one: Any, other: Any, place: str) -> tuple[str, Any, Any]:
-    """Return where two plain values differ first, and what is there."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        pairs = [(key, one.get(key), other.get(key)) for key in {**one, **other}]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = [(str(k), a, b) for k, (a, b) in enumerate(zip(one, other, strict=True), start=1)]
-    else:
-        return place, one, other
-    key, a, b = next(pair for pair in pairs if _canonical(pair[1]) != _canonical(pair[2]))
-    return _first_difference(a, b, f"{place}.{key}")

@@ -173,6 +173,23 @@ class Lesson:
                 )
 
 
+def _carried_over(guess: System, last: System) -> System:
+    """Return what is known of classes, with what was last believed of those that stay."""
+    classes = []
+    for one in guess.classes:
+        known = one
+        if known.name in last.names and type(last[known.name].speedup) is type(known.speedup):
+            found = last[known.name]
+            known = replace(
+                known,
+                speedup=found.speedup if known.speedup.bounds else known.speedup,
+                arrival_rate=known.arrival_rate or found.arrival_rate,
+                size_rate=known.size_rate or found.size_rate,
+            )
+        classes.append(known)
+    return guess.with_classes(classes)
+
+
 def alarm_from_mapping(values: Mapping[str, Any]) -> Alarm:
     """Return the alarm of which these are the plain values."""
     pairs = {name: tuple(values[name]) for name in ("interval", "time_interval")}
@@ -224,6 +241,29 @@ class LiveLearner:
         self.standing = LearnerState(0, 0, 0.0, guess, guess, None, algorithm.memory)
         self.taken: tuple[Statistics, ...] = ()
         self.new: tuple[Statistics, ...] = ()
+
+    def on(self, algorithm: Algorithm) -> LiveLearner:
+        """Return a learner that learns otherwise, or of other classes, from all that was seen so far.
+
+        What was seen of classes that stay, by name, is remembered as one window: estimates are as they were,
+        and changes are looked for from now on.
+        """
+        made = LiveLearner(algorithm)
+        before = self.standing
+        if not before.k:
+            return made
+        seen = self.remembers.recall().with_classes(algorithm.system.names)
+        memory = algorithm.memory.remember(seen) if seen.departures else algorithm.memory
+        made.standing = replace(
+            made.standing,
+            k=before.k,
+            departures=before.departures,
+            time=before.time,
+            estimated=_carried_over(made.standing.estimated, before.estimated),
+            believed=_carried_over(made.standing.believed, before.believed),
+            memory=memory,
+        )
+        return made
 
     @property
     def wanted(self) -> int:

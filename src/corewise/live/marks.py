@@ -6,7 +6,7 @@ tells for the first time brings its earlier stretches with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,11 @@ class Marks:
         """Begin anew with a class: it has changed."""
         self._tables[job_class] = {}
         self._sizes[job_class] = [0.0, 0.0, 0.0]
+
+    def change_classes(self, places: Sequence[int | None]) -> None:
+        """Have other classes, each with the place that it had before, or None if it is new."""
+        self._tables = [{} if i is None else self._tables[i] for i in places]
+        self._sizes = [[0.0, 0.0, 0.0] if i is None else self._sizes[i] for i in places]
 
     def seen(self) -> tuple[ClassProgress, ...]:
         """Return what was seen of each class."""

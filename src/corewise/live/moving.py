@@ -80,6 +80,12 @@ class Moving:
             widths = policy.widths.widths((at[classes], *listed[1:]), own, pool)
         return {job.name: int(width) for job, width in zip(jobs, widths, strict=True)}
 
+    def on(self, old: System, new: System) -> Moving:
+        """Return the costs for other classes, with what was reported of those that stay."""
+        made, before = Moving(new), dict(zip(old.names, self._reported, strict=True))
+        made._reported = [before.get(name, (0, 0.0)) for name in new.names]
+        return made
+
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
         return {"given": self._given, "reported": [list(row) for row in self._reported]}

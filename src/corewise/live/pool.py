@@ -17,7 +17,8 @@ from corewise.kit import checks
 from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
 from corewise.live.callbacks import Callbacks
-from corewise.live.controller import Controller, Options
+from corewise.live.configuration import Configuration, Options
+from corewise.live.controller import Controller
 from corewise.live.engines.base import (
     Bag,
     Crew,
@@ -38,7 +39,7 @@ from corewise.live.job import LiveJob
 from corewise.live.journal import Journal
 from corewise.live.ledger import InMemory
 from corewise.live.lessons import how_to_learn
-from corewise.live.origin import about_pool
+from corewise.live.origin import controller_of
 from corewise.live.replay import replayed
 from corewise.live.report import Report
 from corewise.live.runner import Runner
@@ -121,13 +122,14 @@ class LivePool:
     ) -> None:
         self._engine = ExecutorEngine(cores=_cores_of(system)) if engine is None else _required(engine)
         made = how_to_learn(_known(system, self._engine.pool)) if algorithm is None else algorithm
+        wanted = Configuration(made, Options() if options is None else options)
         self._jobs: dict[str, Future[Any]] = {}
         self._callbacks = Callbacks()
         self._lock, self._closed = threading.Lock(), False
         with ExitStack() as stack:
-            self._ledger = InMemory() if journal is None else Journal.open(journal, about_pool(made, options))
+            self._ledger = InMemory() if journal is None else Journal.open(journal, wanted.mapping)
             stack.callback(self._ledger.close)
-            controller = self._controller(made, options)
+            controller = self._controller(wanted)
             self._numbers = count(1 + sum(book.arrived for book in controller.books))
             solver = stack.enter_context(solving(made))
             self._runner = Runner(
@@ -135,17 +137,19 @@ class LivePool:
             )
             stack.callback(self._runner.close)
             self._runner.start()
+            self._runner.configure(wanted)
             if controller.mode != mode:
                 self.set_mode(mode)
             self._stack = stack.pop_all()
 
-    def _controller(self, algorithm: Algorithm, options: Options | None) -> Controller:
+    def _controller(self, wanted: Configuration) -> Controller:
         """Return the controller in the state in which the journal leaves it, or a new one."""
-
-        def make(snapshot: bytes | None = None) -> Controller:
-            return Controller.of(snapshot, algorithm, self._policy, options)
-
-        return replayed(self._ledger, make) if isinstance(self._ledger, Journal) else make()
+        ledger = self._ledger
+        if isinstance(ledger, Journal):
+            made = replayed(ledger, lambda snapshot: controller_of(ledger, snapshot, wanted))
+            made.options = made.options.like(wanted.options)
+            return made
+        return Controller(wanted.algorithm, self._policy, options=wanted.options)
 
     def _policy(self, digest: str) -> Policy:
         return policy_from_bytes(self._ledger.policy(digest), f"policy {digest}")

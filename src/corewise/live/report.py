@@ -273,7 +273,7 @@ def _class_report(controller: Controller, i: int) -> ClassReport:
     name, book, last = controller.system.names[i], controller.books[i], controller.answer
     jobs = [job for job in controller.roster.active if job.job_class == i]
     count = controller.roster.counts[i]
-    found = None if controller.estimates is None else controller.estimates[name]
+    found = None if controller.estimates is None else controller.estimates.get(name)
     return ClassReport(
         name,
         count,

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from corewise.model.job_class import JobClass
+from corewise.model.system import System
 from corewise.policies.moving.share import Claim, share, share_queues
 
 __all__ = ["Roster", "RosterJob"]
@@ -190,6 +192,26 @@ class Roster:
         self._refused.pop(job.age, None)
         return job
 
+    def change_classes(self, old: System, new: System) -> None:
+        """Have other classes: jobs keep theirs, by name, which must be there.
+
+        Limits of a class that were changed since stay, unless the new system has others than the old one.
+        """
+        before = dict(zip(old.names, self.limits, strict=True))
+        jobs = list(self)
+        places = [new.index(old.names[job.job_class]) for job in jobs]
+        self.limits = [
+            before[one.name]
+            if one.name in old.names and _limits(old[one.name]) == _limits(one)
+            else _limits(one)
+            for one in new.classes
+        ]
+        self.jobs, self._active, self._refused = {}, {}, {}
+        self._queues, self._own = [{} for _ in self.limits], [0] * len(self.limits)
+        for job, place in zip(jobs, places, strict=True):
+            job.job_class = place
+            self._list(job)
+
     def hold(self, job: RosterJob, cores: int) -> None:
         """Set the cores that a job holds."""
         job.held = cores
@@ -307,6 +329,10 @@ class _Queue:
     def __iter__(self) -> Iterator[Claim]:
         claim, pool, time = self._roster.claim, self._pool, self._time
         return (claim(job, pool) for job in self._jobs if job.retry_at <= time)
+
+
+def _limits(job_class: JobClass) -> tuple[int, int | None]:
+    return job_class.least_cores, job_class.most_cores
 
 
 def _within(least: int, most: int | None, pool: int) -> tuple[int, int]:

@@ -38,6 +38,7 @@ from typing import Any, TypeVar
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, JournalUnavailable
 from corewise.live import events as happened
 from corewise.live.admission import Admission
+from corewise.live.configuration import Configuration
 from corewise.live.controller import Controller
 from corewise.live.engines.base import Engine
 from corewise.live.engines.workers import Workers
@@ -177,6 +178,21 @@ class Runner:
         done: Future[Sequence[int]] = _promised()
         self._put(Told(events, done.set_result, done.set_exception, foreign=True))
         return done
+
+    def configure(self, wanted: Configuration) -> None:
+        """Go on with another configuration than that in force, if it is another; `InvalidInput` if it cannot.
+
+        An algorithm that cannot be made from its name cannot be changed.
+        """
+        in_force = self.ask(lambda controller: controller.configuration)
+        if wanted.is_described_by(in_force.mapping):
+            return
+        if wanted.mapping["recipe"] is None:
+            raise InvalidInput(
+                "a pool with an algorithm of your own goes on with the configuration that it had: "
+                f"{in_force.mapping['algorithm']} of classes {', '.join(in_force.algorithm.system.names)}"
+            )
+        self.request(happened.PoolConfigured, wanted.mapping)
 
     def ask(self, question: Callable[[Controller], _T]) -> _T:
         """Return what the controller answers."""
@@ -404,7 +420,7 @@ class Runner:
         if self._controller.mode != "watch":
             self._unsteered = None
             return []
-        if self._unsteered is None:
+        if self._unsteered is None or isinstance(event, happened.PoolConfigured):
             self._unsteered = Unsteered(self._controller)
             return self._unsteered.first
         return self._unsteered.handle(event)
@@ -435,6 +451,8 @@ class Runner:
         future.add_done_callback(lambda future: self._inbox.put(partial(self._solved, name, future)))
 
     def _solved(self, name: str, future: Future[Any]) -> None:
+        if self._controller.request != name:  # the pool was configured otherwise in the meantime
+            return
         try:
             found = self._solver.answer(future)
         except BaseException as error:  # also that the solver was cancelled

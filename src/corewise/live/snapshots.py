@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corewise.errors import InvalidFile
 from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import plain
@@ -32,11 +33,11 @@ from corewise.observation.statistics import Statistics
 if TYPE_CHECKING:
     from corewise.live.controller import Controller
 
-__all__ = ["restore", "snapshot_of"]
+__all__ = ["configuration_in", "restore", "snapshot_of"]
 
 _FORMAT = "corewise live 2"
 _WHAT = "snapshot of a live pool"
-_PLAIN = ("time", "mode", "pool", "since", "request", "late", "asked_for", "would_have_moved")
+_PLAIN = ("time", "mode", "pool", "since", "request", "late", "asked_for", "would_have_moved", "reconfigured")
 
 
 def snapshot_of(controller: Controller) -> bytes:
@@ -47,6 +48,7 @@ def snapshot_of(controller: Controller) -> bytes:
     parts, arrays = packed_parts((*standing.memory.parts, *learner.new))
     found = controller.estimates
     about = {
+        "configuration": controller.configuration.mapping,
         **{name: getattr(controller, name) for name in _PLAIN},
         "adopted": _of_event(controller.adopted),
         "answer": _of_event(controller.answer),
@@ -70,6 +72,16 @@ def snapshot_of(controller: Controller) -> bytes:
     }
     ids = np.frombuffer("\n".join(controller.ids).encode(), dtype=np.uint8)
     return packed("snapshot", _FORMAT, about, {**arrays, "ids": ids})
+
+
+def configuration_in(content: bytes) -> Mapping[str, Any]:
+    """Return the configuration that was in force when a snapshot was made, as plain values."""
+    about, _ = unpacked("snapshot", content, _FORMAT, _WHAT)
+    with usable("snapshot", _WHAT):
+        found = about["configuration"]
+        if not isinstance(found, dict):
+            raise InvalidFile(f"its configuration is {found!r}")
+    return found
 
 
 def restore(controller: Controller, content: bytes) -> None:

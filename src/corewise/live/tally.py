@@ -230,6 +230,30 @@ class LiveTally:
         self._tables = [{} for _ in self.names]
         return window
 
+    def change_classes(self, names: Sequence[str]) -> None:
+        """Have other classes: what was counted of those that stay, by name, stays; the rest is dropped."""
+        old = {name: i for i, name in enumerate(self.names)}
+        place = {old[name]: i for i, name in enumerate(names) if name in old}
+        waiting = [(job, values[0]) for _, _, _, (kind, job, *values) in self._waiting if kind == "arrive"]
+        classes = {**{job: held.job_class for job, held in self._jobs.items()}, **dict(waiting)}
+        gone = {job for job, job_class in classes.items() if job_class not in place}
+        self._jobs = {job: held for job, held in self._jobs.items() if job not in gone}
+        for held in self._jobs.values():
+            held.job_class = place[held.job_class]
+        self._waiting = [row for row in self._waiting if row[3][1] not in gone]  # sorted as before
+        heapq.heapify(self._waiting)
+        for _, _, _, change in self._waiting:
+            if change[0] == "arrive":
+                change[2] = place[change[2]]
+        self._order = {job: order for job, order in self._order.items() if job not in gone}
+        places = [old.get(name) for name in names]
+        self._arrivals = [0 if i is None else self._arrivals[i] for i in places]
+        self._tables = [{} if i is None else self._tables[i] for i in places]
+        self._departures = round(sum(row[0] for table in self._tables for row in table.values()))
+        self.marks.change_classes(places)
+        self.names = tuple(names)
+        self._area = self.accounted[0]
+
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
         jobs = [

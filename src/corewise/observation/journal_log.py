@@ -40,8 +40,7 @@ LogRow = tuple[float, int, int, int, float]
 def read_journal(name: str, system: System) -> tuple[SamplePath, int]:
     """Return the path of a journal, and how many events it has."""
     with JournalFile(name) as journal:
-        _require_classes(name, journal.about, system)
-        rows = _Rows(system, (journal.about.get("options") or {}).get("lateness") or 0.0)
+        rows = _Rows(system, journal.about)
         events = 0
         try:
             for _, mapping in journal.event_mappings():
@@ -49,6 +48,7 @@ def read_journal(name: str, system: System) -> tuple[SamplePath, int]:
                 events += 1
         except (KeyError, TypeError) as error:
             raise InvalidFile(f"{name}: event {events + 1} cannot be read: {error}") from None
+    _require_classes(name, rows.about, system)
     if not events:
         raise InvalidFile(f"{name}: no events")
     try:
@@ -90,8 +90,9 @@ class _Job:
 class _Rows:
     """Rows of a path, from events one by one."""
 
-    def __init__(self, system: System, lateness: float) -> None:
-        self._lateness = lateness
+    def __init__(self, system: System, about: Mapping[str, Any]) -> None:
+        self.about = about
+        """What the journal is a journal of, as it was configured last."""
         self._left: set[str] = set()
         self._early: dict[str, float] = {}  # when jobs ended whose arrivals have not been read yet
         self._classes = {name: i for i, name in enumerate(system.names)}
@@ -140,6 +141,8 @@ class _Rows:
         elif kind == "pool-changed":
             self._pool = event["cores"]
             self._most = max(self._most, self._pool)
+        elif kind == "pool-configured":
+            self._configure(event["configuration"])
         elif kind == "cores-held" and job is not None and self._is_latest(event, job):
             job.told = event["time"]
             at = max(event["time"], job.since)
@@ -151,7 +154,16 @@ class _Rows:
             self._forget(event["job"])
 
     def _is_latest(self, event: Mapping[str, Any], job: _Job) -> bool:
-        return not is_overtaken(event["time"], job.told, self._lateness)
+        lateness = (self.about.get("options") or {}).get("lateness") or 0.0
+        return not is_overtaken(event["time"], job.told, lateness)
+
+    def _configure(self, new: Mapping[str, Any]) -> None:
+        """Go on with another configuration; jobs of classes that the system does not have are left out."""
+        before, self.about = self.about, new
+        cores = new["system"]["cores"]
+        if (before.get("system") or {}).get("cores") != cores:
+            self._pool = cores
+            self._most = max(self._most, cores)
 
     def _note_end(self, event: Mapping[str, Any]) -> None:
         """Remember the end of a job that was not there yet: it may have overtaken the arrival."""

@@ -187,6 +187,19 @@ class Statistics(Shown):
         tables = [ClassStatistics.total(seen) for seen in zip(*(part.classes for part in parts), strict=True)]
         return cls(names, math.fsum(part.time for part in parts), tuple(tables), _total_strata(parts))
 
+    def with_classes(self, names: Sequence[str]) -> Statistics:
+        """Return the statistics of these classes, in this order; of one that was not seen there are none."""
+        nothing = Statistics.empty(names)
+        places = {name: i for i, name in enumerate(self.names)}
+        tables = [
+            self.classes[places[name]] if name in places else table
+            for name, table in zip(names, nothing.classes, strict=True)
+        ]
+        strata = self.strata
+        if strata is not None:
+            strata = tuple(strata[places[name]] if name in places else None for name in names)
+        return Statistics(tuple(names), self.time, tuple(tables), strata)
+
     def capped(self, system: System) -> Statistics:
         """Return the statistics with the cores that jobs held and could not use left out."""
         rows = zip(self.classes, system.classes, strict=True)

@@ -22,6 +22,7 @@ from typing import Any
 from corewise.errors import CorewiseError, InvalidFile
 from corewise.learning.algorithms import Algorithm
 from corewise.live import events as happened
+from corewise.live.configuration import Configuration
 from corewise.live.controller import Controller
 from corewise.live.engines.base import JobSpec, Tell
 from corewise.live.engines.workers import Workers
@@ -29,7 +30,7 @@ from corewise.live.instructions import Alert, Instruction
 from corewise.live.journal import Journal, JournalReader
 from corewise.live.journal_store import is_made
 from corewise.live.lessons import how_to_learn
-from corewise.live.origin import about_pool, controller_of
+from corewise.live.origin import controller_of
 from corewise.live.replay import replayed
 from corewise.live.runner import Runner, Told
 from corewise.live.service.feed import Bell, Feed
@@ -85,7 +86,6 @@ class Desk(Runner):
 
     def __init__(self, controller: Controller, solver: Workers, journal: Journal, history: History) -> None:
         super().__init__(controller, _Elsewhere(controller.pool), solver, journal)
-        self.names = tuple(controller.system.names)
         self.history = history
         self.bell = Bell()
         self._gathered: list[Told] = []
@@ -95,6 +95,11 @@ class Desk(Runner):
         """How many events were taken in since the start."""
         self.alerted = 0
         """How many alerts came of them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes."""
+        return tuple(self._controller.system.names)
 
     @property
     def broken(self) -> str | None:
@@ -191,18 +196,19 @@ def open_desk(
         Gives the process to solve in, given the algorithm.
     """
     algorithm = how_to_learn(pool.system, pool.window)
+    wanted = Configuration(algorithm, pool.options)
     opened = _opened(located(journal))
-    about = {**about_pool(algorithm, pool.options), "opened": opened or time.time()}
-    with Journal.open(journal, about) as book:
+    with Journal.open(journal, {**wanted.mapping, "opened": opened or time.time()}) as book:
         history = History()
         controller = replayed(book, lambda snapshot: controller_of(book, snapshot), history.observe)
         with solver(algorithm) as workers:
             desk = Desk(controller, workers, book, history)
             desk.start()
             try:
-                wanted: happened.Mode = "watch" if watch else "steer"
-                if controller.mode != wanted and (watch or opened is None):
-                    desk.order(happened.ModeChanged, wanted).result()
+                desk.configure(wanted)
+                mode: happened.Mode = "watch" if watch else "steer"
+                if controller.mode != mode and (watch or opened is None):
+                    desk.order(happened.ModeChanged, mode).result()
                 yield desk
             finally:
                 desk.close()

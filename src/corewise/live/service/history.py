@@ -21,11 +21,14 @@ class History:
         self._every = 1.0  # seconds between two samples
         self._due = float("-inf")
         self._samples: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
+        self._names: list[str] = []
         self._known: Mapping[str, Learned] | None = None
         self._estimates: list[dict[str, Any]] = []
 
     def observe(self, controller: Controller) -> None:
         """Look at a controller that has handled an event."""
+        if controller.system.names != self._names:  # samples are of other classes
+            self._names, self._samples, self._due = controller.system.names, [], float("-inf")
         if controller.time >= self._due:
             self._sample(controller)
         if controller.estimates is not self._known:
