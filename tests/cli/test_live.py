@@ -108,6 +108,7 @@ def test_status_is_what_the_pool_says_itself(journal: str, running: tuple[Path, 
     shown = succeed("status", journal)
     assert "steer: 4 of 4 cores held by 2 jobs" in shown
     assert "training" in shown
+    assert "not adopted: 2 of 50 departures of the first window" in shown
 
 
 def test_explain_says_why(journal: str, running: tuple[Path, cw.LivePool]) -> None:

@@ -98,6 +98,7 @@ def test_a_service_is_watched_in_the_terminal(tmp_path: Path) -> None:
         shown = CliRunner().invoke(app, ["live", "watch", running.address, "--once"], env={"COLUMNS": "120"})
         assert shown.exit_code == 0
         assert "steer: 0 of 8 cores held by 1 jobs, by equi" in shown.stdout
+        assert "not adopted: 0 of 50 departures of the first window" in shown.stdout
         assert "class one: one job to hold 8 of 8 cores" in " ".join(shown.stdout.split())
         as_json = CliRunner().invoke(app, ["live", "watch", running.address, "--once", "--json"])
         assert json.loads(as_json.stdout)["allocation"]["jobs"][0]["told"] == 8

@@ -67,10 +67,11 @@ def run(
     window: int = WINDOW,
     least_seen: int = LEAST,
     fixed: Policy | None = None,
+    pause: float = 0.0,
 ) -> tuple[Mapping[str, list[float]], Controller, Observed]:
     """Run jobs; return their response times, the controller, and what answered it."""
     solver = Observed()
-    system = cw.System(CORES, [cw.JobClass(name, speedup=CURVES[name]) for name in names])
+    system = cw.System(CORES, [cw.JobClass(name, speedup=CURVES[name], resize_pause=pause) for name in names])
     controller = Controller(
         cw.algorithm_1b(system, departures=window),
         solver.policy,
@@ -80,7 +81,7 @@ def run(
     if fixed is not None:
         controller._adopt(None, fixed)
     grains = {name: 0.02 * size for name, size in SIZES.items()}
-    engine = VirtualEngine(CURVES, grains, solve=solver)
+    engine = VirtualEngine(CURVES, grains, pause=pause, solve=solver)
     engine.run(given, controller)
     return engine.responses, controller, solver
 
@@ -194,6 +195,19 @@ def test_beside_a_class_of_one_job_a_day_a_policy_is_worth_it() -> None:
     few, last = given[:600], cw.Priority(["one", "two", "rare"])
     waited, shared = (_means(run(few, THREE, window=NEVER, fixed=rule)[0]) for rule in (last, None))
     assert waited[1] > 1.5 * shared[1]
+
+
+@pytest.mark.statistical
+def test_where_moves_cost_prices_decide_beside_a_class_that_has_none() -> None:
+    """Invariants are checked at every event. Jobs take 11 to 14 % less time in runs of six days, beside two
+    jobs a day that share equally; here a third of that is asked for, of one run."""
+    given = jobs(4, 3, rare=2.0)
+    found, controller, _ = run(given, THREE, least_seen=50, pause=0.05)
+    assert controller.policy_classes == list(TWO)
+    assert controller._policy.widths is not None
+    assert len(found["rare"]) == 8
+    equi, _, _ = run(given, THREE, window=NEVER, pause=0.05)
+    assert _means(found)[0] < 0.96 * _means(equi)[0]
 
 
 def _means(responses: Mapping[str, list[float]]) -> list[float]:
