@@ -1,13 +1,18 @@
-"""What the gate is there for: policies from few departures, exactly evaluated at the truth."""
+"""What the gate is there for, policies from few departures evaluated at the truth, and what it says."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 import corewise as cw
-from corewise.live.lessons import LiveLearner
+from corewise.live import events as happened
+from corewise.live.controller import Controller, Options
+from corewise.live.lessons import LiveLearner, conclude
 from corewise.live.marks import Marks
 from corewise.live.solving import answer
+from corewise.policies.base import bind
 from corewise.policies.saved import policy_from_bytes
 
 TRUTH = cw.System(
@@ -54,3 +59,90 @@ def test_after_fifty_departures_nothing_worse_than_equi_is_adopted() -> None:
     assert max(passed) < 0.0
     assert max(plain) > 0.15
     assert sum(one > 0.02 for one in plain) >= 4
+
+
+# --- why not yet ------------------------------------------------------------------------------------
+
+SURE, UNSURE, NONE = (0.01, 0.1, 0.2), (-0.004, 0.012, 0.031), (-0.3, -0.2, -0.1)
+
+
+def controller(classes: int = 3, least_seen: int = 2) -> Controller:
+    """A controller of two departures a window, whose policies are all Whittle's for the first two classes."""
+    known = [cw.JobClass(f"c{k}", speedup=cw.Amdahl(0.5)) for k in range(classes)]
+    policy = bind(
+        cw.Whittle(), cw.System(4, [replace(one, arrival_rate=0.1, size_rate=1.0) for one in known[:2]])
+    )
+    how = cw.algorithm_1b(cw.System(4, known), departures=2)
+    return Controller(how, lambda _: policy, mode="steer", options=Options(least_seen=least_seen))
+
+
+def serve(control: Controller, *classes: int, lasting: float = 1.0) -> None:
+    for job_class in classes:
+        number, began = len(control.ids), control.time
+        control.handle(happened.JobPresent(began, f"p{number}", f"j{number}", f"c{job_class}", 1))
+        control.handle(happened.JobFinished(began + lasting, f"f{number}", f"j{number}"))
+
+
+def solved(
+    control: Controller,
+    over_equi: tuple[float, float, float],
+    *classes: str,
+    gain: tuple[float, float, float] = SURE,
+) -> str:
+    """Answer the request of a controller; return why it has not adopted the answer, if it has not."""
+    assert control.request is not None
+    lesson = conclude(control.question()).as_mapping()
+    values = (control.request, "it", gain, over_equi, None, over_equi, lesson, classes)
+    control.handle(happened.Solved(control.time, f"s{len(control.ids)}", *values))
+    return control.report().reason
+
+
+def test_what_is_missing_is_said_from_the_first_departure_on() -> None:
+    control = controller()
+    assert control.report().reason == "not adopted: 0 of 2 departures of the first window"
+    serve(control, 0)
+    assert control.report().reason == "not adopted: 1 of 2 departures of the first window"
+    serve(control, 1)
+    assert control.report().reason == "not adopted: request 1 to solve is not answered yet"
+    assert solved(control, SURE, "c0", "c1") == (
+        "not adopted: c0 has 1 of 2 departures, c1 has 1 of 2 departures"
+    )
+    serve(control, 0, 1)
+    assert solved(control, UNSURE, "c0", "c1") == (
+        "not adopted: gain over EQUI 1.2% (-0.4% to 3.1%) is not sure; c2 has 0 of 2 departures"
+    )
+    serve(control, 0, 1)
+    assert solved(control, NONE, "c0", "c1") == (
+        "not adopted: gain over EQUI -20.0% (-30.0% to -10.0%); c2 has 0 of 2 departures"
+    )
+    serve(control, 2, 2)
+    assert solved(control, SURE, "c0", "c1") == "c2 shares equally until a policy for it is adopted"
+    assert control.report().adopted
+    serve(control, 0, 1)
+    assert solved(control, SURE, "c0", "c1", "c2", gain=NONE) == (
+        "policy 4 stays: the last policy solved for gains nothing over it; "
+        "c2 shares equally until a policy for it is adopted"
+    )
+    serve(control, 0, 1)
+    assert solved(control, NONE, "c0", "c1", "c2").startswith("not adopted: gain over EQUI -20.0%")
+    assert control.policy_name == "equi"
+
+
+def test_a_request_that_failed_and_a_window_that_took_no_time_are_said() -> None:
+    control = controller()
+    serve(control, 0, 1, lasting=0.0)
+    assert control.report().reason == (
+        "not adopted: 2 of 2 departures of the first window, and their jobs held cores for no time"
+    )
+    control = controller()
+    serve(control, 0, 1)
+    control.handle(happened.SolveFailed(control.time, "x", "1", "no memory"))
+    assert control.report().reason == "not adopted: no request to solve was answered"
+
+
+def test_of_many_classes_a_few_are_named() -> None:
+    control = controller(classes=40)
+    serve(control, 0, 0)
+    reason = solved(control, SURE, *control.system.names)
+    assert reason.startswith("not adopted: c1 has 0 of 2 departures, c2 has")
+    assert reason.endswith("c5 has 0 of 2 departures, and 34 more")
