@@ -34,11 +34,12 @@ speedup = { family = "amdahl", p = 0.5 }
 
 @dataclass(frozen=True)
 class Service:
-    """A service that runs: where it is, its token, and its desk."""
+    """A service that runs: where it is, its token, its desk, and the thread that answers."""
 
     address: str
     token: str
     desk: Desk
+    thread: threading.Thread
 
     def client(self, **options: Any) -> Client:
         return Client(self.address, self.token, **{"patience": 5.0, **options})
@@ -80,7 +81,8 @@ def service(
         thread = threading.Thread(target=running.run)
         thread.start()
         try:
-            yield Service(running.address, (folder / "pool.db.token").read_text().strip(), running.desk)
+            token = (folder / "pool.db.token").read_text().strip()
+            yield Service(running.address, token, running.desk, thread)
         finally:
             running.stop()
             thread.join()

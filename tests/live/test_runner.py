@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -64,11 +64,11 @@ class Diary(InMemory):
 
 
 @contextmanager
-def running(diary: Diary, options: Options | None = None, **more: Any) -> Iterator[Runner]:
+def running(diary: Diary, options: Options | None = None, give_up: float = math.inf) -> Iterator[Runner]:
     controller = Controller(cw.algorithm_1b(SYSTEM), lambda _: cw.Equi(), mode="steer", options=options)
     controller.handle = partial(diary.handle, controller)  # type: ignore[method-assign]
     solver = ExecutorWorkers(ThreadPoolExecutor(1))
-    runner = Runner(controller, diary, solver, diary, **more)
+    runner = Runner(controller, diary, solver, diary, give_up=give_up)
     runner.start()
     try:
         yield runner
@@ -245,7 +245,7 @@ def test_an_error_in_the_code_ends_it_and_everybody_is_answered() -> None:
 
     diary = Diary()
     with running(diary) as runner:
-        runner._controller.handle = fail  # type: ignore[method-assign]
+        runner._controller.handle = fail  # type: ignore[method-assign, assignment]
         for _ in range(2):
             with pytest.raises(CorewiseError, match="the pool cannot go on: a mistake"):
                 runner.request(happened.JobArrived, "a", "one")

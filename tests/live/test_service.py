@@ -5,8 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +83,8 @@ def test_instructions_are_fetched_by_number_and_awaited(tmp_path: Path) -> None:
         assert [(row["job"], row["cores"]) for row in client.instructions(1)["instructions"]] == [("a", 4)]
         client.held("a", 4)  # only what a job has given back can be told to another
         assert [(row["job"], row["cores"]) for row in client.instructions(2)["instructions"]] == [("b", 4)]
-        assert client.instructions(3, wait=0.01) == {"instructions": [], "last": 3}
+        none_yet = client.instructions(3, wait=0.01)
+        assert (none_yet["instructions"], none_yet["last"]) == ([], 3)
 
 
 def test_instructions_beyond_memory_come_from_the_journal(
@@ -212,15 +216,53 @@ def test_metrics_are_those_of_the_report(tmp_path: Path) -> None:
     assert found["corewise_departures_needed", "two"] == 10.0
 
 
-def test_a_journal_that_cannot_be_written_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_and_events_are_taken_in_again_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that was acknowledged is lost, nothing that was refused is there."""
+    monkeypatch.setattr("corewise.live.runner._RETRY", 0.05)
     with service(tmp_path) as running:
-        monkeypatch.setattr(
-            "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
-        )
-        status, _, problem = running.ask("POST", "/v1/events", arrival(1), token=running.token)
-        assert (status, "disk full" in problem["detail"]) == (503, True)
-        assert running.ask("GET", "/readyz")[0] == 503
-        assert running.ask("GET", "/healthz")[0] == 200
+        assert running.ask("POST", "/v1/events", arrival(1), token=running.token)[0] == 200
+        with monkeypatch.context() as full:
+            full.setattr(
+                "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+            )
+            status, _, problem = running.ask("POST", "/v1/events", arrival(2), token=running.token)
+            assert (status, "disk full" in problem["detail"]) == (503, True)
+            for path in ("/healthz", "/readyz"):
+                status, _, problem = running.ask("GET", path)
+                assert (status, "disk full" in problem["detail"]) == (503, True)
+            assert running.ask("GET", "/v1/report")[0] == 200
+            assert "corewise_ready 0.0" in running.ask("GET", "/metrics")[2].decode()
+            status, _, _ = running.ask("PUT", "/v1/mode", {"mode": "hold"}, token=running.token)
+            assert status == 503
+        for _ in range(1000):
+            if running.ask("GET", "/healthz")[0] == 200:  # without an event of a scheduler
+                break
+            time.sleep(0.01)
+        assert [running.ask("GET", path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
+        answer = running.ask("POST", "/v1/events", arrival(2), token=running.token)[2]
+        assert (answer["accepted"], answer["duplicates"]) == (1, 0)
+        last = running.client().instructions(0)
+    assert [event.id for event in journaled(tmp_path) if event.kind == "job-arrived"] == ["a1", "a2"]
+    with service(tmp_path) as running:  # the instructions in the journal have no gap either
+        assert running.client().instructions(0) == last
+
+
+def test_a_journal_that_is_removed_ends_the_service(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with service(tmp_path) as running:
+        assert running.ask("POST", "/v1/events", arrival(1), token=running.token)[0] == 200
+        for end in ("", "-wal", "-shm", "-lock"):
+            (tmp_path / f"pool.db{end}").unlink()
+        status, _, problem = running.ask("POST", "/v1/events", arrival(2), token=running.token)
+        assert (status, "pool.db was removed while it was open" in problem["detail"]) == (503, True)
+        assert running.desk.failed
+        for _ in range(1000):
+            if not running.thread.is_alive():  # it has stopped by itself
+                break
+            time.sleep(0.01)
+        assert not running.thread.is_alive()
+    assert "the pool cannot go on" in caplog.text
 
 
 def test_a_client_is_patient_and_says_when_nobody_answers(tmp_path: Path) -> None:
@@ -282,3 +324,135 @@ def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_beginning() -> N
                 with accepted:
                     set_ = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
                     assert bool(set_) is at_once
+
+
+# --- following --------------------------------------------------------------------------------------
+
+
+def first(count: int, following: Iterator[dict[str, Any]]) -> list[tuple[str, int]]:
+    return [(row["job"], row["cores"]) for row in islice(following, count)]
+
+
+def test_following_begins_with_what_is_not_carried_out_yet(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        client = running.client()
+        client.arrived("a", "one")
+        assert first(1, client.follow()) == [("a", 8)]  # it was told before
+        client.held("a", 8)
+        client.arrived("b", "two")
+        client.held("a", 4)  # carried out, and so is not told again: only b's is left
+        following = client.follow()
+        assert first(1, following) == [("b", 4)]
+        client.held("b", 4)
+        client.finished("a")
+        assert first(1, following) == [("b", 8)]  # and it goes on with what comes
+    with service(tmp_path) as running:
+        assert first(1, running.client().follow()) == [("b", 8)]
+
+
+def test_following_does_not_repeat_what_was_overtaken(tmp_path: Path) -> None:
+    """Carried out late, an old instruction would take cores that are another job's by now."""
+    with service(tmp_path) as running:
+        client = running.client()
+        client.arrived("a", "one")
+        client.held("a", 8)
+        client.arrived("b", "one")
+        client.held("a", 4)
+        client.held("b", 4)
+        client.arrived("c", "one")
+        client.held("a", 3)
+        told = {row["job"]: row["told"] for row in client.allocation()["jobs"] if row["told"] != row["held"]}
+        found = first(len(told), client.follow())
+        assert dict(found) == told
+        assert len(found) < client.instructions(0)["last"]
+
+
+def test_following_shrinks_before_it_grows(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        client = running.client()
+        client.present("a", "one", 2)
+        client.present("b", "one", 6)
+        found = first(2, client.follow())
+        assert found[0] == ("b", 4)
+
+
+def test_a_number_of_another_journal_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with service(tmp_path / "one") as running:
+        client = running.client()
+        assert client.arrived("a", "one")["journal"] == client.instructions(0)["journal"]
+        journal, last = client.instructions(0)["journal"], client.instructions(0)["last"]
+        assert client.allocation()["journal"] == journal
+        status, _, problem = running.ask("GET", "/v1/instructions?after=5000&wait=20")
+        assert (status, problem["status"]) == (409, 409)
+        assert (
+            problem["detail"]
+            == f"after=5000 is beyond {last}, the last instruction of the journal '{journal}'"
+        )
+        with pytest.raises(InvalidInput, match="409: after=5000 is beyond"):
+            next(client.follow(after=5000))
+    with service(tmp_path / "one") as running:  # the same after a restart
+        assert running.client().instructions(last, journal=journal)["journal"] == journal
+    with service(tmp_path / "two") as running:
+        client = running.client()
+        client.arrived("a", "one")
+        with pytest.raises(InvalidInput, match=f"409: after=1 is a number of the journal '{journal}'"):
+            client.instructions(1, journal=journal)
+        with pytest.raises(InvalidInput, match="409: after=1 is a number of the journal"):
+            next(client.follow(1, journal=journal))
+        assert first(1, client.follow(0)) == [("a", 8)]
+
+
+def test_following_says_when_the_service_goes_on_with_another_journal(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with service(tmp_path / "one") as running:
+        port = int(running.address.rsplit(":", 1)[1])
+        token = running.token
+        client = running.client()
+        following = client.follow()
+        client.arrived("a", "one")
+        assert first(1, following) == [("a", 8)]
+    (tmp_path / "two" / "pool.db.token").write_text(token)
+    (tmp_path / "two" / "pool.db.token").chmod(0o600)
+    with service(tmp_path / "two", port=port) as running:
+        running.client().arrived("b", "one")
+        with pytest.raises(InvalidInput, match="409: after=1 is a number of the journal"):
+            next(following)
+
+
+def test_the_example_in_the_documents_starts_its_own_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text()
+    (example,) = [block for block in page.split("```") if "client.follow()" in block]
+    program = example.removeprefix("text\n")
+    monkeypatch.chdir(tmp_path)
+
+    class Started(Exception):
+        pass
+
+    def resize(job: str, cores: int) -> None:
+        raise Started(job, cores)
+
+    with service(tmp_path, POOL.replace('"one"', '"training"')) as running:
+        assert "http://127.0.0.1:8410" in program
+        with pytest.raises(Started) as started:
+            exec(program.replace("http://127.0.0.1:8410", running.address), {"resize": resize})
+    assert started.value.args == ("train-7", 8)
+
+
+def test_a_client_follows_below_a_path(tmp_path: Path) -> None:
+    with service(tmp_path, f'{POOL}\n[service]\nroot_path = "/pools/night"\n') as running:
+        below = Client(f"{running.address}/pools/night", running.token, patience=5.0)
+        below.arrived("a", "one")
+        assert first(1, below.follow()) == [("a", 8)]
+        assert next(below.states())["allocation"]["jobs"][0]["job"] == "a"
+        status, headers, _ = running.ask("GET", "/pools/night")
+        assert (status, headers["location"]) == (308, "/pools/night/")
+        assert running.ask("GET", "/pools/nights/v1/report")[0] == 404
+        assert running.ask("POST", "/pools/night/v1/events", arrival(1))[0] == 401
+        description = running.ask("GET", "/pools/night/openapi.json")[2]
+        assert description["servers"] == [{"url": "/pools/night"}]
+        assert running.ask("GET", "/v1/report")[0] == 200  # a proxy may strip it as well

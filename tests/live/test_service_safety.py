@@ -7,6 +7,8 @@ import random
 import socket
 import stat
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +55,7 @@ def test_nothing_is_written_without_the_token(tmp_path: Path) -> None:
 
 def test_reading_needs_the_token_where_others_can_reach_it(tmp_path: Path) -> None:
     with service(tmp_path, host="0.0.0.0") as running:
-        here = Service(running.address.replace("0.0.0.0", "127.0.0.1"), running.token, running.desk)
+        here = replace(running, address=running.address.replace("0.0.0.0", "127.0.0.1"))
         for path in ("/v1/allocation", "/v1/report", "/v1/stream", "/metrics", "/v1/nothing"):
             assert here.ask("GET", path)[0] == 401
         assert here.ask("GET", "/v1/allocation", token=here.token)[0] == 200
@@ -176,20 +178,212 @@ def test_whoever_is_slow_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert running.ask("GET", "/readyz")[0] == 200
 
 
-def test_connections_and_requests_are_limited(tmp_path: Path) -> None:
-    text = f"{POOL}\n[service]\nmost_connections = 3\nmost_requests = 20\n"
-    with service(tmp_path, text) as running:
-        host, port = running.address.removeprefix("http://").split(":")
-        kept = [socket.create_connection((host, int(port)), timeout=10) for _ in range(3)]
-        time.sleep(0.1)
-        with socket.create_connection((host, int(port)), timeout=10) as fourth:
+def connected(running: Service, *, token: str | None = None, path: str | None = "/healthz") -> socket.socket:
+    """Return a connection that stays open, by which something was asked, if it was."""
+    host, port = running.address.removeprefix("http://").split(":")
+    made = socket.create_connection((host, int(port)), timeout=10)
+    if path is not None:
+        shown = "" if token is None else f"Authorization: Bearer {token}\r\n"
+        made.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n{shown}\r\n".encode())
+        assert made.recv(1000).startswith(b"HTTP/1.1 200")
+    return made
+
+
+def closed(connection: socket.socket) -> bool:
+    """Return whether the service has closed a connection; it must have, or must not for a while."""
+    connection.settimeout(1.0)
+    try:
+        while connection.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def test_connections_that_have_shown_the_token_keep_their_places(tmp_path: Path) -> None:
+    """Silent, idle, refused and reading ones make room for others, in this order, the oldest first."""
+    with ExitStack() as stack, service(tmp_path, f"{POOL}\n[service]\nmost_connections = 5\n") as running:
+        keep = stack.enter_context
+        scheduler = keep(connected(running, token=running.token))
+        reader = keep(connected(running, path="/v1/stream"))
+        silent = keep(connected(running, path=None))
+        idle = keep(connected(running))
+        wrong = keep(connected(running, token="x" * 43))
+        flood = [keep(connected(running, path=None)) for _ in range(4)]
+        assert [closed(one) for one in (silent, idle, wrong)] == [True] * 3
+        assert closed(flood[0])
+        assert not closed(reader)
+        assert running.ask("POST", "/v1/events", ARRIVAL, token=running.token)[0] == 200
+        scheduler.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert scheduler.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_there_is_no_place_where_all_have_shown_the_token(tmp_path: Path) -> None:
+    with ExitStack() as stack, service(tmp_path, f"{POOL}\n[service]\nmost_connections = 3\n") as running:
+        for _ in range(3):
+            stack.enter_context(connected(running, token=running.token))
+        with connected(running, path=None) as fourth:
             assert b"503 Service Unavailable" in fourth.recv(1000)
-        for one in kept:
-            one.close()
-        time.sleep(0.1)
+
+
+def test_readers_do_not_use_up_the_places_of_the_scheduler(tmp_path: Path) -> None:
+    with ExitStack() as stack, service(tmp_path, f"{POOL}\n[service]\nmost_readers = 2\n") as running:
+        streams = [stack.enter_context(connected(running, path="/v1/stream")) for _ in range(2)]
+        for path in ("/v1/stream", "/v1/instructions?wait=30", "/v1/report"):
+            status, headers, problem = running.ask("GET", path)
+            assert (status, headers["retry-after"]) == (503, "1")
+            assert problem["detail"] == "too many readers: 2 requests without the token are being answered"
+        assert running.ask("GET", "/healthz")[0] == 200
+        assert running.ask("GET", "/v1/report", token=running.token)[0] == 200
+        assert running.ask("POST", "/v1/events", ARRIVAL, token=running.token)[0] == 200
+        streams[0].close()
+        for _ in range(500):
+            if running.ask("GET", "/v1/report")[0] == 200:
+                break
+            time.sleep(0.01)
+        assert running.ask("GET", "/v1/report")[0] == 200
+
+
+def test_requests_without_the_token_do_not_use_up_the_rate_of_the_scheduler(tmp_path: Path) -> None:
+    with service(tmp_path, f"{POOL}\n[service]\nmost_requests = 20\n") as running:
         statuses = [running.ask("GET", "/healthz")[0] for _ in range(60)]
         assert statuses[:30] == [200] * 30
         assert 429 in statuses
+        assert running.ask("GET", "/v1/report", token="x" * 43)[0] == 429
+        assert running.ask("POST", "/v1/events", ARRIVAL, token=running.token)[0] == 200
+
+
+def test_a_hundred_streams_that_go_away_while_they_are_looked_up(tmp_path: Path) -> None:
+    """Readers that leave at once, while events come in: each is taken in, and the last reader sees them."""
+    with service(tmp_path) as running:
+        host, port = running.address.removeprefix("http://").split(":")
+        look = running.desk.asked(lambda _: time.sleep(0.2))  # the looks of readers wait behind it
+        for number in range(100):
+            with socket.create_connection((host, int(port)), timeout=10) as one:
+                one.sendall(f"GET /v1/stream HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+                one.recv(10)
+                if number % 10 == 0:
+                    running.client().arrived(f"job-{number}", "one")
+        look.result(30.0)
+        assert running.ask("GET", "/readyz")[0] == 200
+        state = next(running.client().states())
+        assert len(state["allocation"]["jobs"]) == 10
+
+
+OWN = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+FOREIGN = [
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": ""},
+    {"Origin": "http://127.0.0.1:1"},  # another port of this machine is another origin
+    {"Origin": "http://localhost"},
+    {"Origin": "file://"},
+    {"Origin": "http://{host}.evil.example"},
+    {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "CROSS-SITE"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+    {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+]
+
+
+def test_pages_of_another_origin_neither_read_nor_write(tmp_path: Path) -> None:
+    reads = ["/", "/v1/stream", "/v1/report", "/v1/instructions?wait=30", "/metrics", "/healthz", "/nothing"]
+    with service(tmp_path) as running:
+        host = running.address.removeprefix("http://")
+        before = events_in(tmp_path)
+        for headers in FOREIGN:
+            sent = {name: value.format(host=host) for name, value in headers.items()}
+            for method, path, body in [*(("GET", path, None) for path in reads), *WRITES]:
+                status, named, problem = running.ask(method, path, body, token=running.token, **sent)
+                assert (status, problem["status"]) == (403, 403), (sent, path)
+                assert "access-control-allow-origin" not in named
+            assert running.ask("OPTIONS", "/v1/events", **sent)[0] == 403
+        assert events_in(tmp_path) == before
+        # A link to the page from elsewhere is one, to anything else it is not.
+        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        assert running.ask("GET", "/", **link)[0] == 200
+        assert running.ask("GET", "/v1/stream", **link)[0] == 403
+        assert running.ask("POST", "/", **link)[0] == 403
+
+
+def test_the_page_itself_and_programs_read_and_write(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        own = {**OWN, "Origin": running.address}
+        assert running.ask("GET", "/v1/report", **OWN)[0] == 200
+        assert [running.ask(*write, token=running.token, **own)[0] for write in WRITES] == [200] * 3
+        port = running.address.rsplit(":", 1)[1]
+        other_name = {**OWN, "Origin": f"http://localhost:{port}", "Host": f"localhost:{port}"}
+        assert running.ask("PUT", "/v1/mode", {"mode": "hold"}, token=running.token, **other_name)[0] == 200
+        assert running.ask("GET", "/", **{"Sec-Fetch-Site": "none"})[0] == 200  # typed in
+        assert running.ask("GET", "/v1/report")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "wanted"),
+    [
+        ("pool.example.org", "https://pool.example.org", 200),  # the proxy passes the name on
+        ("{here}", "https://pool.example.org", 200),  # or calls the service by its address
+        ("pool.example.org", "https://Pool.Example.org:443", 200),
+        ("pool.example.org:8443", "https://pool.example.org:8443", 200),
+        ("{here}", "https://other.example.org:8443", 200),  # named with its port
+        ("{here}", "https://other.example.org", 403),
+        ("{here}", "https://pool.example.org:8443", 403),
+        ("pool.example.org", "https://example.org", 403),
+        ("pool.example.org", "https://evil.example", 403),
+        ("evil.example", "https://evil.example", 421),
+    ],
+)
+def test_behind_a_proxy_its_page_is_the_own_one(tmp_path: Path, host: str, origin: str, wanted: int) -> None:
+    named = 'hosts = ["pool.example.org", "other.example.org:8443"]'
+    with service(tmp_path, f"{POOL}\n[service]\n{named}\n") as running:
+        host = host.format(here=running.address.removeprefix("http://"))
+        mode = {"mode": "hold"}
+        status, _, _ = running.ask("PUT", "/v1/mode", mode, token=running.token, Host=host, Origin=origin)
+        assert status == wanted
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "\x1b[2J\x1b]0;title\x07",
+    "a\u202eb",
+    "'; DROP TABLE event; --",
+    "../../etc/passwd",
+    "{{7*7}}",
+    "é" * 200,
+    "j" * 200,
+]
+
+
+def test_hostile_names_are_only_names(tmp_path: Path) -> None:
+    """They come back as they are in JSON, and move no cursor in a problem or in the metrics."""
+    with service(tmp_path) as running:
+        client = running.client()
+        for number, name in enumerate(HOSTILE):
+            body = {"kind": "job-arrived", "id": str(number), "job": name, "job_class": "one"}
+            status, headers, answer = running.ask("POST", "/v1/events", body, token=running.token)
+            assert headers["x-content-type-options"] == "nosniff"
+            if status == 200:
+                assert client.explanation(name)["job"] == name
+            else:
+                assert (status, answer["status"]) == (422, 422)
+            body = {"kind": "job-finished", "id": f"f{number}", "job": f"no {name}"[:200]}
+            status, _, problem = running.ask("POST", "/v1/events", body, token=running.token)
+            assert status in {409, 422}
+            assert problem["detail"].isprintable()
+        names = [row["job"] for row in client.allocation()["jobs"]]
+        assert set(names) <= set(HOSTILE)
+        assert {HOSTILE[0], HOSTILE[4], HOSTILE[-1]} <= set(names)
+        for name in ("j" * 201, "", "a\nb", "a\x00b"):
+            body = {"kind": "job-arrived", "id": "long", "job": name, "job_class": "one"}
+            assert running.ask("POST", "/v1/events", body, token=running.token)[0] == 422
+        assert "alert(1)" not in running.ask("GET", "/metrics")[2].decode()
+        assert running.ask("GET", "/readyz")[0] == 200
 
 
 def test_bytes_at_random_do_not_bring_it_down(tmp_path: Path) -> None:
@@ -266,6 +460,8 @@ def test_access_tells_names_apart() -> None:
         ("[service]\nlargest_body = 0\n", "largest_body must be at least 1, got 0"),
         ("[service]\nmost_requests = inf\n", "most_requests must be finite, got inf"),
         ("[service]\nhosts = [1]\n", "hosts must be names such as"),
+        ("[service]\nmost_readers = 0\n", "most_readers must be at least 1, got 0"),
+        ("[service]\nroot_path = 'x/'\n", "root_path must be like '/corewise', got 'x/'"),
         ("[[service]]\n", "service is a table: write .service."),
         ("[[class]]\nnmae = 1\n", "unknown key 'nmae'; did you mean 'name'?"),
     ],

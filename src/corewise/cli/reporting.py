@@ -13,12 +13,13 @@ import typer
 
 from corewise.errors import CorewiseError, CurveMoved, printable
 
-__all__ = ["BAD_INPUT", "INTERRUPTED", "READER_GONE", "reporting"]
+__all__ = ["BAD_INPUT", "INTERRUPTED", "READER_GONE", "TRY_AGAIN", "fail", "reporting"]
 
 P = ParamSpec("P")
 
 BAD_INPUT = 2
 READER_GONE = 1
+TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: what systemd restarts
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
 
@@ -34,13 +35,13 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
             with _warnings_in_a_line():
                 command(*args, **kwargs)
         except CorewiseError as error:
-            _fail(str(error))
+            fail(str(error))
         except MemoryError:
-            _fail("not enough memory; ask for less: a smaller capacity, or fewer events")
+            fail("not enough memory; ask for less: a smaller capacity, or fewer events")
         except BrokenPipeError:
             raise  # the reader has gone: typer ends quietly
         except OSError as error:
-            _fail(f"{error.filename or 'output'}: {error.strerror or error}")
+            fail(f"{error.filename or 'output'}: {error.strerror or error}")
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
@@ -64,8 +65,9 @@ def _warnings_in_a_line() -> Iterator[None]:
         yield
 
 
-def _fail(message: str) -> None:
+def fail(message: str, code: int = BAD_INPUT) -> None:
+    """End with one line on stderr."""
     if sys.stderr is not None:
         with suppress(OSError):  # nobody hears of it, but for the exit code
             print(f"error: {CorewiseError(message)}", file=sys.stderr, flush=True)
-    raise typer.Exit(BAD_INPUT) from None
+    raise typer.Exit(code) from None

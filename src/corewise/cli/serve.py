@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import whole_number
-from corewise.cli.reporting import reporting
-from corewise.errors import InvalidInput
+from corewise.cli.reporting import TRY_AGAIN, fail, reporting
+from corewise.errors import CorewiseError, InvalidInput, JournalUnavailable, printable
 
 if TYPE_CHECKING:
     from corewise.live.service.desk import Desk
@@ -47,7 +47,8 @@ def serve(
     """Serve a pool to any scheduler over HTTP, with a page to look at.
 
     A scheduler tells what happens to its jobs, and is told how many cores each should hold. A pool that is
-    there goes on as it was; a new one is steered, unless it is only to be watched.
+    there goes on as it was; a new one is steered, unless it is only to be watched. SIGHUP reloads the token
+    and limits of the pool file. Exit code 75 if it cannot go on and is to be started again, 2 for bad input.
     """
     number = whole_number(port, "--port")
     if number > _LAST_PORT:
@@ -61,8 +62,19 @@ def serve(
         ) from None
     token = Path(f"{journal}.token") if token_file is None else token_file
 
-    def say(address: str, desk: Desk) -> None:
-        classes = ", ".join(desk.names)
-        print(f"{address} serves {desk.engine.pool} cores for {classes}; the token is in {token}", flush=True)
+    serving = False
 
-    serve_pool(load_pool(pool), journal, token, host=host, port=number, watch=watch, ready=say)
+    def say(address: str, desk: Desk) -> None:
+        nonlocal serving
+        serving = True
+        line = (
+            f"{address} serves {desk.engine.pool} cores for {', '.join(desk.names)}; the token is in {token}"
+        )
+        print(printable(line), flush=True)
+
+    try:
+        serve_pool(load_pool(pool), journal, token, host=host, port=number, watch=watch, ready=say)
+    except CorewiseError as error:
+        if serving or isinstance(error, JournalUnavailable):
+            fail(str(error), TRY_AGAIN)
+        raise

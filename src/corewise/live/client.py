@@ -52,7 +52,7 @@ class Client:
     Parameters
     ----------
     url : str
-        Where the service is, such as ``"http://127.0.0.1:8410"``.
+        Where the service is, such as ``"http://127.0.0.1:8410"``, with a path if a proxy has it below one.
     token : str, optional
         The token; writing needs it, and reading from elsewhere.
     patience : float, optional
@@ -127,18 +127,46 @@ class Client:
 
     # --- asking -------------------------------------------------------------------------------------
 
-    def instructions(self, after: int = 0, wait: float = 0.0) -> dict[str, Any]:
-        """Return the instructions behind a number, and the number of the last there is."""
-        query = urlencode({"after": after, "wait": wait})
-        return self._ask("GET", f"/v1/instructions?{query}", longer=wait)
+    def instructions(
+        self, after: int = 0, wait: float = 0.0, *, journal: str | None = None
+    ) -> dict[str, Any]:
+        """Return the instructions behind a number, the number of the last there is, and of which journal.
 
-    def follow(self, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield instructions to set cores as they come, by default from now on."""
-        last = self.instructions(after=2**62)["last"] if after is None else after
+        `InvalidInput` if the number is one of another journal than this one, or beyond the last.
+        """
+        query = {"after": after, "wait": wait} | ({} if journal is None else {"journal": journal})
+        return self._ask("GET", f"/v1/instructions?{urlencode(query)}", longer=wait)
+
+    def follow(self, after: int | None = None, *, journal: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield instructions to set cores as they come: each at least once, and none that was overtaken.
+
+        By default the first ones are those that jobs have yet to follow, whenever they were given: whoever
+        begins again, or tells of a job before, misses nothing and need not remember anything. Their number is
+        that of the last instruction there is.
+
+        Parameters
+        ----------
+        after : int, optional
+            The last number that was carried out, to have those behind it.
+        journal : str, optional
+            The journal that it is a number of.
+
+        Raises
+        ------
+        InvalidInput
+            If `after` is a number of another journal, or the service goes on with another one.
+        """
+        if after is None:
+            now = self.allocation()
+            after, journal = int(now["last"]), now["journal"]
+            waiting = [row for row in now["jobs"] if row["told"] != row["held"]]
+            for row in sorted(waiting, key=lambda row: row["told"] - row["held"]):  # shrinks come first
+                yield {"number": after, "kind": "set-cores", "job": row["job"], "cores": row["told"]}
         while True:
-            page = self.instructions(last, _WAIT)
+            page = self.instructions(after, _WAIT, journal=journal)
+            journal = page["journal"]
             for told in page["instructions"]:
-                last = told["number"]
+                after = told["number"]
                 if told["kind"] == "set-cores":
                     yield told
 
@@ -161,7 +189,8 @@ class Client:
     def states(self) -> Iterator[dict[str, Any]]:
         """Yield the state of the pool, now and whenever it has changed, until the service stops."""
         connection = self._connection()
-        connection.request("GET", "/v1/stream", headers={**self._headers, "Accept": "text/event-stream"})
+        path = self._parts.path.rstrip("/") + "/v1/stream"
+        connection.request("GET", path, headers={**self._headers, "Accept": "text/event-stream"})
         with connection.getresponse() as response:
             _require_fine(response.status, response)
             for line in response:

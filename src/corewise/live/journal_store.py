@@ -155,24 +155,22 @@ class InPlace:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        files = (str(path), f"{path}-wal", f"{path}-lock")
+        files = (path, Path(f"{path}-wal"), Path(f"{path}-lock"))
         self._files = {file: self._found(file) for file in files}
 
     def require(self) -> None:
         """Raise `JournalLost` if a file was removed or replaced."""
-        for name, file in self._files.items():
-            if self._found(name) != file:
-                raise JournalLost(
-                    f"{self._path} was removed or replaced while it was open: {name} is another"
-                )
+        for file, known in self._files.items():
+            if self._found(file) != known:
+                raise JournalLost(f"{self._path} was removed while it was open: {file} is another file")
 
-    def _found(self, name: str) -> tuple[int, int]:
+    def _found(self, file: Path) -> tuple[int, int]:
         try:
-            found = os.stat(name)  # noqa: PTH116 - at every write
+            found = file.stat()
         except (FileNotFoundError, NotADirectoryError):
-            raise JournalLost(f"{self._path} was removed while it was open: {name} is gone") from None
+            raise JournalLost(f"{self._path} was removed while it was open: {file} is gone") from None
         except OSError as error:
-            raise JournalLost(f"{self._path} is out of reach: {name}: {reason_of(error)}") from None
+            raise JournalLost(f"{self._path} is out of reach: {file}: {reason_of(error)}") from None
         return found.st_dev, found.st_ino
 
 

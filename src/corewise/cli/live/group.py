@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from corewise.cli.live.backup import backup
 from corewise.cli.live.demo import demo
 from corewise.cli.live.doctor import doctor
 from corewise.cli.live.events import events
@@ -21,5 +22,5 @@ live = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
 )
-for verb in (demo, status, explain, events, replay, doctor, watch):
+for verb in (demo, status, explain, events, replay, backup, doctor, watch):
     live.command()(verb)

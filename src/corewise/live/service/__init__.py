@@ -11,6 +11,7 @@ problems    errors as problem details (RFC 9457)
 guard       who may ask, how much and how often
 app         the routes
 stream      server-sent events
+reload      the token and the limits, read again
 metrics     the pool for Prometheus
 server      sockets, signals and logs
 """

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit.checks import shown
 from corewise.kit.jsonable import to_json
 from corewise.kit.version import __version__
 from corewise.live import events as happened
@@ -49,6 +50,7 @@ def make_app(desk: Desk, access: Access, limits: Limits) -> Guard:
         summary="Shares the cores of a pool between jobs so that they finish sooner.",
         docs_url=None,
         redoc_url=None,
+        servers=[{"url": limits.root_path}] if limits.root_path else None,
     )
     for kind in (Problem, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, _told)
@@ -103,7 +105,8 @@ class _Routes:
         """Add all routes."""
         add = partial(add_route, app)
         add("POST", "/v1/events", self.post_events, wire.Acknowledged, also={409: "It cannot have happened."})
-        add("GET", "/v1/instructions", self.instructions, wire.InstructionPage)
+        elsewhere = {409: "The number is one of another journal."}
+        add("GET", "/v1/instructions", self.instructions, wire.InstructionPage, also=elsewhere)
         add("GET", "/v1/allocation", self.allocation, wire.Allocation)
         missing = {404: "No such job is there."}
         add("GET", "/v1/jobs/{job:path}/explanation", self.explanation, wire.Explained, also=missing)
@@ -134,6 +137,7 @@ class _Routes:
             "duplicates": len(events) - len(numbers),
             "instructions": self._desk.feed.of_events(numbers),
             "last": self._desk.feed.last,
+            "journal": self._desk.feed.journal,
         }
         return Response(_encoded(answer), media_type="application/json")
 
@@ -159,7 +163,7 @@ class _Routes:
         except InvalidInput as error:
             raise Problem(409, str(error)) from None
         except CorewiseError as error:
-            raise Problem(503, str(error)) from None
+            raise Problem(503, str(error), headers={"retry-after": "1"}) from None
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -170,11 +174,16 @@ class _Routes:
             float, Query(ge=0.0, le=_LONGEST_WAIT, description="Seconds to wait for one, if there is none.")
         ] = 0.0,
         most: Annotated[int, Query(ge=1, le=wire.BATCH, description="How many at most.")] = wire.BATCH,
+        journal: Annotated[
+            str | None, Query(max_length=200, description="The journal whose number it is, if you know it.")
+        ] = None,
     ) -> Response:
         """Return the instructions behind a number; wait for the next if there is none yet.
 
-        Instructions set cores. After a restart the same have the same numbers.
+        Instructions set cores. After a restart the same have the same numbers. A number of another journal,
+        or beyond the last one of this journal, is refused with 409.
         """
+        self._require_number(after, journal)
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         bell, feed = self._desk.bell, self._desk.feed
@@ -183,12 +192,32 @@ class _Routes:
             found = await loop.run_in_executor(None, feed.after, after, most) if feed.last > after else []
             left = until - loop.time()
             if found or left <= 0.0 or bell.ended:
-                return _json({"instructions": found, "last": feed.last})
+                return _json({"instructions": found, "last": feed.last, "journal": feed.journal})
             await bell.wait(heard, left)
 
+    def _require_number(self, after: int, journal: str | None) -> None:
+        feed = self._desk.feed
+        if journal is not None and journal != feed.journal:
+            raise Problem(
+                409,
+                f"after={after} is a number of the journal {shown(journal)}, and this is {feed.journal!r}",
+            )
+        if after > feed.last:
+            raise Problem(
+                409,
+                f"after={after} is beyond {feed.last}, the last instruction of the journal {feed.journal!r}",
+            )
+
     async def allocation(self) -> Response:
-        """Return what every job holds, was told to hold and should hold."""
-        return await self._answer(views.allocation)
+        """Return what every job holds, was told to hold and should hold, and the last instruction by then."""
+
+        def look(
+            controller: Controller,
+        ) -> dict[str, Any]:  # where instructions are numbered, so at one moment
+            feed = self._desk.feed
+            return {**views.allocation(controller), "last": feed.last, "journal": feed.journal}
+
+        return await self._answer(look)
 
     async def explanation(self, job: Annotated[str, Path(description="The name of a job.")]) -> Response:
         """Return why a job holds the cores that it holds, in words."""
@@ -233,17 +262,26 @@ class _Routes:
         )
 
     async def healthz(self) -> Response:
-        """Return whether the service runs."""
+        """Return whether the service works: it does not if events are refused."""
+        self._require_working()
         return _json({"status": "ok"})
 
     async def readyz(self) -> Response:
         """Return whether events are taken in."""
-        if self._desk.broken is not None:
-            raise Problem(503, self._desk.broken)
+        self._require_working()
         return _json({"status": "ready"})
 
+    def _require_working(self) -> None:
+        if self._desk.broken is not None:
+            raise Problem(503, self._desk.broken)
+
     async def _asked(self, question: Callable[[Controller], _T]) -> _T:
-        return await asyncio.wrap_future(self._desk.asked(question))
+        try:
+            return await asyncio.wrap_future(self._desk.asked(question))
+        except InvalidInput:
+            raise
+        except CorewiseError as error:  # the desk is closed
+            raise Problem(503, str(error)) from None
 
     async def _answer(self, question: Callable[[Controller], dict[str, Any]]) -> Response:
         return _json(await self._asked(question))

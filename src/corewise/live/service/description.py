@@ -17,12 +17,13 @@ _REFERENCE = "#/components/schemas/{model}"
 _PROBLEMS = {
     400: "What was sent is no JSON.",
     401: "The token is missing or wrong.",
+    403: "A page of another origin has asked.",
     408: "The body took too long.",
     413: "The body is too large.",
     421: "Nobody calls this service by that name.",
     422: "What was sent is not what it should be; the detail names the value.",
     429: "Too many requests from one address.",
-    503: "The service cannot go on: events cannot be written.",
+    503: "Events cannot be written, or there are too many readers or connections.",
 }
 
 
@@ -67,6 +68,7 @@ def described(app: FastAPI) -> dict[str, Any]:
             summary=app.summary,
             routes=app.routes,
             openapi_version="3.1.0",
+            servers=app.servers or None,
         )
         schema, named = wire.batch_schema(_REFERENCE)
         bodies = {("/v1/events", "post"): schema}

@@ -103,7 +103,7 @@ class Desk(Runner):
 
     @property
     def broken(self) -> str | None:
-        """Why the desk cannot go on, if it cannot."""
+        """Why events are refused, if they are: for now, or since it has `failed`."""
         return None if self._error is None else str(self._error)
 
     @property

@@ -7,8 +7,10 @@ that a crash kept from the journal are given again under the numbers that they h
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -19,6 +21,7 @@ from corewise.live.journal import Journal
 __all__ = ["Bell", "Feed"]
 
 _KEPT = 10_000  # instructions in memory; earlier ones are in the journal
+_log = logging.getLogger("corewise.service")
 
 
 class Bell:
@@ -49,7 +52,8 @@ class Bell:
             if self._pending or self._loop is None or self._loop.is_closed():
                 return
             self._pending = True
-        self._loop.call_soon_threadsafe(self._wake)
+        with suppress(RuntimeError):  # the loop was closed this very moment
+            self._loop.call_soon_threadsafe(self._wake)
 
     def deliver(self, answer: Callable[[], None]) -> None:
         """Have an answer given in the loop when it is rung next; from any thread."""
@@ -64,7 +68,10 @@ class Bell:
         with self._lock:
             self._pending = False
         while self._answers:
-            self._answers.popleft()()
+            try:
+                self._answers.popleft()()
+            except Exception:  # it concerns no other answer
+                _log.exception("an answer could not be given")
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
@@ -89,10 +96,18 @@ class Feed:
     ----------
     journal : Journal
         Where they are.
+
+    Attributes
+    ----------
+    last : int
+        The number of the last one.
+    journal : str
+        The identity of the journal: numbers of another one mean other instructions.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self.journal = journal.identity or ""
         self.last = journal.last_instruction()
         self._lock = Lock()
         self._latest: deque[tuple[int, int, Instruction]] = deque(maxlen=_KEPT)

@@ -2,8 +2,10 @@
 
 - A name by which nobody calls this service is refused: a page elsewhere that points a name of its own at this
   machine reads nothing.
+- So is a request that a browser makes for a page of another origin, whether it reads or writes.
 - Writing needs the token; so does reading, unless only this machine can reach the service.
-- A body has a largest size and a longest time, an address a rate.
+- A body has a largest size and a longest time, an address a rate. Requests without the token have a rate and
+  places of their own, which are not those of the scheduler.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,7 +25,10 @@ from corewise.live.service.pool_file import Limits
 from corewise.live.service.problems import Problem
 from corewise.live.service.token import Token
 
-__all__ = ["SECURITY_HEADERS", "Access", "Guard"]
+__all__ = ["CONNECTION", "SECURITY_HEADERS", "Access", "Connection", "Guard", "name_of"]
+
+CONNECTION = "corewise.connection"
+"""Where the scope of a request has its connection."""
 
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -34,6 +40,11 @@ SECURITY_HEADERS = {
 
 _READING = ("GET", "HEAD", "OPTIONS")
 _OPEN = ("/", "/healthz", "/readyz", "/favicon.ico", "/openapi.json")
+_HEALTH = ("/healthz", "/readyz")  # answered at once, and also where there are too many readers
+_OWN_SITE = (
+    b"same-origin",
+    b"none",
+)  # what a browser says of requests of the page, and of addresses typed in
 _SLOWEST = 10.0  # seconds that a body may take
 _ADDRESSES = 10_000  # whose rate is kept
 
@@ -50,11 +61,14 @@ class Access:
         Whether only this machine can reach it: then reading needs no token.
     hosts : tuple of str
         The names and addresses by which it may be called; none of them: by any.
+    named : tuple of str
+        Names of a proxy, with a port if it is not that of the scheme: pages from there are the service's own.
     """
 
     token: Token
     loopback: bool
     hosts: tuple[str, ...]
+    named: tuple[str, ...] = ()
 
     def needs_token(self, method: str, path: str) -> bool:
         """Return whether a request must show the token."""
@@ -64,24 +78,43 @@ class Access:
 
     def is_called(self, host: str) -> bool:
         """Return whether this is a name of the service."""
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        return not self.hosts or name.lower() in self.hosts
+        return not self.hosts or name_of(host) in self.hosts
+
+    def is_own(self, origin: str, host: str) -> bool:
+        """Return whether an origin is that of the service's own page, in a request for a host."""
+        scheme, _, place = origin.lower().partition("://")
+        usual = {"http": ":80", "https": ":443"}.get(scheme)
+        if usual is None or not place:
+            return False
+        return place.removesuffix(usual) in (host.lower().removesuffix(usual), *self.named)
+
+
+def name_of(host: str) -> str:
+    """Return a host without its port."""
+    return (host.rsplit(":", 1)[0] if not host.endswith("]") else host).lower()
+
+
+class Connection(Protocol):
+    """Connection that a request came by."""
+
+    trusted: bool
+    """Whether its last request has shown the token."""
 
 
 class _Rate:
-    """Rate of each address: a bucket that fills at so many a second, and holds twice as many."""
+    """Rate of each client: a bucket that fills at so many a second, and holds twice as many."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, bool], tuple[float, float]] = OrderedDict()
 
-    def allows(self, address: str) -> bool:
+    def allows(self, client: tuple[str, bool]) -> bool:
         """Take from a bucket, if there is enough in it."""
         now = time.monotonic()
-        left, since = self._buckets.pop(address, (2.0 * self._rate, now))
+        left, since = self._buckets.pop(client, (2.0 * self._rate, now))
         left = min(left + (now - since) * self._rate, 2.0 * self._rate)
         allowed = left >= 1.0
-        self._buckets[address] = (left - allowed, now)
+        self._buckets[client] = (left - allowed, now)
         if len(self._buckets) > _ADDRESSES:
             self._buckets.popitem(last=False)
         return allowed
@@ -101,10 +134,16 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
-        self._app, self._access, self._limits = app, access, limits
-        self._requests = _Rate(limits.most_requests)
+        self._app = app
+        self._readers = 0
         self.answers: dict[int, int] = {}
         """How many requests were answered with each status."""
+        self.change(access, limits)
+
+    def change(self, access: Access, limits: Limits) -> None:
+        """Set who may ask, how much and how often, for requests from now on."""
+        self._access, self.limits = access, limits
+        self._requests = _Rate(limits.most_requests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer with a problem."""
@@ -122,34 +161,74 @@ class Guard:
                 message["headers"] = _with_security(message["headers"])
             await send(message)
 
+        headers = dict(reversed(scope["headers"]))  # of several the first
+        trusted = self._access.token.admits(headers.get(b"authorization"))
+        connection: Connection | None = scope.get(CONNECTION)
+        if connection is not None:
+            connection.trusted = trusted
         try:
-            self._admit(scope)
-            await self._app(scope, self._limited(scope, receive), answer)
+            scope = self._below_root(scope)
+            self._admit(scope, headers, trusted)
+            with self._reading(scope, trusted):
+                await self._app(scope, self._limited(scope, receive), answer)
         except Problem as problem:
             if not begun:
                 await _refuse(problem, answer)
 
-    def _admit(self, scope: Scope) -> None:
-        headers = dict(reversed(scope["headers"]))  # of several the first
+    def _below_root(self, scope: Scope) -> Scope:
+        """Return a request as it would be without a path prefix."""
+        root = self.limits.root_path
+        if not root or not f"{scope['path']}/".startswith(f"{root}/"):
+            return scope
+        path = scope["path"][len(root) :]
+        if not path:  # the page finds its files beside itself
+            raise Problem(308, f"the page is at {root}/", headers={"location": f"{root}/"})
+        return {**scope, "path": path, "raw_path": path.encode()}
+
+    def _admit(self, scope: Scope, headers: Mapping[bytes, bytes], trusted: bool) -> None:
         address = scope["client"][0] if scope["client"] else ""
-        if not self._requests.allows(address):
+        if not self._requests.allows((address, trusted)):
             raise Problem(429, "too many requests from this address", headers={"retry-after": "1"})
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._access.is_called(host):
             raise Problem(421, f"nobody calls this service {shown(host)}")
-        if self._access.needs_token(scope["method"], scope["path"]):
-            self._require_token(headers.get(b"authorization"))
+        self._require_own_origin(scope, headers, host)
+        if not trusted and self._access.needs_token(scope["method"], scope["path"]):
+            raise _without_token(headers.get(b"authorization"))
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length[:20]) > self._limits.largest_body:
+        if not length.isdigit() or int(length[:20]) > self.limits.largest_body:
             raise self._too_large()
 
-    def _require_token(self, shown_token: bytes | None) -> None:
-        if self._access.token.admits(shown_token):
+    def _require_own_origin(self, scope: Scope, headers: Mapping[bytes, bytes], host: str) -> None:
+        """Refuse what a browser asks for on behalf of another page, but for links to this one."""
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if origin is not None and not self._access.is_own(origin.decode("latin-1"), host):
+            raise Problem(403, f"a page of {shown(origin.decode('latin-1'))} may not use this service")
+        if site is None or site in _OWN_SITE:
             return
-        why = "no token was shown" if shown_token is None else "the token is wrong"
-        raise Problem(
-            401, f"{why}: send it as 'Authorization: Bearer …'", headers={"www-authenticate": "Bearer"}
-        )
+        purpose = headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")
+        if (scope["method"], scope["path"], *purpose) != ("GET", "/", b"navigate", b"document"):
+            raise Problem(
+                403, f"a page of another origin ({shown(site.decode('latin-1'))}) may not use this service"
+            )
+
+    @contextmanager
+    def _reading(self, scope: Scope, trusted: bool) -> Iterator[None]:
+        """Count a request without the token as long as it is being answered, and refuse one too many."""
+        if trusted or scope["path"] in _HEALTH:
+            yield
+            return
+        if self._readers >= self.limits.most_readers:
+            raise Problem(
+                503,
+                f"too many readers: {self._readers} requests without the token are being answered",
+                headers={**_CLOSE, "retry-after": "1"},
+            )
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """Return how to receive a body that is neither too large nor too slow."""
@@ -168,17 +247,24 @@ class Guard:
                 raise Problem(408, f"the body took longer than {_SLOWEST:g} s", headers=_CLOSE) from None
             taken += len(message.get("body", b""))
             more = message.get("more_body", False)
-            if taken > self._limits.largest_body:
+            if taken > self.limits.largest_body:
                 raise self._too_large()
             return message
 
         return limited
 
     def _too_large(self) -> Problem:
-        return Problem(413, f"a body has at most {self._limits.largest_body} bytes", headers=_CLOSE)
+        return Problem(413, f"a body has at most {self.limits.largest_body} bytes", headers=_CLOSE)
 
 
 _CLOSE = {"connection": "close"}
+
+
+def _without_token(shown_token: bytes | None) -> Problem:
+    why = "no token was shown" if shown_token is None else "the token is wrong"
+    return Problem(
+        401, f"{why}: send it as 'Authorization: Bearer …'", headers={"www-authenticate": "Bearer"}
+    )
 
 
 _ADDED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]

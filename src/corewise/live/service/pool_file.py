@@ -17,13 +17,16 @@
     [service]                       # optional
     largest_body = 1048576          # bytes of a request
     most_connections = 200
+    most_readers = 100              # requests without the token that are answered at a time
     most_requests = 5000            # a second, of one address
     hosts = ["pool.example.org"]    # names by which a proxy calls the service; then reading needs the token
+    root_path = "/corewise"         # where a proxy that passes paths on as they are has the service
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -44,6 +47,7 @@ _LONGEST_LATENESS = 86_400.0  # seconds
 _LONGEST_WINDOW = 100_000  # departures
 _PATIENCE = 30.0  # seconds: a scheduler that moves nodes takes some
 _LATENESS = 300.0  # seconds: clocks two minutes apart, and a request that was repeated for some more
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
 
 @dataclass(frozen=True)
@@ -55,21 +59,29 @@ class Limits:
     largest_body : int
         Bytes of a request.
     most_connections : int
-        Connections at a time.
+        Connections at a time; where there are more, those that have not shown the token make room.
+    most_readers : int
+        Requests without the token, such as streams, that are answered at a time.
     most_requests : float
-        Requests a second from one address; twice as many at once.
+        Requests a second from one address, with the token and without; twice as many at once.
     hosts : tuple of str
-        Names, besides those of this machine, by which the service may be called.
+        Names, besides those of this machine, by which the service may be called, with a port if it is not
+        that of the scheme.
+    root_path : str
+        What paths begin with where a proxy passes them on as they are.
     """
 
     largest_body: int = 1 << 20
     most_connections: int = 200
+    most_readers: int = 100
     most_requests: float = 5000.0
     hosts: tuple[str, ...] = ()
+    root_path: str = ""
 
     def __post_init__(self) -> None:
         checks.count(self.largest_body, "largest_body")
         checks.count(self.most_connections, "most_connections")
+        checks.count(self.most_readers, "most_readers")
         checks.positive(self.most_requests, "most_requests")
         named = self.hosts if isinstance(self.hosts, list | tuple) else [self.hosts]
         for host in named:
@@ -78,6 +90,8 @@ class Limits:
                     f"hosts must be names such as 'pool.example.org', got {checks.shown(host)}"
                 )
         object.__setattr__(self, "hosts", tuple(named))
+        if not isinstance(self.root_path, str) or (self.root_path and not _PREFIX.fullmatch(self.root_path)):
+            raise InvalidInput(f"root_path must be like '/corewise', got {checks.shown(self.root_path)}")
 
 
 @dataclass(frozen=True)
@@ -94,12 +108,15 @@ class PoolFile:
         Departures between two looks at what was learned.
     limits : Limits
         Limits of the service.
+    path : str
+        The file.
     """
 
     system: System
     options: Options
     window: int
     limits: Limits
+    path: str
 
 
 def load_pool(path: str | os.PathLike[str]) -> PoolFile:
@@ -123,7 +140,7 @@ def load_pool(path: str | os.PathLike[str]) -> PoolFile:
         require_seconds(system.unit)
     except InvalidInput as error:
         raise InvalidFile(f"{name}: {error}") from None
-    return PoolFile(system, options, window, limits)
+    return PoolFile(system, options, window, limits, name)
 
 
 def _options(control: Mapping[str, Any]) -> Options:

@@ -1,4 +1,8 @@
-"""The server: a socket, a loop, signals and a log. It stops gracefully, and the next goes on from there."""
+"""The server: a socket, a loop, signals and a log. It stops gracefully, and the next goes on from there.
+
+Connections whose last request has shown the token keep their places. Where there are too many, others make
+room: first those that ask for nothing, the oldest first, so that one that has just come can send its token.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from corewise.errors import InvalidInput
+from corewise.errors import CorewiseError, InvalidInput
 from corewise.learning.algorithms import Algorithm
 from corewise.live.service.app import make_app
 from corewise.live.service.desk import Desk, open_desk
-from corewise.live.service.guard import Access
+from corewise.live.service.guard import CONNECTION, Access, Guard, name_of
 from corewise.live.service.pool_file import Limits, PoolFile
 from corewise.live.service.problems import Problem
+from corewise.live.service.reload import Reload
 from corewise.live.service.token import Token
 from corewise.live.solving import solving
 
@@ -34,6 +41,7 @@ __all__ = ["Opened", "listening", "opened", "serve"]
 _GRACE = 5  # seconds that answers under way are given when the service stops
 _SLOWEST = 10.0  # seconds that the head of a request may take
 _LONGEST_HEAD = 16_384  # bytes
+_RELOADING: int | None = getattr(signal, "SIGHUP", None)
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _FULL = Problem(503, "too many connections").content()
 _REFUSAL = (
@@ -54,7 +62,7 @@ def serve(
     watch: bool = False,
     ready: Callable[[str, Desk], None] = lambda _address, _desk: None,
 ) -> None:
-    """Serve a pool until a signal ends it.
+    """Serve a pool until SIGTERM or SIGINT ends it; SIGHUP reloads the token and the limits.
 
     Parameters
     ----------
@@ -69,14 +77,28 @@ def serve(
     watch : bool, optional
         Whether to watch only.
     ready : callable, optional
-        Is told the address once requests are answered.
+        Called with the address and the desk once requests are answered.
+
+    Raises
+    ------
+    CorewiseError
+        If it cannot go on: an error in the code, or a journal that was removed.
     """
-    opening = opened(pool, journal, token_file, host=host, port=port, watch=watch, around=_logging)
-    with opening as service, _quiet_signals():
-        mode = service.desk.ask(lambda seen: seen.mode)
-        _log.info("started", extra={"facts": {"address": service.address, "mode": mode}})
-        ready(service.address, service.desk)
-        service.run()
+    early = Event()
+    with (
+        _on_signal(_RELOADING, early.set),  # it would end a service that starts
+        opened(pool, journal, token_file, host=host, port=port, watch=watch, around=_logging) as service,
+        _on_signal(signal.SIGTERM, service.stop),
+    ):
+        with _on_signal(_RELOADING, service.reload):
+            if early.is_set():
+                service.reload()
+            mode = service.desk.ask(lambda seen: seen.mode)
+            _log.info("started", extra={"facts": {"address": service.address, "mode": mode}})
+            ready(service.address, service.desk)
+            service.run()
+        if service.desk.failed:
+            raise CorewiseError(f"{service.desk.broken}")
 
 
 @dataclass(frozen=True)
@@ -89,22 +111,26 @@ class Opened:
         Where it is, as a browser wants it.
     desk : Desk
         Its desk.
-    server : uvicorn.Server
+    server : Server
         What answers.
     """
 
     address: str
     desk: Desk
-    server: uvicorn.Server
+    server: _Server
     _socket: socket.socket
 
     def run(self) -> None:
-        """Answer until a signal ends it, or `stop`."""
+        """Answer until a signal ends it, `stop`, or a desk that cannot go on."""
         asyncio.run(self.server.serve(sockets=[self._socket]))
 
     def stop(self) -> None:
         """Have it end soon; from any thread."""
         self.server.should_exit = True
+
+    def reload(self) -> None:
+        """Have it read the token and the pool file again soon; from any thread."""
+        self.server.should_reload = True
 
 
 @contextmanager
@@ -133,8 +159,10 @@ def opened(
     with listening(host, port) as socket_:
         token = Token.of_file(token_file)
         with around(token), open_desk(pool, journal, watch=watch, solver=solver) as desk:
-            access = _access(token, socket_.getsockname()[0], host, pool.limits)
-            server = _Server(_config(make_app(desk, access, pool.limits), pool.limits), desk)
+            access = partial(_access, token, socket_.getsockname()[0], host)
+            guard = make_app(desk, access(pool.limits), pool.limits)
+            reload = Reload(desk, guard, token, token_file, access, pool)
+            server = _Server(_config(guard), desk, reload)
             yield Opened(_address_of(socket_), desk, server, socket_)
 
 
@@ -162,22 +190,32 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 def _access(token: Token, address: str, host: str, limits: Limits) -> Access:
     """Return who may ask: of a service that only this machine reaches, by the names of this machine."""
     local = ip_address(address).is_loopback
-    named = [name.lower() for name in limits.hosts]
-    hosts = (*_LOOPBACK, host.lower(), *named) if local or named else ()
-    return Access(token, loopback=local and not named, hosts=tuple(hosts))
+    named = tuple(name.lower() for name in limits.hosts)
+    hosts = (*_LOOPBACK, host.lower(), *map(name_of, named)) if local or named else ()
+    return Access(token, loopback=local and not named, hosts=hosts, named=named)
 
 
 class _Server(uvicorn.Server):
-    """Server that ends streams before it waits for answers under way."""
+    """Server that ends streams before it waits for answers under way, and ends if its desk cannot go on."""
 
-    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+    def __init__(self, config: uvicorn.Config, desk: Desk, reload: Reload) -> None:
         super().__init__(config)
-        self._desk = desk
+        self._desk, self._reload = desk, reload
+        self.should_reload = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin."""
         self._desk.bell.listen()
         await super().startup(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look, ten times a second, for what signals and the desk want."""
+        if self.should_reload:
+            self.should_reload = False
+            await asyncio.get_running_loop().run_in_executor(None, self._reload)
+        if self._desk.failed:
+            self.should_exit = True
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End."""
@@ -185,13 +223,10 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _config(app: Any, limits: Limits) -> uvicorn.Config:
-    class Protocol(_Impatient):
-        most = limits.most_connections
-
+def _config(guard: Guard) -> uvicorn.Config:
     return uvicorn.Config(
-        app,
-        http=Protocol,
+        guard,
+        http=partial(_Connection, guard),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
@@ -203,31 +238,66 @@ def _config(app: Any, limits: Limits) -> uvicorn.Config:
     )
 
 
-class _Impatient(H11Protocol):
+class _Connection(H11Protocol):
     """Connection that must send the head of its first request soon, and of which there are not too many."""
 
-    most = 200
+    def __init__(self, guard: Guard, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.trusted = False
+        self._guard = guard
+        self._last: object = None
+        self._impatience: asyncio.TimerHandle | None = None
+        app = self.app
+
+        async def known_by(scope: Any, receive: Any, send: Any) -> None:
+            scope[CONNECTION] = self
+            await app(scope, receive, send)
+
+        self.app = known_by
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection."""
         super().connection_made(transport)
-        if len(self.connections) > self.most:
+        self.since = self.loop.time()
+        if not self._find_place():
             transport.write(_REFUSAL)
             transport.close()
             return
-        self._last: object = None
         self._impatience = self.loop.call_later(_SLOWEST, self._lose_patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let a connection go."""
-        if hasattr(self, "_impatience"):
+        if self._impatience is not None:
             self._impatience.cancel()
         super().connection_lost(exc)
 
+    def _find_place(self) -> bool:
+        """Return whether there is a place, which another connection may have to give up."""
+        most = self._guard.limits.most_connections
+        if len(self.connections) <= most:
+            return True
+        there = [one for one in self.connections if isinstance(one, _Connection) and not one.closing]
+        if len(there) <= most:
+            return True
+        others = [one for one in there if one is not self and not one.trusted]
+        if not others:
+            return False
+        min(others, key=lambda one: (not one.idle, one.since)).transport.abort()
+        return True
+
+    @property
+    def closing(self) -> bool:
+        """Whether it has given up its place."""
+        return self.transport.is_closing()
+
     def _lose_patience(self) -> None:
         """Close if no request has come since the last look, and none is being answered."""
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self.cycle is self._last:
+        if self.idle and self.cycle is self._last:
             self.transport.close()
             return
         self._last = self.cycle
@@ -235,13 +305,16 @@ class _Impatient(H11Protocol):
 
 
 @contextmanager
-def _quiet_signals() -> Iterator[None]:
-    """Let SIGTERM end the loop and nothing else: what is to be closed is closed behind it."""
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
+def _on_signal(number: int | None, act: Callable[[], object]) -> Iterator[None]:
+    """Have a signal do this and nothing else; there are systems without some signals."""
+    if number is None:
+        yield
+        return
+    before = signal.signal(number, lambda *_: act())
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
 
 
 # --- log --------------------------------------------------------------------------------------------

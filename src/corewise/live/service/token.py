@@ -28,6 +28,7 @@ class Token:
 
     def __init__(self, text: str) -> None:
         self._secret = text.encode()
+        self._former: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         """Return nothing that helps."""
@@ -39,8 +40,23 @@ class Token:
         return scheme.lower() == b"bearer" and compare_digest(shown.strip(), self._secret)
 
     def hidden_in(self, text: str) -> str:
-        """Return a text without the secret."""
-        return text.replace(self._secret.decode(), "…")
+        """Return a text without the secret, or one that it had before."""
+        for secret in (self._secret, *self._former):
+            text = text.replace(secret.decode(), "…")
+        return text
+
+    def renew(self, path: Path) -> bool:
+        """Take the secret in a file from now on; return whether it is another.
+
+        A file that is not there is made, with a new secret; `InvalidFile` as in `of_file`, and then the
+        secret stays.
+        """
+        found = self.of_file(path)._secret
+        if found == self._secret:
+            return False
+        self._former = (*self._former, self._secret)
+        self._secret = found
+        return True
 
     @classmethod
     def of_file(cls, path: Path) -> Token:

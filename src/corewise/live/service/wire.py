@@ -226,6 +226,7 @@ class Acknowledged(BaseModel):
     duplicates: int
     instructions: list[InstructionView]
     last: Annotated[int, Field(description="The number of the last instruction there is.")]
+    journal: Annotated[str, Field(description="The journal that the numbers are of.")]
 
 
 class InstructionPage(BaseModel):
@@ -233,6 +234,7 @@ class InstructionPage(BaseModel):
 
     instructions: list[InstructionView]
     last: int
+    journal: str
 
 
 class JobView(BaseModel):
@@ -256,6 +258,8 @@ class Allocation(BaseModel):
     pool: int
     policy: str
     jobs: list[JobView]
+    last: Annotated[int, Field(description="The number of the last instruction by then.")]
+    journal: str
 
 
 class Explained(BaseModel):
