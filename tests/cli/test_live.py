@@ -119,6 +119,32 @@ def test_explain_says_why(journal: str, running: tuple[Path, cw.LivePool]) -> No
     assert "job 'etl-1' is not there any more: it finished at time " in fail("explain", journal, "etl-1")
 
 
+def test_a_backup_is_made_while_the_pool_runs_and_overwrites_nothing(
+    journal: str, running: tuple[Path, cw.LivePool]
+) -> None:
+    events = as_json("status", journal)["events"]
+    assert as_json("backup", journal, "copy.db") == {"journal": journal, "to": "copy.db", "events": events}
+    assert as_json("status", "copy.db") == as_json("status", journal)
+    assert succeed("backup", journal, "copy2.db") == f"copy2.db: a copy of {journal}, {events} events\n"
+    assert sorted(path.name for path in Path().iterdir() if "copy" in path.name and "-" not in path.name) == [
+        "copy.db",
+        "copy2.db",
+    ]
+    assert "copy.db: a file is there already, and a backup overwrites nothing" in fail(
+        "backup", journal, "copy.db"
+    )
+    assert "nowhere.db: cannot be read: no such file" in fail("backup", "nowhere.db", "other.db")
+    assert "cannot be written: no such file" in fail("backup", journal, "nowhere/copy.db")
+    Path("text.db").write_text("no journal")
+    assert "text.db is not a journal" in fail("backup", "text.db", "other.db")
+    with pytest.raises(cw.errors.InvalidFile, match="another pool has this journal open"):
+        cw.LivePool(CLASSES, ExecutorEngine(ThreadPoolExecutor(4)), journal, options=Options(least_seen=7))
+    with cw.LivePool(
+        CLASSES, ExecutorEngine(ThreadPoolExecutor(4)), "copy.db", options=Options(least_seen=7)
+    ) as pool:  # it is continued like any other
+        assert pool.report().classes[0].finished == running[1].report().classes[0].finished
+
+
 def test_events_come_in_order_from_where_they_are_asked_for(journal: str) -> None:
     rows = [json.loads(line) for line in succeed("events", journal, "--json").splitlines()]
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))

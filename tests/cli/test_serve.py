@@ -8,7 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +22,12 @@ pytest.importorskip("fastapi")
 from typer.testing import CliRunner
 
 from corewise.cli.main import app
+from corewise.errors import InvalidInput, JournalUnavailable
 from corewise.live.client import Client
 from corewise.live.journal import Journal
-from tests.helpers.serving import POOL, service
+from corewise.live.service import server
+from corewise.live.service.pool_file import load_pool
+from tests.helpers.serving import POOL, service, threads
 
 COMMAND = [sys.executable, "-m", "corewise", "serve", "pool.toml", "--journal", "pool.db", "--port", "0"]
 
@@ -105,3 +113,173 @@ def test_a_service_is_watched_in_the_terminal(tmp_path: Path) -> None:
     for url, why in ((running.address, "no answer from http"), ("pool.db", "url must be like")):
         done = CliRunner().invoke(app, ["live", "watch", url])
         assert (done.exit_code, done.stderr.count("\n"), why in done.stderr) == (2, 1, True)
+
+
+# --- signals and what it cannot go on from ----------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory with a pool file, in which services start quickly."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(server, "opened", partial(server.opened, solver=threads))
+    (tmp_path / "pool.toml").write_text(POOL)
+    return tmp_path
+
+
+def meanwhile(act: Callable[[str], None]) -> Callable[..., None]:
+    """Return what does something in a thread once a service answers, and then has it stop."""
+
+    def begin(address: str, _desk: Any) -> None:
+        def run() -> None:
+            try:
+                act(address)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        threading.Thread(target=run).start()
+
+    return begin
+
+
+def serve(ready: Callable[..., None]) -> None:
+    """Serve the pool in this thread, which is the main one, as the command does."""
+    server.serve(load_pool("pool.toml"), Path("pool.db"), Path("pool.db.token"), ready=ready)
+
+
+def until(true: Callable[[], object]) -> None:
+    for _ in range(2000):
+        if true():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it does not come about")
+
+
+@pytest.mark.usefixtures("folder")
+def test_sigterm_is_heeded_before_anything_was_answered() -> None:
+    late: list[str] = []
+
+    def stop_once_more() -> None:
+        late.append("it was lost")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    again = threading.Timer(20.0, stop_once_more)
+    again.start()
+    serve(lambda _address, _desk: os.kill(os.getpid(), signal.SIGTERM))
+    again.cancel()
+    assert late == []
+
+
+def test_sighup_reloads_the_token_and_the_limits(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    second = "y" * 43
+    seen: list[object] = []
+
+    def admitted(address: str, token: str) -> bool:
+        try:
+            Client(address, token, patience=5.0).set_mode("steer")
+        except InvalidInput:
+            return False
+        return True
+
+    def limits(address: str) -> list[tuple[int, int]]:
+        jobs = Client(address, patience=5.0).allocation()["jobs"]
+        return [(row["least"], row["most"]) for row in jobs]
+
+    def act(address: str) -> None:
+        first = (folder / "pool.db.token").read_text().strip()
+        client = Client(address, first, patience=5.0)
+        client.arrived("a", "one")
+        client.set_limits("two", most=5)
+        (folder / "pool.db.token").write_text(second)
+        (folder / "pool.toml").write_text(
+            POOL.replace('name = "one"', 'name = "one"\nleast_cores = 2\nmost_cores = 3')
+            + "\n[control]\npatience = 77.0\n[service]\nlargest_body = 300\n"
+        )
+        os.kill(os.getpid(), signal.SIGHUP)
+        until(lambda: admitted(address, second))
+        until(lambda: limits(address) == [(2, 3)])
+        seen.append(admitted(address, first))
+        again = Client(address, second, patience=5.0)
+        with pytest.raises(InvalidInput, match="413: a body has at most 300 bytes"):
+            again.arrived("b" * 190, "one")
+        again.arrived("b", "two")
+        seen.append(limits(address)[1])  # as it was set by a request: the file has not changed there
+        # Files that cannot be used: all stays as it was.
+        (folder / "pool.db.token").chmod(0o644)
+        (folder / "pool.toml").write_text("cores = ")
+        os.kill(os.getpid(), signal.SIGHUP)
+        until(lambda: "limits stay as they were" in heard())
+        seen.append(admitted(address, second))
+        with pytest.raises(InvalidInput, match="413"):
+            again.arrived("b" * 190, "one")
+
+    log: list[str] = []
+
+    def heard() -> str:
+        log.append(capfd.readouterr().err)
+        return "".join(log)
+
+    serve(meanwhile(act))
+    lines = [json.loads(line) for line in heard().splitlines()]
+    said = [line["message"] for line in lines]
+    assert seen == [False, (1, 5), True]
+    assert "reloaded the token: it is another" in said
+    assert "what else has changed in the pool file is for the next start" in said
+    assert any("the token stays as it was" in line and "mode 644" in line for line in said)
+    assert any("limits stay as they were" in line and "pool.toml" in line for line in said)
+    assert said[-1] == "stopped"
+    assert second not in heard()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_service_that_cannot_go_on_ends_with_a_code_to_start_it_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = server.opened
+
+    def lost(*arguments: Any, **options: Any) -> Any:
+        def remove() -> None:
+            until((folder / "pool.db-wal").exists)
+            (folder / "pool.db").unlink()
+
+        monkeypatch.setattr("corewise.live.runner._LOOK", 0.05)
+        threading.Timer(0.5, remove).start()
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr(server, "opened", lost)
+    done = CliRunner().invoke(app, ["serve", "pool.toml", "--journal", "pool.db", "--port", "0"])
+    assert done.exit_code == 75
+    assert "serves 8 cores for one, two" in done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: the pool cannot go on: ")
+    assert "pool.db was removed while it was open" in last
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_disk_that_is_full_at_the_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise JournalUnavailable("pool.db: cannot be written: database or disk is full")
+
+    monkeypatch.setattr(Journal, "open", full)
+    done = CliRunner().invoke(app, ["serve", "pool.toml", "--journal", "pool.db", "--port", "0"])
+    assert (done.exit_code, done.stdout) == (75, "")
+    assert done.stderr == "error: pool.db: cannot be written: database or disk is full\n"
+
+
+def test_the_first_line_moves_no_cursor(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "pool.toml").write_text(POOL.replace('"two"', '"\\u001b[2Jtwo"'))
+    opened = server.opened
+
+    def stopping(*arguments: Any, **options: Any) -> Any:
+        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr(signal, "SIGTERM", signal.SIGUSR1)  # not that of the tests, if it comes too early
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    monkeypatch.setattr(server, "opened", stopping)
+    try:
+        done = CliRunner().invoke(app, ["serve", "pool.toml", "--journal", "pool.db", "--port", "0"])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert "serves 8 cores for one, \\x1b[2Jtwo; the token is in pool.db.token" in done.stdout
+    assert "\x1b" not in done.stdout

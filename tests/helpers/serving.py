@@ -6,9 +6,10 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,43 @@ def quickly_opened(folder: Path, **options: Any) -> AbstractContextManager[Opene
     """Give a service whose files are in a folder, which nobody runs yet."""
     pool = load_pool(folder / "pool.toml")
     return opened(pool, folder / "pool.db", folder / "pool.db.token", solver=threads, **options)
+
+
+@contextmanager
+def proxy(address: str, prefix: str, *, strips: bool) -> Iterator[str]:
+    """Give the address of a reverse proxy that has a service below a path, and takes that away or not."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.removeprefix(prefix) if strips else self.path
+            below = HTTPConnection(address.removeprefix("http://"), timeout=30.0)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            below.request(
+                self.command, path if self.path.startswith(prefix) else "/nothing", body, self.headers
+            )
+            with below.getresponse() as answer, suppress(OSError):  # a reader may go away
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in {"transfer-encoding", "connection"}:
+                        self.send_header(name, value)
+                self.send_header("Connection", "close")
+                self.end_headers()
+                while piece := answer.read1(65536):
+                    self.wfile.write(piece)
+            below.close()
+
+        do_PUT = do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

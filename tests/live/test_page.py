@@ -15,7 +15,7 @@ pytest.importorskip("fastapi")
 
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
-from tests.helpers.serving import POOL, service
+from tests.helpers.serving import POOL, proxy, service
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = 30_000.0  # milliseconds, on a busy machine
@@ -110,6 +110,56 @@ def test_the_page_reads_with_a_token_where_it_must(tmp_path: Path, page: Any) ->
         page.fill("#token", running.token)
         page.keyboard.press("Enter")
         page.wait_for_selector("#link[data-state=live]")
+
+
+@pytest.mark.parametrize("strips", [True, False])
+def test_the_page_works_below_a_path(tmp_path: Path, page: Any, strips: bool) -> None:
+    """Behind a proxy that takes the path away, and behind one that passes it on."""
+    options = "" if strips else '\n[service]\nroot_path = "/pools/night"\n'
+    with (
+        service(tmp_path, POOL + options) as running,
+        proxy(running.address, "/pools/night", strips=strips) as address,
+    ):
+        page.goto(f"{address}/pools/night/")
+        page.wait_for_selector("#mode[data-mode=steer]")
+        running.client().arrived("behind", "one")
+        page.wait_for_selector("#jobs tbody:has-text('behind')")
+        page.wait_for_selector("#policy td")
+        page.select_option("#mode", "hold")
+        page.fill("#token", running.token)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#said[data-state=good]")
+        assert running.client().report()["mode"] == "hold"
+
+
+FOREIGN = """async (address) => {
+  for (let i = 0; i < 30; i++) {
+    const stop = new AbortController();
+    fetch(`${address}/v1/stream`, { mode: "no-cors", signal: stop.signal }).catch(() => 0);
+    await new Promise((done) => setTimeout(done, 10 * (i % 3)));
+    stop.abort();
+  }
+  const opaque = { method: "POST", mode: "no-cors", body: "{}" };
+  await fetch(`${address}/v1/events`, opaque).catch(() => 0);
+}"""
+
+
+def test_a_page_of_another_origin_gets_nothing(tmp_path: Path, browser: Any) -> None:
+    with service(tmp_path) as running:
+        other = browser.new_page()
+        other.route(
+            "http://localhost:1/", lambda route: route.fulfill(body="<p>other", content_type="text/html")
+        )
+        other.goto("http://localhost:1/")
+        other.evaluate(FOREIGN, running.address)
+        other.close()
+        statuses = {
+            line.split('"')[1]
+            for line in running.ask("GET", "/metrics")[2].decode().splitlines()
+            if line.startswith("corewise_http_requests_total{")
+        }
+        assert statuses == {"403"}
+        assert running.client().arrived("a", "one")["accepted"] == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

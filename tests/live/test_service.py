@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -10,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
+from urllib.request import urlopen
 
 import pytest
 
@@ -20,7 +23,7 @@ from corewise.live import events as happened
 from corewise.live.client import Client
 from corewise.live.journal import Journal
 from corewise.live.service.server import listening
-from tests.helpers.serving import POOL, Service, service
+from tests.helpers.serving import POOL, Service, proxy, service
 
 
 def arrival(number: int, job_class: str = "one") -> dict[str, object]:
@@ -456,3 +459,29 @@ def test_a_client_follows_below_a_path(tmp_path: Path) -> None:
         description = running.ask("GET", "/pools/night/openapi.json")[2]
         assert description["servers"] == [{"url": "/pools/night"}]
         assert running.ask("GET", "/v1/report")[0] == 200  # a proxy may strip it as well
+
+
+@pytest.mark.parametrize("strips", [True, False])
+def test_all_that_the_page_asks_for_is_there_below_a_path(tmp_path: Path, strips: bool) -> None:
+    options = "" if strips else '\n[service]\nroot_path = "/pools/night"\n'
+    with (
+        service(tmp_path, POOL + options) as running,
+        proxy(running.address, "/pools/night", strips=strips) as address,
+    ):
+        page = f"{address}/pools/night/"
+
+        def read(place: str) -> bytes:
+            with urlopen(urljoin(page, place)) as answer:
+                return bytes(answer.read()) if "stream" not in place else bytes(answer.readline())
+
+        html, script = read("").decode(), read("static/page.js").decode()
+        linked = re.findall(r'(?:href|src)="([^"#]+)"', html)
+        asked = re.findall(r'(?:fetch|ask|refresh)\("([^"]+)"', script)
+        assert len(linked) >= 8
+        assert {"v1/stream", "v1/history", "v1/policy", "v1/mode"} <= set(asked)
+        assert not [place for place in (*linked, *asked) if place.startswith("/") or "://" in place]
+        for place in (*linked, *(place for place in asked if place != "v1/mode")):
+            assert read(place), place
+        client = Client(page, running.token, patience=5.0)
+        client.set_mode("hold")
+        assert client.report()["mode"] == "hold"

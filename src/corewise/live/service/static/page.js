@@ -50,14 +50,14 @@ function link(kind, text) {
 async function follow() {
   for (;;) {
     try {
-      const answer = await fetch("/v1/stream", { headers: { ...headers(), Accept: "text/event-stream" } });
+      const answer = await fetch("v1/stream", { headers: { ...headers(), Accept: "text/event-stream" } });
       if (answer.status === 401) {
         link("gone", "reading needs the token");
         await waitForToken();
         continue;
       }
       if (!answer.ok) throw new Error(String(answer.status));
-      [history, estimates, policy] = await Promise.all([ask("/v1/history"), ask("/v1/estimates"), ask("/v1/policy")]);
+      [history, estimates, policy] = await Promise.all([ask("v1/history"), ask("v1/estimates"), ask("v1/policy")]);
       await read(answer.body.getReader());
     } catch (error) {
       console.info(`stream: ${error.message}`);
@@ -92,8 +92,8 @@ function take(told) {
   state = told;
   link("live", `live, ${clock(told.report.time)}`);
   remember(told);
-  if (!before || before.report.windows !== told.report.windows) refresh("/v1/estimates", (found) => { estimates = found; drawLearned(); });
-  if (!before || before.report.policy !== told.report.policy || before.report.pool !== told.report.pool) refresh("/v1/policy", (found) => { policy = found; drawPolicy(); });
+  if (!before || before.report.windows !== told.report.windows) refresh("v1/estimates", (found) => { estimates = found; drawLearned(); });
+  if (!before || before.report.policy !== told.report.policy || before.report.pool !== told.report.pool) refresh("v1/policy", (found) => { policy = found; drawPolicy(); });
   draw();
 }
 
@@ -313,7 +313,7 @@ find("control").addEventListener("submit", async (event) => {
   if (find("token").value) sessionStorage.setItem("token", find("token").value);
   const said = find("said");
   try {
-    const answer = await fetch("/v1/mode", { method: "PUT", headers: { ...headers(), "Content-Type": "application/json" }, body: JSON.stringify({ mode: find("mode").value }) });
+    const answer = await fetch("v1/mode", { method: "PUT", headers: { ...headers(), "Content-Type": "application/json" }, body: JSON.stringify({ mode: find("mode").value }) });
     const told = await answer.json();
     said.dataset.state = answer.ok ? "good" : "bad";
     said.textContent = answer.ok ? `mode is ${told.mode}` : told.detail;
