@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -104,9 +104,8 @@ def proxy(address: str, prefix: str, *, strips: bool) -> Iterator[str]:
             path = self.path.removeprefix(prefix) if strips else self.path
             below = HTTPConnection(address.removeprefix("http://"), timeout=30.0)
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            below.request(
-                self.command, path if self.path.startswith(prefix) else "/nothing", body, self.headers
-            )
+            headers = dict(self.headers.items())
+            below.request(self.command, path if self.path.startswith(prefix) else "/nothing", body, headers)
             with below.getresponse() as answer, suppress(OSError):  # a reader may go away
                 self.send_response(answer.status)
                 for name, value in answer.getheaders():
@@ -123,12 +122,36 @@ def proxy(address: str, prefix: str, *, strips: bool) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with _listening(Handler) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def web(pages: Mapping[str, bytes]) -> Iterator[str]:
+    """Give the address of another web server, with some pages; its origin is not that of a service."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path in pages else 404)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(pages.get(self.path, b""))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with _listening(Handler) as port:
+        yield f"http://localhost:{port}"
+
+
+@contextmanager
+def _listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield server.server_port
     finally:
         server.shutdown()
         thread.join()

@@ -15,7 +15,7 @@ pytest.importorskip("fastapi")
 
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
-from tests.helpers.serving import POOL, proxy, service
+from tests.helpers.serving import POOL, proxy, service, web
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = 30_000.0  # milliseconds, on a busy machine
@@ -145,12 +145,9 @@ FOREIGN = """async (address) => {
 
 
 def test_a_page_of_another_origin_gets_nothing(tmp_path: Path, browser: Any) -> None:
-    with service(tmp_path) as running:
+    with service(tmp_path) as running, web({"/": b"<!doctype html><p>other"}) as elsewhere:
         other = browser.new_page()
-        other.route(
-            "http://localhost:1/", lambda route: route.fulfill(body="<p>other", content_type="text/html")
-        )
-        other.goto("http://localhost:1/")
+        other.goto(elsewhere)
         other.evaluate(FOREIGN, running.address)
         other.close()
         statuses = {
