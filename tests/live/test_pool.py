@@ -346,6 +346,67 @@ def test_a_full_disk_fails_the_jobs_and_hangs_nobody(tmp_path: Path, monkeypatch
             pool.run("one", steps, 1, int)
 
 
+def test_a_pool_goes_on_when_a_full_disk_has_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corewise.live.runner._RETRY", 0.02)
+    with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
+        go = threading.Event()
+        job = pool.run("one", steps, 1, go.wait)
+        until(lambda: job.cores > 0)
+        with monkeypatch.context() as full:
+            full.setattr(
+                "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+            )
+            with pytest.raises(CorewiseError, match=r"refused for now: .*disk full"):
+                pool.run("one", steps, 1, int)
+            go.set()
+            with pytest.raises(TimeoutError):  # its end is not safe
+                job.result(0.2)
+        job.result(PATIENCE)
+        pool.run("two", steps, 1, int).result(PATIENCE)
+    with Journal.read(tmp_path / "pool.db") as journal:
+        kinds = [event.kind for _, event in journal.events()]
+    assert kinds.count("job-finished") == kinds.count("job-arrived") == 2
+
+
+def test_a_disk_that_stays_full_fails_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("runner._RETRY", 0.02), ("runner._LOOK", 0.02), ("pool._GIVE_UP", 0.1)):
+        monkeypatch.setattr(f"corewise.live.{name}", value)
+    with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
+        job = pool.run("one", steps, 10**9, partial(time.sleep, 0.001))
+        until(lambda: job.cores > 0)
+        assert isinstance(pool._ledger, Journal)
+        assert pool._ledger.last_instruction() > 0  # nothing is left to be written
+        monkeypatch.setattr(
+            "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        )
+        with pytest.raises(CorewiseError, match=r"cannot go on: .*disk full"):
+            job.result(PATIENCE)
+
+
+def test_a_journal_that_is_removed_fails_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corewise.live.runner._LOOK", 0.02)
+    with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
+        job = pool.run("one", steps, 10**9, partial(time.sleep, 0.001))
+        (tmp_path / "pool.db").unlink()
+        with pytest.raises(CorewiseError, match=r"cannot go on: .*was removed while it was open"):
+            job.result(PATIENCE)
+        with pytest.raises(CorewiseError, match="was removed while it was open"):
+            pool.run("one", steps, 1, int)
+
+
+def test_a_job_that_the_engine_does_not_take_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = threads()
+    with cw.LivePool(CLASSES, engine) as pool:
+        with monkeypatch.context() as broken:
+            broken.setattr(type(engine), "submit", lambda *_: (_ for _ in ()).throw(RuntimeError("mine")))
+            with pytest.raises(RuntimeError, match="mine"):
+                pool.run("one", steps, 1, int)
+        until(lambda: pool.report().jobs == 0)
+        pool.run("one", steps, 1, int).result(PATIENCE)
+
+
 def test_a_journal_is_continued_and_jobs_that_were_lost_are_said_so(tmp_path: Path) -> None:
     path = tmp_path / "pool.db"
     with cw.LivePool(CLASSES, threads(), path) as pool:

@@ -295,6 +295,8 @@ class LivePool:
         try:
             self._engine.submit(job)
         except BaseException:  # the caller is given it; the cores are for others
+            with self._lock:
+                del self._jobs[name]
             self._runner.tell(happened.JobEnded, name, "failed")
             raise
 
