@@ -123,6 +123,99 @@ def test_a_callback_may_close_its_pool() -> None:
     until(lambda: not any(thread.name.startswith("corewise") for thread in threading.enumerate()))
 
 
+@pytest.mark.parametrize("wait_for_jobs", [True, False])
+def test_a_call_cannot_close_its_pool_for_which_it_would_wait_for_ever(wait_for_jobs: bool) -> None:
+    def rounds(_job: Holding, pool: cw.LivePool) -> Rounds:
+        yield [partial(pool.close, wait_for_jobs=wait_for_jobs)]
+
+    def left(_item: int) -> None:
+        with pool:
+            pass
+
+    with cw.LivePool(CLASSES, threads()) as pool:
+        for job in (pool.run("one", rounds, pool, name="mine"), pool.map("two", left, range(2))):
+            with pytest.raises(
+                CorewiseError, match="cannot close the pool that carries it out: it would wait"
+            ):
+                job.result(PATIENCE)
+        assert pool.run("one", steps, 1, int).result(PATIENCE) == [4]  # it is open
+
+
+def test_a_call_may_close_another_pool_and_one_that_is_closed() -> None:
+    def other() -> list[int]:
+        with cw.LivePool(CLASSES, threads(2)) as inner:
+            found: list[int] = inner.run("one", steps, 1, int).result(PATIENCE)
+        inner.close()
+        return found
+
+    with cw.LivePool(CLASSES, threads()) as pool:
+        assert pool.map("one", lambda _: other(), [0]).result(PATIENCE) == [[2]]
+
+
+@pytest.mark.parametrize(
+    "wait", [LiveJob.result, LiveJob.exception, list, lambda job: asyncio.run(_await(job))]
+)
+def test_a_call_cannot_wait_for_its_own_job(wait: Callable[[LiveJob], Any]) -> None:
+    known: list[LiveJob] = []
+    there = threading.Event()
+
+    def rounds(_job: Holding) -> Rounds:
+        there.wait(PATIENCE)
+        yield [lambda: wait(known[0])]
+
+    with cw.LivePool(CLASSES, threads()) as pool:
+        known.append(pool.run("one", rounds, name="mine"))
+        there.set()
+        with pytest.raises(CorewiseError, match="a call of job 'mine' cannot wait for that job"):
+            known[0].result(PATIENCE)
+
+
+async def _await(job: LiveJob) -> Any:
+    return await job
+
+
+def test_a_call_may_wait_for_another_job_that_gets_cores() -> None:
+    with cw.LivePool(CLASSES, threads()) as pool:
+
+        def call() -> Any:
+            return pool.run("two", steps, 1, int).result(PATIENCE)
+
+        def rounds(_job: Holding) -> Rounds:
+            return (yield [call])
+
+        assert pool.run("one", rounds, most=1).result(PATIENCE) == [[3]]
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_a_forked_process_cannot_reach_the_pool() -> None:
+    """Its threads are not there: it would wait for ever."""
+    with cw.LivePool(CLASSES, threads()) as pool:
+        job = pool.run("one", steps, 10**9, partial(time.sleep, 0.001))
+        for act in (pool.close, pool.report, job.result, partial(pool.run, "one", steps, 1, int)):
+            assert "cannot be reached from process" in in_a_fork(act)
+        job.cancel()
+
+
+def in_a_fork(act: Callable[[], object]) -> str:
+    """What an action raises in a forked process."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        text = "nothing"
+        try:
+            signal.alarm(30)
+            act()
+        except BaseException as error:
+            text = str(error)
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return text
+
+
 def test_what_is_no_engine_is_refused_with_what_would_be_one() -> None:
     with pytest.raises(InvalidInput, match=r"ExecutorEngine\(executor\) is one"):
         cw.LivePool(CLASSES, ThreadPoolExecutor(1))  # type: ignore[arg-type]

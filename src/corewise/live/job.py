@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from corewise.errors import CorewiseError
 from corewise.live.callbacks import Callbacks
-from corewise.live.engines.base import EngineThread, Holding
+from corewise.live.engines.base import Holding
 from corewise.live.explain import Explanation
+from corewise.live.self_waits import SelfWaits
 
 __all__ = ["LiveJob"]
 
@@ -30,10 +29,11 @@ class LiveJob:
         future: Future[Any],
         explain: Callable[[str], Explanation],
         callbacks: Callbacks,
+        self_waits: SelfWaits,
     ) -> None:
         self.job_class = job_class
         self._holding, self._future, self._explain = holding, future, explain
-        self._callbacks = callbacks
+        self._callbacks, self._self_waits = callbacks, self_waits
 
     def __repr__(self) -> str:
         """Return the job in a line."""
@@ -86,6 +86,7 @@ class LiveJob:
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Wait for the result without holding up others; if that is cancelled, so is the job."""
+        self._require_elsewhere()
         return asyncio.wrap_future(self._future).__await__()
 
     def __iter__(self) -> Iterator[Any]:
@@ -93,8 +94,6 @@ class LiveJob:
         return iter(self.result())
 
     def _require_elsewhere(self) -> None:
-        """Raise where one job would wait for another in the thread that carries both of them on."""
-        if isinstance(threading.current_thread(), EngineThread) and not self.done():
-            raise CorewiseError(
-                f"a job cannot wait between two rounds: no other gets on meanwhile, {self.name!r} neither"
-            )
+        """Raise where a wait for the job would never end."""
+        if not self.done():
+            self._self_waits.require_awaitable(self.name)

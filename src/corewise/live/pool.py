@@ -23,7 +23,6 @@ from corewise.live.engines.base import (
     Bag,
     Crew,
     Engine,
-    EngineThread,
     Gang,
     Holding,
     JobSpec,
@@ -43,6 +42,7 @@ from corewise.live.origin import controller_of
 from corewise.live.replay import replayed
 from corewise.live.report import Report
 from corewise.live.runner import Runner
+from corewise.live.self_waits import SelfWaits
 from corewise.live.solving import solving
 from corewise.model.job_class import JobClass
 from corewise.model.system import System
@@ -125,6 +125,7 @@ class LivePool:
         wanted = Configuration(made, Options() if options is None else options)
         self._jobs: dict[str, Future[Any]] = {}
         self._callbacks = Callbacks()
+        self._self_waits = SelfWaits(self._engine)
         self._lock, self._closed = threading.Lock(), False
         with ExitStack() as stack:
             self._ledger = InMemory() if journal is None else Journal.open(journal, wanted.mapping)
@@ -281,7 +282,7 @@ class LivePool:
             raise CorewiseError("the pool is closed, or is being closed")
         require_kind(self._engine, type(job))
         begin = partial(self._begin, job)
-        self._runner.request(happened.JobArrived, job.holding.name, job_class, least, most, then=begin)
+        self._reached.request(happened.JobArrived, job.holding.name, job_class, least, most, then=begin)
         return self._handle(job_class, job)
 
     def _begin(self, job: JobSpec) -> None:
@@ -301,7 +302,7 @@ class LivePool:
             raise
 
     def _handle(self, job_class: str, job: JobSpec) -> LiveJob:
-        return LiveJob(job_class, job.holding, job.future, self.explain, self._callbacks)
+        return LiveJob(job_class, job.holding, job.future, self.explain, self._callbacks, self._self_waits)
 
     # --- the pool -----------------------------------------------------------------------------------
 
@@ -315,33 +316,38 @@ class LivePool:
         """What somebody should know, the latest last."""
         return tuple(self._runner.alerts)
 
+    @property
+    def _reached(self) -> Runner:
+        """The runner, in whose process it can be asked."""
+        self._self_waits.require_own_process()
+        return self._runner
+
     def explain(self, job: str) -> Explanation:
         """Return why a job holds the cores that it holds, which prints as a sentence."""
-        return self._runner.ask(lambda controller: controller.explain(job))
+        return self._reached.ask(lambda controller: controller.explain(job))
 
     def report(self) -> Report:
         """Return what the pool does, what it has learned and what that is worth, which prints as a table."""
-        return self._runner.ask(Controller.report)
+        return self._reached.ask(Controller.report)
 
     def set_mode(self, mode: happened.Mode) -> None:
         """Steer, watch or hold from now on."""
-        self._runner.request(happened.ModeChanged, mode)
+        self._reached.request(happened.ModeChanged, mode)
 
     def set_limits(self, job_class: str, least: int = 1, most: int | None = None) -> None:
         """Set the fewest and the most cores of the jobs of a class that have no limits of their own."""
-        self._runner.request(happened.LimitsChanged, job_class, least, most)
+        self._reached.request(happened.LimitsChanged, job_class, least, most)
 
     def close(self, *, wait_for_jobs: bool = True) -> None:
         """Close the pool, when all jobs are done; or give them up.
 
         Given up, a job begins nothing any more. What is being carried out comes to its own end, but for that
-        in processes of this machine that the pool has started: they end at once.
+        in processes of this machine that the pool has started: they end at once. A job cannot close its own
+        pool, neither between two rounds nor in a call: it would wait for itself. A callback of the job can.
         """
-        if isinstance(threading.current_thread(), EngineThread):
-            raise CorewiseError(
-                "a job cannot close a pool between two rounds: it would wait for itself; "
-                "close it where it was opened, or in a callback of the job"
-            )
+        if self._closed:
+            return
+        self._self_waits.require_closable()
         with self._lock:
             if self._closed:
                 return

@@ -31,6 +31,7 @@ __all__ = [
     "Gang",
     "Holding",
     "JobSpec",
+    "KnowsCalls",
     "Pod",
     "Round",
     "Rounds",
@@ -222,6 +223,16 @@ def require_kind(engine: object, kind: type[JobSpec]) -> None:
 
 class EngineThread(threading.Thread):
     """Thread of an engine, which carries all jobs on: what they do in it must not wait for one of them."""
+
+
+@runtime_checkable
+class KnowsCalls(Protocol):
+    """Engine that knows which threads of this process carry out its calls."""
+
+    @property
+    def job_here(self) -> str | None:
+        """The job of which this thread carries out a call; None if of none."""
+        ...
 
 
 class Tell(Protocol):

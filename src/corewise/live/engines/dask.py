@@ -68,7 +68,7 @@ class _DaskWorkers(ExecutorWorkers):
 
     def __init__(self, client: Client, *, own: bool) -> None:
         super().__init__(client.get_executor(pure=False))
-        self.interruptible = own
+        self.interruptible = self.have_corewise = own  # a cluster of others may be without it
         self.started = ExitStack()
         """What was started for them."""
 

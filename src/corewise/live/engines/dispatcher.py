@@ -26,8 +26,9 @@ from typing import Any
 from corewise.errors import CorewiseError
 from corewise.kit import checks
 from corewise.live import events as happened
-from corewise.live.engines.base import Bag, EngineThread, Gang, JobSpec, Tell
+from corewise.live.engines.base import Bag, Call, EngineThread, Gang, JobSpec, Tell
 from corewise.live.engines.batched import BatchedProgress
+from corewise.live.engines.calls import CallsHere, JobCall, Timed
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
 from corewise.live.engines.workers import Workers
 
@@ -56,6 +57,7 @@ class Dispatcher:
         self.pool = checks.count(cores, "cores")
         self._extra = checks.count(extra, "extra", least=0)
         self._workers = workers
+        self._calls_here = CallsHere()
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread = EngineThread(target=self._run, name="corewise-dispatcher", daemon=True)
         self._jobs: dict[str, RunningJob] = {}
@@ -68,6 +70,11 @@ class Dispatcher:
         self._broken: CorewiseError | None = None
 
     # --- from any thread ----------------------------------------------------------------------------
+
+    @property
+    def job_here(self) -> str | None:
+        """The job of which this thread carries out a call; None if of none."""
+        return self._calls_here.job
 
     def start(self, tell: Tell) -> None:
         """Begin; what happens from now on is told."""
@@ -205,11 +212,16 @@ class Dispatcher:
         self._in_flight += 1
         task.generation = self._generation
         try:
-            future = self._workers.submit(task.call)
+            future = self._workers.submit(self._to_send(task))
         except Exception as error:
             self._inbox.put(partial(self._done, task, self._not_given(error)))
             return
         future.add_done_callback(lambda future: self._inbox.put(partial(self._done, task, future)))
+
+    def _to_send(self, task: Task) -> Call:
+        return (
+            JobCall(self._calls_here, task.job.name, task.call) if self._workers.have_corewise else task.call
+        )
 
     def _not_given(self, error: Exception) -> Future[Any]:
         future: Future[Any] = Future()
@@ -227,6 +239,8 @@ class Dispatcher:
         error: BaseException | None = None
         try:
             answer = self._workers.answer(future)
+            if isinstance(answer, Timed):
+                answer, task.seconds = answer.answer, answer.seconds
         except self._workers.lost as loss:
             if not task.job.ending and not self._closing and self._again(task):
                 return

@@ -31,6 +31,8 @@ class Task:
     """Which workers it was given to."""
     losses: int = 0
     """How often its worker has died."""
+    seconds: float | None = None
+    """How long it took where it was carried out, if that is known."""
 
 
 class Desk(Protocol):

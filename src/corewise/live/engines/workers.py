@@ -21,6 +21,8 @@ class Workers(Protocol):
     """What the future of a call raises whose worker has died: it is to be carried out again."""
     interruptible: bool
     """Whether calls in flight end when the workers are closed."""
+    have_corewise: bool
+    """Whether corewise can be imported where calls are carried out, and calls so be sent with a clock."""
 
     def open(self) -> None:
         """Begin."""
@@ -48,6 +50,7 @@ class ExecutorWorkers:
 
     lost: tuple[type[BaseException], ...] = ()
     interruptible = False
+    have_corewise = True
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
