@@ -37,7 +37,7 @@ from corewise.model.speedup import SpeedUp
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import ClassStatistics
 
-__all__ = ["CONTRADICTED", "FROM_PROGRESS", "with_progress"]
+__all__ = ["CONTRADICTED", "FROM_PROGRESS", "with_progress", "without_curve"]
 
 FROM_PROGRESS = "from progress"
 CONTRADICTED = "its progress contradicts its departures, which are gone by"
@@ -83,6 +83,28 @@ def with_progress(found: Estimate, table: ClassStatistics, seen: ClassProgress, 
         size_rate=None if is_known else _size_rate(by_progress.curve, table),
         dispersion=_dispersion(seen),
         note=FROM_PROGRESS,
+    )
+
+
+def without_curve(found: Estimate, table: ClassStatistics, last: SpeedUp, why: str) -> Estimate:
+    """Return the estimate of a class from whose data no curve is to be learned; rates are at the last one."""
+    if not last.bounds:
+        return found
+    nothing = FrozenMapping(dict.fromkeys(last.bounds, math.nan))
+    rate = None if found.size_rate is None else _size_rate(last, table).value
+    return replace(
+        found,
+        curve=None,
+        parameters=nothing,
+        stderrs=nothing,
+        intervals=FrozenMapping(dict(last.bounds)),
+        log_likelihood=math.nan,
+        at_boundary=False,
+        informative=False,
+        certified=False,
+        size_rate=None if rate is None else Quantity(rate, math.nan, (0.0, math.inf)),
+        size_law=None,
+        note=why,
     )
 
 

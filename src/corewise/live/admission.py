@@ -103,6 +103,8 @@ def require(event: happened.Event, system: System, jobs: JobsThere, pool: int) -
             | happened.CoresHeld()
             | happened.MoveRefused()
             | happened.Progress()
+            | happened.RoundOverdue()
+            | happened.ShortRounds()
         ):
             _require_job(event, event.job, jobs)
         case happened.LimitsChanged():

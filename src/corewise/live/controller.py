@@ -23,6 +23,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import TypeVar
 
 from corewise.estimation.changes.alarms import Alarm
@@ -33,7 +34,7 @@ from corewise.live import events as happened
 from corewise.live.admission import JobsThere, hint_of, require
 from corewise.live.books import Book
 from corewise.live.configuration import Configuration, Options
-from corewise.live.explain import Explanation, explain, in_cores
+from corewise.live.explain import Explanation, explain, in_cores, round_overdue
 from corewise.live.gate import passes
 from corewise.live.instructions import Alert, Instruction, Reason, SetCores, Solve
 from corewise.live.invariants import check
@@ -186,7 +187,8 @@ class Controller:
         self.time = max(self.time, event.time)
         self.tally.move_to(self.time)
         instructions = self._take(event)
-        self._to_share = self._to_share or not isinstance(event, happened.Progress)  # it moves no cores
+        moves_cores = not isinstance(event, happened.Progress | happened.ShortRounds)
+        self._to_share = self._to_share or moves_cores
         if self._to_share:
             instructions += self._learn()
         if self._to_share and share:
@@ -242,10 +244,8 @@ class Controller:
                 return self._hold(event)
             case happened.MoveRefused():
                 return self._refuse(event)
-            case happened.Progress():
-                job = self.roster.jobs[event.job]
-                self.tally.progress(job.age, event.amount, event.time)
-                self.books[job.job_class].marks += event.amount
+            case happened.Progress() | happened.RoundOverdue() | happened.ShortRounds():
+                return self._take_rounds(event)
         return []
 
     def _add(self, event: happened.JobArrived | happened.JobPresent, arrived: float, held: int) -> None:
@@ -295,6 +295,21 @@ class Controller:
             return []
         text = f"{held} cores are held, and the pool has {self.pool}"
         return [Alert("resize", f"{text}: job {job.name!r} reports that it holds {job.held}")]
+
+    def _take_rounds(
+        self, event: happened.Progress | happened.RoundOverdue | happened.ShortRounds
+    ) -> list[Instruction]:
+        """Take in what was done in rounds, and how long they take."""
+        job = self.roster.jobs[event.job]
+        match event:
+            case happened.RoundOverdue():
+                return [Alert("round", round_overdue(event))]
+            case happened.ShortRounds():
+                self.tally.marks.add_short(job.job_class, event.rounds, event.working, event.dispatching)
+            case happened.Progress():
+                self.tally.progress(job.age, event.amount, event.time)
+                self.books[job.job_class].marks += event.amount
+        return []
 
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
         """Tell a job no more what it cannot hold, and somebody that it cannot."""
@@ -384,8 +399,10 @@ class Controller:
 
     def question(self) -> Question:
         """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
-        progress, pauses = self.tally.marks.seen(), tuple(self.moving.pauses)
-        return self.learner.question(progress, pauses, self.pool, self.options.least_seen)
+        marks, pauses = self.tally.marks, tuple(self.moving.pauses)
+        return self.learner.question(
+            marks.seen(), pauses, self.pool, self.options.least_seen, marks.too_short()
+        )
 
     def _learn(self) -> list[Instruction]:
         """Keep a window if it is full, and ask what follows from it."""
@@ -445,7 +462,8 @@ class Controller:
         return [
             Alert("progress", f"class {row.name}: {row.note}")
             for row in lesson.classes
-            if row.contradicted and not (row.name in before and before[row.name].contradicted)
+            for is_so in (attrgetter("contradicted"), attrgetter("too_short"))
+            if is_so(row) and not (row.name in before and is_so(before[row.name]))
         ]
 
     def _give_up(self, answer: happened.SolveFailed) -> list[Instruction]:

@@ -29,6 +29,8 @@ __all__ = [
     "PoolChanged",
     "PoolConfigured",
     "Progress",
+    "RoundOverdue",
+    "ShortRounds",
     "SolveFailed",
     "Solved",
     "Tick",
@@ -191,6 +193,40 @@ class Progress(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RoundOverdue(Event):
+    """A round of a job that lasts longer than expected; it is told of once."""
+
+    kind: ClassVar[str] = "round-overdue"
+    job: str
+    cores: int
+    seconds: float
+    """How long it has lasted."""
+
+    def __post_init__(self) -> None:
+        super(RoundOverdue, self).__post_init__()
+        checks.within(self.seconds, 0.0, float("inf"), f"{self.kind}: seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class ShortRounds(Event):
+    """Rounds of a job since it took its width, most of which were short against their dispatch."""
+
+    kind: ClassVar[str] = "short-rounds"
+    job: str
+    rounds: int
+    working: float
+    """Seconds that their calls took, all rounds together."""
+    dispatching: float
+    """Seconds that they took beyond that."""
+
+    def __post_init__(self) -> None:
+        super(ShortRounds, self).__post_init__()
+        checks.count(self.rounds, f"{self.kind}: rounds")
+        for name in ("working", "dispatching"):
+            checks.within(getattr(self, name), 0.0, float("inf"), f"{self.kind}: {name}")
+
+
+@dataclass(frozen=True, slots=True)
 class PoolChanged(Event):
     """Another number of cores in the pool."""
 
@@ -313,6 +349,8 @@ KINDS: Mapping[str, type[Event]] = {
         CoresHeld,
         MoveRefused,
         Progress,
+        RoundOverdue,
+        ShortRounds,
         PoolChanged,
         PoolConfigured,
         LimitsChanged,

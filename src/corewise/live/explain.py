@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from corewise.errors import InvalidInput, nearest
+from corewise.kit.times import spoken_duration
+from corewise.live.events import RoundOverdue
 from corewise.live.roster import RosterJob
 
 if TYPE_CHECKING:
     from corewise.live.controller import Controller
 
-__all__ = ["Explanation", "explain", "in_cores"]
+__all__ = ["Explanation", "explain", "in_cores", "round_overdue"]
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,14 @@ def _pace(controller: Controller, job: RosterJob, cores: int) -> float:
 
 def _jobs(count: int) -> str:
     return "one job" if count == 1 else f"{count} jobs"
+
+
+def round_overdue(event: RoundOverdue) -> str:
+    """Return what is to be known of a round that does not end."""
+    return (
+        f"a round of job {event.job!r} on {in_cores(event.cores)} has not ended after "
+        f"{spoken_duration(event.seconds)}; its cores are not free before"
+    )
 
 
 def in_cores(count: int) -> str:

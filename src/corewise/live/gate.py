@@ -1,8 +1,8 @@
 """The gate of a live controller: which policy may take the place of the one in force, and why none does yet.
 
 A policy is adopted once the classes that it is for have left often enough, given what was seen it beats EQUI
-with a probability of nine tenths, and the one in force in the mean. Classes that have not left so often share
-equally beside it.
+with a probability of nine tenths, and the one in force in the mean. Classes that have not left so often, or
+whose rounds are too short to learn from, share equally beside it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,17 @@ def _classes(controller: Controller, answer: Solved) -> list[str]:
 
 
 def _unknown(controller: Controller, names: Iterable[str]) -> list[str]:
-    return [name for name in names if departures_seen(controller, name) < controller.options.least_seen]
+    needed = controller.options.least_seen
+    return [
+        name
+        for name in names
+        if departures_seen(controller, name) < needed or _has_short_rounds(controller, name)
+    ]
+
+
+def _has_short_rounds(controller: Controller, name: str) -> bool:
+    row = None if controller.estimates is None else controller.estimates.get(name)
+    return row is not None and row.too_short
 
 
 def reason(controller: Controller) -> str:
@@ -83,7 +93,14 @@ def _refusal(controller: Controller, answer: Solved) -> str:
 
 
 def _counted(controller: Controller, names: Iterable[str]) -> str:
-    return _listed([f"{name} has {_of_needed(controller, name)}" for name in names])
+    return _listed([_missing(controller, name) for name in names])
+
+
+def _missing(controller: Controller, name: str) -> str:
+    """Return what is missing for a class to be part of a policy."""
+    if _has_short_rounds(controller, name):
+        return f"the rounds of {name} are too short to learn from"
+    return f"{name} has {_of_needed(controller, name)}"
 
 
 def _equal_shares(controller: Controller) -> list[str]:
@@ -93,7 +110,7 @@ def _equal_shares(controller: Controller) -> list[str]:
     seldom = set(_unknown(controller, names))
     rows = [
         f"{name} shares equally"
-        + (f": {_of_needed(controller, name)}" if name in seldom else " until a policy for it is adopted")
+        + (f": {_missing(controller, name).removeprefix(f'{name} has ')}" if name in seldom else " until a policy for it is adopted")
         for name in names
     ]
     return [_listed(rows)] if rows else []

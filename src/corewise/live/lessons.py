@@ -17,7 +17,7 @@ from typing import Any
 from corewise.errors import InvalidInput
 from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm
 from corewise.estimation.estimates import Estimates
-from corewise.estimation.from_progress import with_progress
+from corewise.estimation.from_progress import with_progress, without_curve
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import plain
 from corewise.learning.algorithms import Algorithm, adaptive
@@ -78,6 +78,9 @@ class Question:
         How many of these, the last ones, nothing was concluded from yet.
     least_seen : int
         Departures of a class from which on a policy is made for it.
+    too_short : tuple of str
+        Why nothing can be learned from the rounds of each class, empty where something can; none if it is
+        so of all.
     """
 
     algorithm: Algorithm
@@ -88,6 +91,7 @@ class Question:
     windows: tuple[Statistics, ...] = ()
     new: int = 0
     least_seen: int = 0
+    too_short: tuple[str, ...] = ()
 
     @cached_property
     def remembered(self) -> tuple[Memory, tuple[Alarm, ...]]:
@@ -214,6 +218,9 @@ def conclude(asked: Question) -> Lesson:
         better = {
             name: with_progress(row, table, marks, known.speedup) for (name, row), table, marks, known in rows
         }
+        for why, table, known in zip(asked.too_short, seen.classes, before.estimated.classes, strict=False):
+            if why:
+                better[known.name] = without_curve(better[known.name], table, known.speedup, why)
         return Estimates(FrozenMapping(better))
 
     watchful = memory if isinstance(memory, Watchful) else None
@@ -281,10 +288,13 @@ class LiveLearner:
         pauses: tuple[float, ...],
         cores: int | None = None,
         least_seen: int = 0,
+        too_short: tuple[str, ...] = (),
     ) -> Question:
         """Return what to learn from."""
         windows, new = (*self.taken, *self.new), len(self.new)
-        return Question(self.algorithm, self.standing, progress, pauses, cores, windows, new, least_seen)
+        return Question(
+            self.algorithm, self.standing, progress, pauses, cores, windows, new, least_seen, too_short
+        )
 
     def observe(self, window: Statistics) -> None:
         """Keep a window."""

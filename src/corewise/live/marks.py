@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from corewise.live.learned import too_short
 from corewise.observation.progress import ClassProgress
 
 __all__ = ["Marks", "Pace"]
 
 _COLUMNS = 4  # stretches, work, time, Σ r²/w
+_SHORT_SHARE = 0.4  # of the time of a class, spent in short rounds: beyond it no curve is learned
 
 
 @dataclass(slots=True)
@@ -51,6 +53,25 @@ class Marks:
     def __init__(self, classes: int) -> None:
         self._tables: list[dict[int, list[float]]] = [{} for _ in range(classes)]
         self._sizes = [[0.0, 0.0, 0.0] for _ in range(classes)]
+        self._short = [[0.0, 0.0, 0.0] for _ in range(classes)]  # rounds, seconds of work, of dispatching
+
+    def add_short(self, job_class: int, rounds: int, working: float, dispatching: float) -> None:
+        """Count rounds that were short against their dispatch."""
+        for k, value in enumerate((rounds, working, dispatching)):
+            self._short[job_class][k] += value
+
+    def too_short(self) -> tuple[str, ...]:
+        """Return why nothing can be learned from the rounds of each class; empty where something can."""
+        return tuple(
+            too_short(*short) if self._spent_short(i) > _SHORT_SHARE else ""
+            for i, short in enumerate(self._short)
+        )
+
+    def _spent_short(self, job_class: int) -> float:
+        """Return the share of the time of a class that went into short rounds."""
+        _, working, dispatching = self._short[job_class]
+        whole = sum(row[2] for row in self._tables[job_class].values())
+        return (working + dispatching) / whole if whole else 0.0
 
     def end_stretch(self, job_class: int, width: int, pace: Pace) -> None:
         """Close the stretch of a job at a width."""
@@ -85,11 +106,13 @@ class Marks:
         """Begin anew with a class: it has changed."""
         self._tables[job_class] = {}
         self._sizes[job_class] = [0.0, 0.0, 0.0]
+        self._short[job_class] = [0.0, 0.0, 0.0]
 
     def change_classes(self, places: Sequence[int | None]) -> None:
         """Have other classes, each with the place that it had before, or None if it is new."""
         self._tables = [{} if i is None else self._tables[i] for i in places]
         self._sizes = [[0.0, 0.0, 0.0] if i is None else self._sizes[i] for i in places]
+        self._short = [[0.0, 0.0, 0.0] if i is None else self._short[i] for i in places]
 
     def seen(self) -> tuple[ClassProgress, ...]:
         """Return what was seen of each class."""
@@ -105,7 +128,8 @@ class Marks:
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
         tables = [[[width, *table[width]] for width in sorted(table)] for table in self._tables]
-        return {"tables": tables, "sizes": [list(sizes) for sizes in self._sizes]}
+        rows = {"sizes": self._sizes, "short": self._short}
+        return {"tables": tables, **{name: [list(row) for row in of] for name, of in rows.items()}}
 
     @classmethod
     def of(cls, snapshot: Mapping[str, Any]) -> Marks:
@@ -113,6 +137,7 @@ class Marks:
         marks = cls(len(snapshot["sizes"]))
         marks._tables = [{int(row[0]): list(row[1:]) for row in table} for table in snapshot["tables"]]
         marks._sizes = [list(sizes) for sizes in snapshot["sizes"]]
+        marks._short = [list(short) for short in snapshot["short"]]
         return marks
 
     def _add(self, job_class: int, width: int, values: list[float]) -> None:

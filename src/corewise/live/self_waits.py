@@ -34,7 +34,7 @@ class SelfWaits:
         """Raise in another process than the one in which the pool was opened."""
         if os.getpid() != self._process:
             raise CorewiseError(
-                f"the pool runs in process {self._process}, and cannot be reached from process {os.getpid()}, "
+                f"the pool runs in process {self._process} and cannot be reached from process {os.getpid()}, "
                 "which carries out a call or was forked otherwise; return what the pool is to know"
             )
 

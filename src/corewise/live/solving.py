@@ -94,7 +94,8 @@ def _known(asked: Question, lesson: Lesson) -> System:
     what there is to gain. A rule that names every class needs all of them.
     """
     believed = lesson.believed
-    found = ([row.name for row in lesson.classes if row.departures >= n] for n in (asked.least_seen, 1))
+    rows = [row for row in lesson.classes if not row.too_short]
+    found = ([row.name for row in rows if row.departures >= n] for n in (asked.least_seen, 1))
     names = next((names for names in found if len(names) > 1), believed.names)
     if names == believed.names:
         return believed

@@ -1,4 +1,4 @@
-"""Calls of jobs on their way to a worker: how long each takes, and which thread of this process carries it out.
+"""Calls of jobs on their way to a worker: how long each takes, and which thread here carries it out.
 
 A call that closes its own pool, or waits for its own job, would wait for itself. To refuse that, a thread of
 this process knows of which job it carries out a call. In another process there is no pool to close; what

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from corewise.errors import CorewiseError, InvalidInput
+from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.watched import WatchedEngine
 from corewise.live.engines.workers import ExecutorWorkers
 from corewise.studies.sweeps.pools import dask_at, local_dask
@@ -34,6 +35,8 @@ class DaskEngine(WatchedEngine):
         machine.
     extra : int, optional
         How many calls of bags to have in flight beyond the cores; see `ExecutorEngine`.
+    round_timeout : float, optional
+        Seconds that a round may last before there is an alert; see `ExecutorEngine`.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class DaskEngine(WatchedEngine):
         workers: int | None = None,
         threads: int = 1,
         extra: int = 0,
+        round_timeout: float = ROUND_TIMEOUT,
     ) -> None:
         if client is not None and (workers is not None or threads != 1):
             raise InvalidInput(f"a Dask cluster that is there has its own workers, got workers={workers!r}")
@@ -55,7 +59,7 @@ class DaskEngine(WatchedEngine):
             if not _cores(client):
                 raise CorewiseError("the Dask cluster has no workers, of which an engine needs one at least")
             dask = _DaskWorkers(client, own=own)
-            super().__init__(dask, partial(_cores, client), extra)
+            super().__init__(dask, partial(_cores, client), extra, round_timeout)
             dask.started = stack.pop_all()
 
 

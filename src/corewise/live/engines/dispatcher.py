@@ -14,7 +14,10 @@ there every time is suspected, and carried out alone: if its worker dies again, 
 
 from __future__ import annotations
 
+import math
 import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
@@ -29,6 +32,7 @@ from corewise.live import events as happened
 from corewise.live.engines.base import Bag, Call, EngineThread, Gang, JobSpec, Tell
 from corewise.live.engines.batched import BatchedProgress
 from corewise.live.engines.calls import CallsHere, JobCall, Timed
+from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
 from corewise.live.engines.workers import Workers
 
@@ -48,14 +52,20 @@ class Dispatcher:
         How many at once.
     extra : int, optional
         How many calls of bags to have in flight beyond that, so that a worker finds its next one waiting.
+    round_timeout : float, optional
+        Seconds that a round may last before `RoundOverdue` is told.
     """
 
     pause: float | None = 0.0
     """A gang changes its width between rounds, and stands still for nothing."""
 
-    def __init__(self, workers: Workers, cores: int, extra: int = 0) -> None:
+    def __init__(
+        self, workers: Workers, cores: int, extra: int = 0, round_timeout: float = ROUND_TIMEOUT
+    ) -> None:
         self.pool = checks.count(cores, "cores")
         self._extra = checks.count(extra, "extra", least=0)
+        self.round_timeout = checks.positive(round_timeout, "round_timeout")
+        self._look_after = math.inf  # when a round may be overdue
         self._workers = workers
         self._calls_here = CallsHere()
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -115,6 +125,7 @@ class Dispatcher:
         while not self._closing or (self._jobs and not self._workers.interruptible):
             try:
                 self._take_in()
+                self._look_after_rounds()
                 self._fill()
             except BaseException as error:
                 self._break_down(error)
@@ -122,11 +133,28 @@ class Dispatcher:
             job.abandon()
 
     def _take_in(self) -> None:
-        """Wait for something to happen, and take in all that has."""
-        self._inbox.get()()
+        """Wait for something to happen or for a round to be overdue, and take in all that has happened."""
         with suppress(Empty):
+            self._inbox.get(timeout=self._patience())()
             while True:
                 self._inbox.get_nowait()()
+
+    def _patience(self) -> float | None:
+        """Return the seconds until a round may be overdue."""
+        if math.isinf(self._look_after):
+            return None
+        return min(max(self._look_after - time.perf_counter(), 0.0), threading.TIMEOUT_MAX)
+
+    def _look_after_rounds(self) -> None:
+        """Tell of rounds that are overdue."""
+        now = time.perf_counter()
+        if now < self._look_after:
+            return
+        gangs = [job for job in self._jobs.values() if isinstance(job, RunningGang)]
+        for gang in gangs:
+            if gang.due <= now:
+                gang.tell_overdue()
+        self._look_after = min((gang.due for gang in gangs), default=math.inf)
 
     def _break_down(self, error: BaseException) -> None:
         """Fail all jobs, and those that come: nobody shall wait for ever."""
@@ -193,6 +221,15 @@ class Dispatcher:
     def free(self) -> int:
         """The cores that nobody holds or has borrowed."""
         return self.pool - sum(job.cores for job in self._jobs.values())
+
+    @property
+    def crowded(self) -> bool:
+        """Whether more calls are in flight than there are cores, so that some wait for a worker."""
+        return self._in_flight > self.pool
+
+    def watch(self, due: float) -> None:
+        """Look after rounds once it is so late, by the clock of rounds."""
+        self._look_after = min(self._look_after, due)
 
     def leave(self, job: RunningJob) -> None:
         """Forget a job."""

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.live.engines.dispatcher import Dispatcher
+from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.workers import OwnProcesses, workers_of
 
 __all__ = ["ExecutorEngine"]
@@ -25,12 +26,22 @@ class ExecutorEngine(Dispatcher):
     extra : int, optional
         How many calls of bags to have in flight beyond that: more of the cores are busy then, and fewer of
         them with what they were told. A quarter of the cores is plenty.
+    round_timeout : float, optional
+        Seconds that a round may last before there is an alert; by default a minute. A round that lasts twenty
+        times as long as every earlier one of its job, and ten seconds, is an alert at any rate.
     """
 
-    def __init__(self, executor: Executor | None = None, cores: int | None = None, *, extra: int = 0) -> None:
+    def __init__(
+        self,
+        executor: Executor | None = None,
+        cores: int | None = None,
+        *,
+        extra: int = 0,
+        round_timeout: float = ROUND_TIMEOUT,
+    ) -> None:
         if executor is None:
             count = os.cpu_count() or 1 if cores is None else checks.count(cores, "cores")
-            super().__init__(OwnProcesses(count), count, extra)
+            super().__init__(OwnProcesses(count), count, extra, round_timeout)
             return
         workers = workers_of(executor)
         known = getattr(executor, "_max_workers", None) if cores is None else cores
@@ -38,4 +49,4 @@ class ExecutorEngine(Dispatcher):
             raise InvalidInput(
                 f"cores must be given, as {checks.shown(executor)} does not say how many it has"
             )
-        super().__init__(workers, known, extra)
+        super().__init__(workers, known, extra, round_timeout)

@@ -14,6 +14,7 @@ from typing import Any
 
 from corewise.errors import CorewiseError
 from corewise.kit import checks
+from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.watched import WatchedEngine
 from corewise.live.engines.workers import ExecutorWorkers
 
@@ -49,15 +50,24 @@ class RayEngine(WatchedEngine):
         The CPUs of one that is started here.
     extra : int, optional
         How many calls of bags to have in flight beyond the cores; see `ExecutorEngine`.
+    round_timeout : float, optional
+        Seconds that a round may last before there is an alert; see `ExecutorEngine`.
     """
 
-    def __init__(self, address: str | None = None, cores: int | None = None, *, extra: int = 0) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        cores: int | None = None,
+        *,
+        extra: int = 0,
+        round_timeout: float = ROUND_TIMEOUT,
+    ) -> None:
         ray = _ray()
         own = not ray.is_initialized()
         if own:
             count = None if cores is None else checks.count(cores, "cores")
             ray.init(address, num_cpus=count, include_dashboard=False, log_to_driver=False)
-        super().__init__(_RayWorkers(own=own), _cores, extra)
+        super().__init__(_RayWorkers(own=own), _cores, extra, round_timeout)
 
 
 class _RayWorkers(ExecutorWorkers):

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from corewise.live import events as happened
 from corewise.live.engines.base import Bag, Call, Gang, Holding, Tell, as_round
+from corewise.live.engines.rounds import RoundTimes
 
 __all__ = ["Desk", "RunningBag", "RunningGang", "RunningJob", "Task"]
 
@@ -39,10 +40,20 @@ class Desk(Protocol):
     """What a job at work asks of its dispatcher."""
 
     tell: Tell
+    round_timeout: float
 
     @property
     def free(self) -> int:
         """The cores that nobody holds or has borrowed."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """Whether more calls are in flight than there are cores, so that some wait for a worker."""
+        ...
+
+    def watch(self, due: float) -> None:
+        """Look after rounds once it is so late, by the clock of rounds."""
         ...
 
     def send(self, task: Task) -> None:
@@ -134,7 +145,15 @@ class RunningGang(RunningJob):
         self._work = 0.0
         self._waiting: deque[Task] = deque()
         self._answers: list[Any] = []
+        self._seconds: list[float | None] = []
         self._error: BaseException | None = None
+        self._times = RoundTimes(self.desk.round_timeout)
+        self._timed = True
+
+    @property
+    def due(self) -> float:
+        """When its round is overdue, if it is in one."""
+        return self._times.due
 
     @property
     def cores(self) -> int:
@@ -178,13 +197,39 @@ class RunningGang(RunningJob):
     def abandon(self) -> None:
         """Let it go as it is."""
         self._close_rounds()
+        self._tell_short()
         super().abandon()
+
+    def fail(self, error: BaseException) -> None:
+        """Let it go with an error."""
+        self._tell_short()
+        super().fail(error)
+
+    def tell_overdue(self) -> None:
+        """Tell that its round does not end, once."""
+        self._times.tell()
+        self.desk.tell(happened.RoundOverdue, self.name, self.holding.cores, self._times.lasts)
+
+    def _finish(self, result: Any) -> None:
+        self._tell_short()
+        super()._finish(result)
+
+    def _hold(self, cores: int) -> None:
+        self._tell_short()
+        super()._hold(cores)
+
+    def _tell_short(self) -> None:
+        """Tell of rounds that were short against their dispatch, before its width changes."""
+        short = self._times.take_short()
+        if short is not None:
+            self.desk.tell(happened.ShortRounds, self.name, *short)
 
     def take(self, task: Task, answer: Any, error: BaseException | None) -> None:
         """Take in what became of a call, send the next one, or end the round."""
         self.in_flight -= 1
         if error is None:
             self._answers[task.index] = answer
+            self._seconds[task.index] = None if task.losses else task.seconds
         else:
             self._error = self._error or error
             self._waiting.clear()
@@ -219,8 +264,12 @@ class RunningGang(RunningJob):
             return
         self._work, self._answers = wanted.work, [None] * len(wanted.calls)
         self._waiting.extend(Task(self, index, call) for index, call in enumerate(wanted.calls))
+        self._seconds = [None] * len(wanted.calls)
+        self._times.begin()
+        self.desk.watch(self._times.due)
         for _ in range(min(self.holding.cores, len(wanted.calls))):
             self._send_next()
+        self._timed = not self.desk.crowded
 
     def _send_next(self) -> None:
         self.in_flight += 1
@@ -231,6 +280,7 @@ class RunningGang(RunningJob):
             self._rounds.close()
 
     def _end_round(self) -> None:
+        self._times.end(self.holding.cores, self._seconds if self._timed else [None])
         if self.ending:
             self.abandon()
             return

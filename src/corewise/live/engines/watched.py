@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from corewise.live.engines.base import Tell
 from corewise.live.engines.dispatcher import Dispatcher
+from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.workers import Workers
 
 __all__ = ["WatchedEngine"]
@@ -25,10 +26,18 @@ class WatchedEngine(Dispatcher):
         Returns how many cores there are now; `OSError` or `ValueError` if nobody answers.
     extra : int, optional
         How many calls of bags to have in flight beyond the cores.
+    round_timeout : float, optional
+        Seconds that a round may last before there is an alert.
     """
 
-    def __init__(self, workers: Workers, count_cores: Callable[[], int], extra: int = 0) -> None:
-        super().__init__(workers, count_cores(), extra)
+    def __init__(
+        self,
+        workers: Workers,
+        count_cores: Callable[[], int],
+        extra: int = 0,
+        round_timeout: float = ROUND_TIMEOUT,
+    ) -> None:
+        super().__init__(workers, count_cores(), extra, round_timeout)
         self._count_cores = count_cores
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="corewise-watcher", daemon=True)
