@@ -19,6 +19,7 @@ import pytest
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.live.engines.base import Bag, Gang, Holding, Round, Rounds
 from corewise.live.engines.executor import ExecutorEngine
+from corewise.live.engines.running import RunningBag, RunningGang
 from tests.helpers.engines import PATIENCE, Log
 
 
@@ -346,3 +347,39 @@ def test_what_cannot_be_sent_between_processes_is_said_so_and_fails_alone() -> N
     assert isinstance(error, CorewiseError)
     assert str(error) == "Unpicklable: 1 and 2"
     assert "in complain" in error.__notes__[0]
+
+
+def test_cores_that_are_taken_are_counted_as_jobs_come_and_go() -> None:
+    """What is counted as it changes is what the definition gives, at every step of a busy engine."""
+    seen: list[int] = []
+    with running(ThreadPoolExecutor(4), 4) as (engine, _):
+        fill = engine._fill
+
+        def checked() -> None:
+            fill()
+            jobs = list(engine._jobs.values())
+            assert engine.free == engine.pool - sum(job.cores for job in jobs)
+            assert set(engine._held) == {job for job in jobs if job.cores}
+            growing = {job for job in jobs if isinstance(job, RunningGang) and job.wants}
+            assert set(engine._growing) == growing
+            hungry = [job for job in jobs if isinstance(job, RunningBag) and job.hungry]
+            assert len(engine._hungry) == len(hungry)
+            seen.append(len(jobs))
+
+        engine._fill = checked  # type: ignore[method-assign]
+        gangs = [gang(engine, f"gang {k}", squares, 1 + k % 3) for k in range(12)]
+        bags = []
+        for k in range(12):
+            bag = Bag.of(Holding(f"bag {k}"), partial(pow, 2), [(n,) for n in range(5)], 1)
+            bags.append(bag)
+            engine.submit(bag)
+            engine.set_cores(bag.holding.name, k % 2)
+        engine.end("gang 7")
+        engine.end("bag 7")
+        for future in [job.future for job in gangs if job is not gangs[7]]:
+            future.result(PATIENCE)
+        for future in [job.future for job in bags if job is not bags[7]]:
+            future.result(PATIENCE)
+        assert max(seen) > 1
+        assert engine._broken is None
+        assert engine.free == 4

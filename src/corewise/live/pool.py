@@ -54,6 +54,7 @@ from corewise.policies.whole import require_whole
 __all__ = ["LivePool"]
 
 _GIVE_UP = 60.0  # seconds that jobs wait for a journal that cannot be written
+_FEW = 64  # jobs, among which to look for those that are gone takes no time
 
 
 class LivePool:
@@ -127,6 +128,7 @@ class LivePool:
         self._callbacks = Callbacks()
         self._self_waits = SelfWaits(self._engine)
         self._lock, self._closed = threading.Lock(), False
+        self._look_through_at = _FEW  # jobs, at which those that were cancelled and are gone are forgotten
         with ExitStack() as stack:
             self._ledger = InMemory() if journal is None else Journal.open(journal, wanted.mapping)
             stack.callback(self._ledger.close)
@@ -289,17 +291,28 @@ class LivePool:
         """Give a job to the engine; its arrival is safe."""
         name = job.holding.name
         with self._lock:
-            gone = wait(self._jobs.values(), timeout=0).done
-            self._jobs = {other: future for other, future in self._jobs.items() if future not in gone}
+            if len(self._jobs) >= self._look_through_at:
+                gone = wait(self._jobs.values(), timeout=0).done
+                self._jobs = {other: future for other, future in self._jobs.items() if future not in gone}
+                self._look_through_at = 2 * len(self._jobs) + _FEW
             self._jobs[name] = job.future
-        job.future.add_done_callback(lambda future: self._engine.end(name) if future.cancelled() else None)
+        job.future.add_done_callback(partial(self._let_go, name))
         try:
             self._engine.submit(job)
         except BaseException:  # the caller is given it; the cores are for others
             with self._lock:
-                del self._jobs[name]
+                self._jobs.pop(name, None)
             self._runner.tell(happened.JobEnded, name, "failed")
             raise
+
+    def _let_go(self, name: str, future: Future[Any]) -> None:
+        """Forget a job that is done; one that is cancelled is there until its engine has let it go."""
+        if future.cancelled():
+            self._engine.end(name)
+            return
+        with self._lock:
+            if self._jobs.get(name) is future:
+                del self._jobs[name]
 
     def _handle(self, job_class: str, job: JobSpec) -> LiveJob:
         return LiveJob(job_class, job.holding, job.future, self.explain, self._callbacks, self._self_waits)

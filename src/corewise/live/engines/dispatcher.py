@@ -23,6 +23,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
+from itertools import count
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -32,6 +34,7 @@ from corewise.live import events as happened
 from corewise.live.engines.base import Bag, Call, EngineThread, Gang, JobSpec, Tell
 from corewise.live.engines.batched import BatchedProgress
 from corewise.live.engines.calls import CallsHere, JobCall, Timed
+from corewise.live.engines.hungry import HungryBags
 from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
 from corewise.live.engines.workers import Workers
@@ -71,6 +74,11 @@ class Dispatcher:
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread = EngineThread(target=self._run, name="corewise-dispatcher", daemon=True)
         self._jobs: dict[str, RunningJob] = {}
+        self._numbers = count(1)
+        self._held: dict[RunningJob, int] = {}  # cores of those that hold or use some
+        self._taken = 0  # their sum
+        self._growing: dict[RunningGang, None] = {}
+        self._hungry = HungryBags()
         self._generation = 0
         self._in_flight = 0
         self._held_back: deque[Task] = deque()
@@ -150,7 +158,7 @@ class Dispatcher:
         now = time.perf_counter()
         if now < self._look_after:
             return
-        gangs = [job for job in self._jobs.values() if isinstance(job, RunningGang)]
+        gangs = [job for job in self._held if isinstance(job, RunningGang)]
         for gang in gangs:
             if gang.due <= now:
                 gang.tell_overdue()
@@ -170,11 +178,13 @@ class Dispatcher:
 
     def _add(self, job: JobSpec) -> None:
         assert isinstance(job, Gang | Bag)  # whoever submits has looked
+        number = next(self._numbers)
         if isinstance(job, Gang):
-            running: RunningJob = RunningGang(self, job.holding, job.future, gang=job)
+            running: RunningJob = RunningGang(self, job.holding, job.future, number=number, gang=job)
         else:
-            running = RunningBag(self, job.holding, job.future, bag=job)
+            running = RunningBag(self, job.holding, job.future, number=number, bag=job)
         self._jobs[running.name] = running
+        self.count(running)
         if self._broken is not None:
             running.fail(self._broken)
         elif self._closing or job.future.cancelled():
@@ -195,32 +205,43 @@ class Dispatcher:
 
     def _fill(self) -> None:
         """Let gangs that wait for their cores begin, and feed the bags."""
-        for job in list(self._jobs.values()):
-            if isinstance(job, RunningGang) and not job.cores and job.told:
-                job.step()
-        bags = [job for job in self._jobs.values() if isinstance(job, RunningBag) and job.hungry]
-        if bags:
-            self._feed(bags)
+        waiting = [gang for gang in self._growing if not gang.cores]
+        for gang in sorted(waiting, key=attrgetter("number")):
+            gang.step()
+        if self._hungry:
+            self._feed()
 
-    def _feed(self, bags: list[RunningBag]) -> None:
-        """Begin calls of bags: first of the one that lacks most of what it was told, then of the smallest."""
+    def _feed(self) -> None:
+        """Begin calls of bags."""
         free = self.free + self._extra
-        wanted = sum(job.wants for job in self._jobs.values() if isinstance(job, RunningGang))
-        while bags and free > 0:
-            bag = min(bags, key=lambda bag: (min(bag.in_flight - bag.told, 0), bag.in_flight))
+        wanted = sum(gang.wants for gang in self._growing)
+        while free > 0 and (bag := self._hungry.first()) is not None:
             if bag.in_flight >= bag.told and free <= wanted:
                 return
             bag.feed()
             free -= 1
-            if not bag.hungry:
-                bags.remove(bag)
 
     # --- what jobs ask for --------------------------------------------------------------------------
 
     @property
     def free(self) -> int:
         """The cores that nobody holds or has borrowed."""
-        return self.pool - sum(job.cores for job in self._jobs.values())
+        return self.pool - self._taken
+
+    def count(self, job: RunningJob) -> None:
+        """Take note of what a job holds and wants, which has changed."""
+        self._set_held(job, job.cores)
+        if isinstance(job, RunningBag):
+            self._hungry.update(job)
+        elif isinstance(job, RunningGang) and job.wants:
+            self._growing[job] = None
+        elif isinstance(job, RunningGang):
+            self._growing.pop(job, None)
+
+    def _set_held(self, job: RunningJob, cores: int) -> None:
+        self._taken += cores - self._held.pop(job, 0)
+        if cores:
+            self._held[job] = cores
 
     @property
     def crowded(self) -> bool:
@@ -234,6 +255,11 @@ class Dispatcher:
     def leave(self, job: RunningJob) -> None:
         """Forget a job."""
         del self._jobs[job.name]
+        self._set_held(job, 0)
+        if isinstance(job, RunningBag):
+            self._hungry.drop(job)
+        elif isinstance(job, RunningGang):
+            self._growing.pop(job, None)
 
     def send(self, task: Task) -> None:
         """Carry out a call."""

@@ -60,6 +60,10 @@ class Desk(Protocol):
         """Carry out a call; `RunningJob.take` is told the answer."""
         ...
 
+    def count(self, job: RunningJob) -> None:
+        """Take note of what a job holds and wants, which has changed."""
+        ...
+
     def leave(self, job: RunningJob) -> None:
         """Forget a job."""
         ...
@@ -83,6 +87,8 @@ class RunningJob(ABC):
         Its calls that are being carried out.
     ending : bool
         Whether it is fed no more.
+    number : int
+        Its rank by arrival.
     """
 
     desk: Desk
@@ -91,6 +97,7 @@ class RunningJob(ABC):
     told: int = 0
     in_flight: int = 0
     ending: bool = False
+    number: int = 0
 
     @property
     def name(self) -> str:
@@ -130,6 +137,7 @@ class RunningJob(ABC):
 
     def _hold(self, cores: int) -> None:
         self.holding.cores = cores
+        self.desk.count(self)
         self.desk.tell(happened.CoresHeld, self.name, cores)
 
 
@@ -168,11 +176,13 @@ class RunningGang(RunningJob):
     def set_cores(self, cores: int) -> None:
         """Take another width at the end of the round, or now."""
         self.told = cores
+        self.desk.count(self)
         self.step()
 
     def end(self) -> None:
         """Begin no call any more."""
         self.ending = True
+        self.desk.count(self)
         self._waiting.clear()
         self.step()
 
@@ -314,18 +324,21 @@ class RunningBag(RunningJob):
     def set_cores(self, cores: int) -> None:
         """Count on so many cores from now on."""
         self.told = cores
+        self.desk.count(self)
         if self.holding.cores != cores:
             self._hold(cores)
 
     def end(self) -> None:
         """Begin no call any more."""
         self.ending = True
+        self.desk.count(self)
         self._leave_if_idle()
 
     def feed(self) -> None:
         """Begin the next call."""
         self.in_flight += 1
         self._next += 1
+        self.desk.count(self)
         self.desk.send(Task(self, self._next - 1, self.bag.calls[self._next - 1]))
 
     def take(self, task: Task, answer: Any, error: BaseException | None) -> None:
@@ -335,6 +348,7 @@ class RunningBag(RunningJob):
         self._answers[task.index] = answer
         if error is not None and not self.ending:
             self._error, self.ending = error, True
+        self.desk.count(self)
         if not self._left and self._error is None:
             self._finish(self.bag.collect(self._answers))
         elif self.ending:
