@@ -74,3 +74,20 @@ def test_an_interrupt_that_is_ignored_stays_so(tmp_path: Path) -> None:
 
 def test_workers_end_without_a_word(tmp_path: Path) -> None:
     assert said(ABANDONED, tmp_path) == ("ended\n", "")
+
+
+def test_a_script_from_standard_input_is_told_to_be_run_from_a_file(tmp_path: Path) -> None:
+    """Workers import the script that starts them, guarded or not."""
+    file = tmp_path / "script.py"
+    file.write_text(
+        "from corewise.kit.processes import processes\n\n"
+        'if __name__ == "__main__":\n    with processes(1):\n        print("alive")\n'
+    )
+    with file.open() as script:
+        process = start("-", stdin=script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with process:
+            out, err = finish(process)
+    assert out == ""
+    assert err.rstrip().endswith("and <stdin> cannot be: run it from a file")
+    with start(str(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert finish(process) == ("alive\n", "")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -107,10 +109,15 @@ def _require_alive(executor: ProcessPoolExecutor, workers: int) -> None:
         for future in [executor.submit(os.getpid) for _ in range(workers)]:
             future.result()
     except BrokenExecutor:
-        raise CorewiseError(
-            "the worker processes end as soon as they begin; a script that starts them must do so under "
-            'if __name__ == "__main__", as each of them imports it'
-        ) from None
+        raise CorewiseError(f"the worker processes end as soon as they begin; {_why_dead()}") from None
+
+
+def _why_dead() -> str:
+    """Return what keeps worker processes from living: each of them imports the script that starts it."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is not None and not Path(script).exists():
+        return f"each of them imports the script that starts it, and {script} cannot be: run it from a file"
+    return 'a script that starts them must do so under if __name__ == "__main__", as each of them imports it'
 
 
 def _begin() -> None:

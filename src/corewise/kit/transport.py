@@ -7,6 +7,7 @@ cannot be packed no more than Python does. Here either is the error of that one 
 from __future__ import annotations
 
 import pickle
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
 
 __all__ = ["carry_out", "pack_call", "unpack_answer"]
+
+_OF_MAIN = re.compile(r"Can't get attribute '(?P<name>[^']+)' on <module '(?P<module>__main__|__mp_main__)'")
 
 
 def pack_call(call: Callable[[], Any]) -> bytes:
@@ -31,7 +34,7 @@ def pack_call(call: Callable[[], Any]) -> bytes:
 def carry_out(packed: bytes) -> bytes:
     """Carry out a call in a worker, and return the answer or the error as bytes."""
     try:
-        call = pickle.loads(packed)
+        call = _unpack_call(packed)
         answer = call()
     except BaseException as error:
         return _pack_error(error)
@@ -44,6 +47,33 @@ def carry_out(packed: bytes) -> bytes:
                 f"{checks.shown(answer)}: {error}"
             )
         )
+
+
+def _unpack_call(packed: bytes) -> Callable[[], Any]:
+    """Return a call, or say how to have it found here."""
+    try:
+        call: Callable[[], Any] = pickle.loads(packed)
+    except Exception as error:
+        raise InvalidInput(
+            f"a call cannot be read by the process that is to carry it out: {error}{_way_out(error)}"
+        ) from error
+    return call
+
+
+def _way_out(error: Exception) -> str:
+    """Return what to do about a name that a worker process does not find, or nothing."""
+    missing = _OF_MAIN.search(str(error)) if isinstance(error, AttributeError) else None
+    if missing is None:
+        return ""
+    name = missing["name"]
+    if missing["module"] == "__mp_main__":  # a script, which worker processes import under this name
+        return (
+            f"; define {name!r} where it is defined also when the script is imported, not only when it is run"
+        )
+    return (
+        f"; worker processes do not know what a notebook, a prompt or python -c defines: put {name!r} in a "
+        "module and import it, or have threads carry out the calls: ExecutorEngine(ThreadPoolExecutor(4))"
+    )
 
 
 def unpack_answer(packed: bytes) -> Any:
