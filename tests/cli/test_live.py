@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -24,6 +27,10 @@ from corewise.live.demonstration import demonstration
 from corewise.live.demonstration.stages import STAGES, Stage
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
+from corewise.live.events import JobArrived, JobFinished
+from corewise.live.journal import Journal
+from corewise.live.lessons import how_to_learn
+from corewise.live.origin import about_pool
 from tests.helpers.live_pools import solve_in_a_thread
 
 CLASSES = [
@@ -116,7 +123,7 @@ def test_explain_says_why(journal: str, running: tuple[Path, cw.LivePool]) -> No
     told = as_json("explain", journal, "etl-3")
     assert (told["job"], told["job_class"], told["held"]) == ("etl-3", "etl", 2)
     assert "no job 'bug' is there; did you mean 'big'?" in fail("explain", journal, "bug")
-    assert "job 'etl-1' is not there any more: it finished at time " in fail("explain", journal, "etl-1")
+    assert "job 'etl-1' is not there any more: it finished at " in fail("explain", journal, "etl-1")
 
 
 def test_a_backup_is_made_while_the_pool_runs_and_overwrites_nothing(
@@ -179,6 +186,32 @@ def test_events_are_followed(running: tuple[Path, cw.LivePool], monkeypatch: pyt
     assert "limits-changed" in result.stdout.splitlines()[-1]
     assert len(result.stdout.splitlines()) >= 2
     pool.set_limits("etl")
+
+
+def test_times_are_dates_where_the_clock_is_that_of_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal of a service: a job of 2 h 5 min, and a look at it 90 s later; JSON has plain numbers."""
+    began = datetime(2026, 11, 18, tzinfo=UTC).timestamp()
+    ended = began + 7505.25
+    about = {**about_pool(how_to_learn(cw.System(4, CLASSES))), "opened": began}
+    with closing(Journal.open("service.db", about)) as to:
+        to.append([JobArrived(began + 1.0, "a", "etl-1", "etl"), JobFinished(ended, "b", "etl-1")], began)
+    monkeypatch.setattr("corewise.cli.live.status.time.time", lambda: ended + 90.0)
+    shown = succeed("status", "service.db").splitlines()
+    assert shown[0] == "service.db: 2 events, the last one 1 min 30 s ago"
+    assert shown[1].startswith("at 2026-11-18 02:05:05 UTC, watch: 0 of 4 cores held by 0 jobs; ")
+    assert shown[1].endswith("equi in force since 2026-11-18 00:00:00 UTC, for 2 h 5 min")
+    assert as_json("status", "service.db")["time"] == ended
+    rows = succeed("events", "service.db").splitlines()
+    assert rows[1].split(maxsplit=1)[1] == "2026-11-18 02:05:05.250 UTC  job-finished    job etl-1"
+    assert json.loads(succeed("events", "service.db", "--json").splitlines()[1])["time"] == ended
+    assert "it finished at 2026-11-18 02:05:05 UTC" in fail("explain", "service.db", "etl-1")
+
+
+def test_times_are_seconds_where_the_clock_starts_at_zero(journal: str) -> None:
+    events, heading = succeed("status", journal).splitlines()[:2]
+    assert events.endswith(" events")
+    assert re.match(r"at \d+\.\d s, steer: 4 of 4 cores held by 2 jobs; equi in force since 0\.0 s$", heading)
+    assert re.match(r" +1 +\d+\.\d{3} s  mode-changed ", succeed("events", journal).splitlines()[0])
 
 
 def test_a_replay_proves_it(journal: str) -> None:

@@ -102,7 +102,7 @@ def test_the_last_answer_is_reported_whether_adopted_or_not() -> None:
     assert (report.policy, report.in_force, report.since) == ("equi", False, 0.0)
     assert [row.expected.gain for row in report.classes if row.expected] == pytest.approx([-0.2, 0.25])
     assert "10.0% (-2.0% to 20.0%)" in str(report)
-    assert "not adopted" in str(report)
+    assert "by the last policy solved for, not adopted: equi stays in force" in str(report)
     assert [row.departures_needed for row in report.classes] == [10, 10]
 
 
@@ -198,7 +198,7 @@ def test_a_pool_reports() -> None:
         report = pool.report()
     assert isinstance(report, cw.live.Report)
     assert report.classes[0].finished == 1
-    assert str(report).startswith("time ")
+    assert str(report).startswith("at ")
 
 
 @pytest.mark.parametrize("times", [((1.0,),), ((1.0, math.nan),), ((1.0, -1.0),), 3.0])

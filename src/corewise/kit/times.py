@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 
-__all__ = ["instant", "is_date", "spoken_duration"]
+__all__ = ["in_force_since", "instant", "is_date", "spoken_duration"]
 
 _FIRST_DATE = 1e9
 """Seconds since 1970 in September 2001: a clock that starts at zero gets there after thirty years."""
@@ -19,13 +18,19 @@ def is_date(time: float) -> bool:
     return _FIRST_DATE <= time < _LAST_DATE
 
 
-def instant(time: float, decimals: int = 0) -> str:
+def instant(time: float, *, milliseconds: bool = False) -> str:
     """Return a time for people: date and time of day (UTC) of seconds since 1970, else plain seconds."""
     if not is_date(time):
-        return f"{time:.{max(decimals, 1)}f} s"
-    whole = math.floor(time) if decimals else round(time)
-    rest = f".{int((time - whole) * 10**decimals):0{decimals}d}" if decimals else ""
-    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%d %H:%M:%S}{rest} UTC"
+        return f"{time:.3f} s" if milliseconds else f"{time:.1f} s"
+    moment = datetime.fromtimestamp(time, UTC)
+    fraction = f".{moment.microsecond // 1000:03d}" if milliseconds else ""
+    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} UTC"
+
+
+def in_force_since(since: float, now: float) -> str:
+    """Return since when something is so, and of dates also for how long."""
+    lasts = f", for {spoken_duration(max(now - since, 0.0))}" if is_date(since) else ""
+    return f"since {instant(since)}{lasts}"
 
 
 def spoken_duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from corewise.kit.display import Shown, Table, cut
 from corewise.kit.jsonable import plain
+from corewise.kit.times import in_force_since, instant
 from corewise.live.books import Book
 from corewise.live.gate import departures_seen, gain_in_words, reason
 from corewise.live.learned import Learned
@@ -221,11 +222,11 @@ class Report(Shown):
 
     def _heading(self) -> Iterator[str]:
         yield (
-            f"time {self.time:.6g}, {self.mode}: {self.held} of {self.pool} cores held by {self.jobs} jobs; "
-            f"{self.policy} since {self.since:.6g}"
+            f"at {instant(self.time)}, {self.mode}: {self.held} of {self.pool} cores held by {self.jobs} "
+            f"jobs; {self.policy} in force {in_force_since(self.since, self.time)}"
         )
         if self.gain is not None:
-            standing = "in force" if self.in_force else "not adopted"
+            standing = "in force" if self.in_force else f"not adopted: {self.policy} stays in force"
             yield f"expected {gain_in_words(self.gain)} by the last policy solved for, {standing}"
         if self.reason:
             yield self.reason

@@ -12,6 +12,7 @@ from corewise.cli.live.journals import JournalName, opened
 from corewise.cli.options import whole_number
 from corewise.cli.reporting import reporting
 from corewise.errors import printable
+from corewise.kit.times import instant
 
 if TYPE_CHECKING:
     from corewise.live.events import Event
@@ -53,7 +54,8 @@ def _print_events(journal: JournalReader, after: int, as_json: bool) -> int:
             row = plain({"seq": seq, **event_to_mapping(event)})
             print(json.dumps(row, allow_nan=False, ensure_ascii=False))
         else:
-            print(printable(f"{seq:8d}  {event.time:12.3f}  {event.kind:14}  {_facts(event)}".rstrip()))
+            when = instant(event.time, milliseconds=True)
+            print(printable(f"{seq:8d}  {when:>14}  {event.kind:14}  {_facts(event)}".rstrip()))
     print(end="", flush=True)
     return after
 

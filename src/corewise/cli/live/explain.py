@@ -13,6 +13,7 @@ from corewise.cli.output import print_json
 from corewise.cli.reporting import reporting
 from corewise.cli.waiting import waiting
 from corewise.errors import InvalidInput, printable
+from corewise.kit.times import instant
 
 if TYPE_CHECKING:
     from corewise.live.journal import JournalReader
@@ -50,4 +51,4 @@ def _require_not_gone(journal: JournalReader, job: str) -> None:
     if gone:
         last = gone[-1]
         how = "finished" if last.kind == "job-finished" else f"ended ({getattr(last, 'why', '')})"
-        raise InvalidInput(f"job {job!r} is not there any more: it {how} at time {last.time:.6g}")
+        raise InvalidInput(f"job {job!r} is not there any more: it {how} at {instant(last.time)}")

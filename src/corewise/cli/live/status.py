@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import time
+
 from corewise.cli.live.journals import JournalName, controller_at_the_end, opened
 from corewise.cli.options import AsJson
 from corewise.cli.output import print_json
 from corewise.cli.reporting import reporting
 from corewise.cli.waiting import waiting
 from corewise.errors import printable
+from corewise.kit.times import is_date, spoken_duration
 
 __all__ = ["status"]
+
+
+def _last(when: float) -> str:
+    """Return how long ago the last event was, by the clock of this machine, if it has a date."""
+    if not is_date(when):
+        return ""
+    ago = time.time() - when
+    return f", the last one {spoken_duration(ago)} ago" if ago >= 0.0 else ""
 
 
 @reporting
@@ -23,6 +34,6 @@ def status(journal: JournalName, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"events": events, **report.as_mapping()})
         return
-    print(printable(f"{journal}: {events:,} events"))
+    print(printable(f"{journal}: {events:,} events{_last(report.time)}"))
     for line in str(report).splitlines():
         print(printable(line))

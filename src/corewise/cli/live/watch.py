@@ -16,6 +16,7 @@ from corewise.cli.reporting import reporting
 from corewise.errors import CorewiseError, InvalidFile, printable
 from corewise.kit.files import read_bytes
 from corewise.kit.jsonable import to_json
+from corewise.kit.times import in_force_since, instant
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -102,10 +103,12 @@ def picture(state: Mapping[str, Any]) -> RenderableType:
 
 def _head(report: Mapping[str, Any]) -> str:
     gain = report["gain"]
-    expected = "" if gain is None else f"; {_percent(gain['expected'])} less cost than EQUI expected"
+    by = "" if report["in_force"] else " by the last policy solved for, not adopted"
+    expected = "" if gain is None else f"; {_percent(gain['expected'])} less cost than EQUI expected{by}"
     return (
-        f"{report['mode']}: {report['held']} of {report['pool']} cores held by {report['jobs']} jobs, by "
-        f"{printable(report['policy'])}{expected}"
+        f"at {instant(report['time'])}, {report['mode']}: {report['held']} of {report['pool']} cores held by "
+        f"{report['jobs']} jobs, by {printable(report['policy'])} "
+        f"{in_force_since(report['since'], report['time'])}{expected}"
     )
 
 
