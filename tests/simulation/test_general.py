@@ -459,3 +459,19 @@ def test_many_classes_are_followed_without_tables(kind: type[TablelessJobWalk]) 
     assert np.array_equal(one.job, other.job)
     if kind is not TablelessJobWalk:
         assert type(first_walk(system, bound, begin, np.random.default_rng(7))) is kind
+
+
+@pytest.mark.parametrize("policy", ["equi", "priority:two,one,three"])
+@pytest.mark.parametrize("jobs", [900, 1500])
+def test_recorded_jobs_may_pile_up_beyond_any_table(policy: str, jobs: int) -> None:
+    """Where all cores can always be used, the last job leaves when all work is done, whatever the policy."""
+    names = ("one", "two", "three")
+    system = cw.System(3, [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(1.0)) for name in names])
+    rng = np.random.default_rng(3)
+    size = rng.exponential(1.0, jobs)
+    trace = cw.Trace(np.linspace(0.0, 1.0, jobs), [names[i % 3] for i in range(jobs)], size)
+    run = cw.simulate(system, policy, jobs=trace, record=True)
+    assert run.path is not None
+    assert run.departures == jobs
+    assert run.path.time[-1] == pytest.approx(size.sum() / 3.0, rel=1e-9)
+    assert run.statistics.classes[0].departures.sum() == jobs // 3

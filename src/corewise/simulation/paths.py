@@ -34,14 +34,20 @@ def first_walk(
     tally: bool = False,
     least: tuple[int, ...] | None = None,
     source: JobSource | None = None,
+    tables: bool = True,
 ) -> Engine:
     """Return a path that has not begun, without tables or over tables of at least a given capacity.
 
-    Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given.
+    Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given;
+    with `tables` false in any case without tables.
     """
     if source is not None or not system.memoryless or policy.residual is not None:
         jobs = source or RandomJobs(system, rng, start)
-        return _job_walk(system, policy, jobs, start, rng, record=record, tally=tally, least=least)
+        if tables and suits_tables(system):
+            require_clock(system, start)
+            made = SpeedTables.of(system.at(start.time), policy, start.counts, least)
+            return BoxJobWalk(made, jobs, start, rng, record=record)
+        return _tableless_job_walk(system, policy, jobs, start, rng, record=record, tally=tally)
     kind = _tableless_kind(policy)
     if kind is not None and not suits_tables(system):
         require_clock(system, start)
@@ -49,7 +55,7 @@ def first_walk(
     return Walk(first_tables(system, policy, start, least), start, rng, record=record)
 
 
-def _job_walk(
+def _tableless_job_walk(
     system: System,
     policy: BoundPolicy,
     source: JobSource,
@@ -58,13 +64,8 @@ def _job_walk(
     *,
     record: bool,
     tally: bool,
-    least: tuple[int, ...] | None,
 ) -> JobWalk:
-    """Return a path that has not begun and on which every job is followed."""
-    if suits_tables(system):
-        require_clock(system, start)
-        tables = SpeedTables.of(system.at(start.time), policy, start.counts, least)
-        return BoxJobWalk(tables, source, start, rng, record=record)
+    """Return a path that has not begun and on which every job is followed without tables."""
     require_clock(system, start)
     kind = TablelessJobWalk if policy.levels is None else LevelJobWalk
     if isinstance(policy.rule, FittedRule):

@@ -13,6 +13,7 @@ the path does not depend on them. For more than three classes policies that are 
 fitted values, are simulated without tables (`corewise.simulation.tableless`).
 
 For any other law, and for jobs that were recorded, every job is followed (`corewise.simulation.general`).
+Recorded jobs that come to more states than tables hold are run again without tables.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from corewise.errors import InvalidInput
+from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.kit.progress import Progress
 from corewise.model.system import System, require_system
-from corewise.policies.base import Policy, bind
+from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.general.source import RandomJobs, RecordedJobs
 from corewise.simulation.general.trace import Trace, require_trace
 from corewise.simulation.paths import first_walk, require_clock
@@ -36,6 +37,9 @@ from corewise.simulation.state import State
 from corewise.simulation.window import BATCHES, Replay, Window, start_state
 
 __all__ = ["simulate"]
+
+_FEW = 1000
+"""Recorded jobs that may all be present at once without tables becoming large."""
 
 
 def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
@@ -100,8 +104,38 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
         require_clock(system, begin)
         source = RandomJobs(system, generator, begin) if jobs is None else RecordedJobs(system, jobs)
         return moving_run(system, bound, window, source, begin.time, progress, recorded=jobs is not None)
-    replay = Replay(system, policy, begin, window, BATCHES, deepcopy(generator), bound, jobs)
-    walk = first_walk(system, bound, begin, generator, record=record, source=replay.source)
+    tables = jobs is None or _keeps_up(system, jobs)
+    replay = Replay(system, policy, begin, window, BATCHES, deepcopy(generator), bound, jobs, tables)
+    try:
+        return _walked(replay, bound, generator, record, progress)
+    except BoxTooLarge:  # more jobs at a time than tables hold; jobs that were recorded can come once more
+        if jobs is None:
+            raise
+    return _walked(replace(replay, tables=False), bound, generator, record, progress)
+
+
+def _keeps_up(system: System, jobs: Trace) -> bool:
+    """Return whether all cores can do the work of recorded jobs about as fast as it comes.
+
+    If not, and they are many, jobs pile up: tables of the states that they come to take longer to make than
+    they save.
+    """
+    span = float(jobs.time[-1] - jobs.time[0])
+    return jobs.time.size <= _FEW or float(jobs.size.sum()) <= system.cores * span
+
+
+def _walked(
+    replay: Replay,
+    policy: BoundPolicy,
+    rng: np.random.Generator,
+    record: bool,
+    progress: Progress | None,
+) -> Run:
+    """Return the run whose replay is given, drawn from `rng`."""
+    system, window = replay.system, replay.window
+    walk = first_walk(
+        *(system, policy, replay.start, rng), record=record, source=replay.source, tables=replay.tables
+    )
     if record or window.short(system):
         walk.follow_jobs()
     window.walk(walk, BATCHES, progress)

@@ -78,7 +78,8 @@ class Window:
 class Replay:
     """Replay of a run, with the same random numbers, for what was not kept count of.
 
-    A bound policy seldom can be sent to another process: there, the policy is bound again.
+    A bound policy seldom can be sent to another process: there, the policy is bound again. `tables` is
+    whether tables over states may be used, as far as they suit the system.
     """
 
     system: System
@@ -89,6 +90,7 @@ class Replay:
     rng: np.random.Generator
     bound: BoundPolicy | None = None
     jobs: Trace | None = None
+    tables: bool = True
 
     def __getstate__(self) -> dict[str, object]:
         """Return what to send to another process."""
@@ -112,7 +114,9 @@ class Replay:
         """Return the run before it began; the generator is copied, so that it can be asked for again."""
         bound = self.bound or bind(self.policy, self.system)
         rng = deepcopy(self.rng)
-        return first_walk(self.system, bound, self.start, rng, tally=tally, source=self.source)
+        return first_walk(
+            *(self.system, bound, self.start, rng), tally=tally, source=self.source, tables=self.tables
+        )
 
     @property
     def source(self) -> JobSource | None:
