@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.main import app
+from corewise.errors import BoxTooLarge
 
 SYSTEM = cw.System(
     8, [cw.JobClass("wide", 0.8, 0.5, cw.Amdahl(0.95)), cw.JobClass("nar<b>row", 1.5, 0.8, cw.Amdahl(0.5))]
@@ -131,3 +132,71 @@ def test_a_seed_repeats_it(log: Path, tmp_path: Path) -> None:
         found.append(json.loads(text)["policies"])
     assert found[0] == found[1]
     assert np.isfinite(found[0][2]["gain"])
+
+
+@pytest.fixture(scope="module")
+def rigid_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of twenty classes whose jobs keep 1, 2, 4 or 8 cores."""
+    rng = np.random.default_rng(4)
+    rows, came = [], np.cumsum(rng.exponential(1.0, 1200))
+    lasts = rng.lognormal(1.0, 1.0, 1200)
+    for job, (at, last) in enumerate(zip(came.tolist(), lasts.tolist(), strict=True)):
+        kind = f"k{job % 20}"
+        rows += [(at, f"arrival,{kind},{job},{2 ** (job % 7 % 4)}"), (at + last, f"departure,{kind},{job},")]
+    lines = [f"{at!r},{rest}" for at, rest in sorted(rows)]
+    file = tmp_path_factory.mktemp("rigid") / "log.csv"
+    file.write_text("\n".join(["time,event,class,job,cores", *lines]) + "\n")
+    return file
+
+
+def test_assumed_curves_are_marked_and_many_classes_are_folded(rigid_log: Path, tmp_path: Path) -> None:
+    code, text, err = run(rigid_log, "--out", tmp_path / "r", "--cores", 64)
+    assert code == 0, err
+    assert text.startswith("If these jobs can be resized and their p lies between 0.5 and 1")
+    assert "for sure" not in text
+    assert "would have paid" not in text
+    assert "95 %" not in text
+    assert " ".join(text.split()).count("jobs kept the cores they") == 1
+    assert re.search(r"and 8 more +see advice\.html +480", text)
+    assert text.count("\n") < 70
+    code, text, err = run(rigid_log, "--out", tmp_path / "r", "--cores", 64, "--json")
+    found = json.loads(text, parse_constant=refuse_constant)
+    names = [row["name"] for row in found["classes"]]
+    assert found["assumed"] == {"classes": names, "family": "amdahl", "p": 0.9, "range": [0.5, 1.0]}
+    assert found["cores_needed"] is not None
+    assert len(found["warnings"]) < 8
+
+
+def test_a_question_without_an_answer_is_null(
+    rigid_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BoxTooLarge("no room")
+
+    monkeypatch.setattr("corewise.studies.advice.outcomes.Outcomes.cores_needed", refuse)
+    code, text, err = run(rigid_log, "--out", tmp_path / "r", "--cores", 64, "--json")
+    assert code == 0, err
+    found = json.loads(text, parse_constant=refuse_constant)
+    assert found["cores_needed"] is None
+    assert found["cores_needed_interval"] == [None, None]
+    assert found["one_more_core"] == {"time_saved": None, "interval": [None, None]}
+    assert any("no room" in line for line in found["warnings"])
+    assert [row["name"] for row in found["policies"]] == ["log", "equi", "whittle"]
+
+
+def test_more_cores_held_than_there_are_said_to_be(rigid_log: Path, tmp_path: Path) -> None:
+    code, out, err = run(rigid_log, "--out", tmp_path / "r", "--cores", 30)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    found = re.search(
+        r"pool of 30.*; up to (\d+) are held at a time: give --cores (\d+), or --lenient to leave out "
+        r"(\d+) of 2,400 rows",
+        err,
+    )
+    assert found is not None
+    assert found[1] == found[2]
+    code, _, err = run(rigid_log, "--out", tmp_path / "r", "--cores", found[1], "--json")
+    assert code == 0, err
+    code, text, err = run(rigid_log, "--out", tmp_path / "r", "--cores", 30, "--lenient", "--json")
+    assert code == 0, err
+    assert any(line.startswith(f"{found[3]} of 2,400 rows") for line in json.loads(text)["warnings"])

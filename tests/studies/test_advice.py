@@ -9,20 +9,28 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.errors import InvalidInput
+from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.model.tabulated_sizes import PiecewiseExponential
 from corewise.observation.log_classes import cores_held
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import ClassStatistics
-from corewise.policies.base import bind
+from corewise.plots.advice.page import advice_page
+from corewise.policies.base import BoundPolicy, bind
 from corewise.sizes import Exponential
 from corewise.studies.advice.advice import advise
 from corewise.studies.advice.curves import _falls, resized_share
 from corewise.studies.advice.logged_jobs import LoggedJobs
+from corewise.studies.advice.outcomes import CoresNeeded, Outcome, Outcomes
 from corewise.studies.advice.replay import Replay, ratio_of
-from corewise.studies.advice.results import Advice
+from corewise.studies.advice.results import Advice, less_time
+from corewise.studies.advice.words import (
+    cores_in_words,
+    gain_in_words,
+    interval_in_words,
+    one_more_in_words,
+)
 
 SYSTEM = cw.System(
     8,
@@ -158,18 +166,30 @@ def test_the_system_is_that_of_the_log(advice: Advice) -> None:
 # --- what a log cannot tell -------------------------------------------------------------------
 
 
-def rigid(jobs: int = 400) -> SamplePath:
+def kept(came: Floats, lasts: Floats, width: Floats, names: tuple[str, ...]) -> SamplePath:
+    """Log of jobs that keep their cores from arrival to end, of each class in turn."""
+    jobs = came.size
+    time = np.concatenate([came, came + lasts])
+    event = np.repeat([Event.ARRIVAL, Event.DEPARTURE], jobs).astype(np.int8)
+    which, job = np.tile(np.arange(jobs) % len(names), 2), np.tile(np.arange(jobs), 2)
+    order = np.argsort(time, kind="stable")
+    cores = np.concatenate([width, np.full(jobs, np.nan)])
+    return SamplePath(names, 128.0, time[order], event[order], which[order], job[order], cores[order])
+
+
+def rigid(jobs: int = 400, names: tuple[str, ...] = ("a", "b")) -> SamplePath:
     """Jobs that keep the cores they ask for, and ask for more the larger they are."""
     rng = np.random.default_rng(2)
     came = np.cumsum(rng.exponential(2.0, jobs))
     width = rng.choice([1.0, 2.0, 4.0], jobs)
-    lasts = rng.exponential(1.0, jobs) * width
-    time = np.concatenate([came, came + lasts])
-    event = np.repeat([Event.ARRIVAL, Event.DEPARTURE], jobs).astype(np.int8)
-    which, job = np.tile(np.arange(jobs) % 2, 2), np.tile(np.arange(jobs), 2)
-    order = np.argsort(time, kind="stable")
-    cores = np.concatenate([width, np.full(jobs, np.nan)])
-    return SamplePath(("a", "b"), 64.0, time[order], event[order], which[order], job[order], cores[order])
+    return kept(came, rng.exponential(1.0, jobs) * width, width, names)
+
+
+def busy(jobs: int, names: tuple[str, ...]) -> SamplePath:
+    """Jobs that keep the cores they ask for, and hold some 45 of them on average."""
+    rng = np.random.default_rng(5)
+    came, width = np.cumsum(rng.exponential(1.0, jobs)), rng.choice([1.0, 2.0, 4.0, 8.0], jobs)
+    return kept(came, rng.lognormal(2.0, 1.0, jobs), width, names)
 
 
 def test_a_rigid_log_does_not_tell_curves() -> None:
@@ -183,16 +203,128 @@ def test_a_rigid_log_does_not_tell_curves() -> None:
     assert low < high
     assert whittle.gain_interval[0] <= low
     assert high <= whittle.gain_interval[1]
+    (why,) = (line for line in found.warnings if "does not tell their curves" in line)
+    assert why.startswith("a, b: the log does not tell their curves (jobs kept the cores")
     (assumed,) = (line for line in found.warnings if "is assumed" in line)
-    assert assumed.startswith("a, b: the log does not tell their curves (jobs kept the cores")
+    assert assumed.endswith("Amdahl's law with p = 0.9 is assumed, and ranges are for p from 0.5 to 1")
     assert any("could be resized is taken for granted" in line for line in found.warnings)
-    assert found.verdict.endswith("It rests on curves that were assumed.")
     low, value, high = (
         found.cores.one_more_interval[0],
         found.cores.one_more,
         found.cores.one_more_interval[1],
     )
     assert low <= value <= high
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.07, 0.75, "between 7% and 75% less time in the system"),
+        (-0.05, 0.6, "anything between 5% more and 60% less time in the system"),
+        (-0.2, -0.1, "between 10% and 20% more time in the system"),
+    ],
+)
+def test_ranges_of_gains_in_words(low: float, high: float, said: str) -> None:
+    assert less_time(low, high) == said
+
+
+CLAIMS = ("for sure", "would have paid", "may have paid", "95 %")
+
+
+def test_assumed_curves_make_the_answer_conditional() -> None:
+    found = advise(rigid())
+    sentences = (
+        found.verdict,
+        gain_in_words(found),
+        cores_in_words(found),
+        one_more_in_words(found),
+        interval_in_words(found),
+    )
+    for claim in CLAIMS:
+        assert not any(claim in sentence for sentence in sentences)
+    condition = "if these jobs can be resized and their p lies between 0.5 and 1"
+    assert all(condition in sentence.lower() for sentence in sentences[:4])
+    measured = advise(rigid(), throughput={"a": cw.Amdahl(0.8), "b": cw.Amdahl(0.6)})
+    assert measured.condition == ""
+    assert "95 %" in cores_in_words(measured)  # negative control
+
+
+def test_no_number_of_cores_below_those_that_were_busy_rests_on_an_assumption() -> None:
+    """At p = 0.5 jobs need far fewer cores than they held, which no operator believes."""
+    found = advise(busy(1500, ("a", "b")))
+    held = found.usage.utilisation * found.usage.cores
+    assert found.cores.interval[0] is None
+    assert found.cores.cores is not None
+    assert held <= found.cores.cores <= (found.cores.interval[1] or 0)
+    assert "fewer may do, but this log does not tell how many" in cores_in_words(found)
+    at_half = advise(busy(1500, ("a", "b")), throughput=dict.fromkeys("ab", cw.Amdahl(0.5)))
+    assert at_half.cores.cores is not None
+    assert at_half.cores.cores < held  # negative control: measured, it is an answer
+
+
+def test_jobs_that_scale_linearly_lie_within_the_range_of_assumptions() -> None:
+    assumed, linear = (
+        advise(rigid(), throughput=curves) for curves in ({}, dict.fromkeys("ab", cw.Amdahl(1.0)))
+    )
+    low, high = assumed["equi"].gain_interval
+    assert low <= linear["equi"].gain <= high
+    assert linear["equi"].gain > max(assumed["equi"].gain, 0.5)  # far from the curve that is assumed
+    assert linear.cores.cores is not None
+    assert (assumed.cores.interval[1] or 0) >= linear.cores.cores
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_pool_that_cannot_keep_up_is_an_answer(classes: int) -> None:
+    """Too few cores let more jobs pile up than tables of two or three classes hold."""
+    found = advise(busy(8000, ("a", "b", "c")[:classes]))
+    assert found.cores.cores is not None
+    slowest = max(mean for _, mean, *_ in found.cores.curve)
+    assert slowest > 20.0 * found.cores.target  # jobs piled up there
+    assert [row.name for row in found.outcomes[:3]] == ["log", "equi", "whittle"]
+
+
+def test_one_question_without_an_answer_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> CoresNeeded:
+        raise BoxTooLarge("no room")
+
+    monkeypatch.setattr(Outcomes, "cores_needed", refuse)
+    found = advise(rigid())
+    assert (found.cores.cores, found.cores.interval) == (None, (None, None))
+    assert np.isnan(found.cores.one_more)
+    assert any("how many cores are needed" in line and "no room" in line for line in found.warnings)
+    assert "Not known" in cores_in_words(found)
+    assert "Not known" in one_more_in_words(found)
+    assert "How many cores" not in advice_page(found, "title")
+    monkeypatch.undo()
+    of = Outcomes.of
+
+    def only_equi(self: Outcomes, name: str, policy: BoundPolicy) -> Outcome:
+        return of(self, name, policy) if name == "equi" else refuse()  # type: ignore[return-value]
+
+    monkeypatch.setattr(Outcomes, "of", only_equi)
+    found = advise(rigid())
+    assert [row.name for row in found.outcomes] == ["log", "equi"]
+    assert any(line.startswith("whittle is left out of the comparison: no room") for line in found.warnings)
+    monkeypatch.setattr(Outcomes, "of", refuse)
+    found = advise(rigid())
+    assert found.best == "log"
+    assert found.verdict == "No other policy could be compared with what was in force."
+    assert "Not known" in gain_in_words(found)
+
+
+def test_many_classes_are_named_together() -> None:
+    names = tuple(f"k{i}" for i in range(30))
+    found = advise(rigid(900, names))
+    assert len(found.warnings) < 10
+    (few,) = (line for line in found.warnings if "fewer than 100 jobs" in line)
+    assert few.startswith("30 classes have fewer than 100 jobs that were done: k0 (30), k1 (30), ")
+    assert few.endswith(" and 22 more")
+    page = advice_page(found, "title")
+    assert page.count("<svg") == 4  # policies, load, the assumed curve, cores
+    assert page.count("18 more classes</summary>") == 3
+    assert "25 other classes" in page
+    assert page.count("jobs kept the cores they began with") == 1
+    assert max(row.count("<td") for row in page.split("<tr>")) < 12
 
 
 def test_measured_curves_take_the_place_of_assumptions() -> None:

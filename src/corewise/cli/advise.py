@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["advise"]
 
 _MOST_CORES = 100_000
+_SHOWN = 12  # classes in a table
 _PAGE, _SYSTEM, _POLICY = "advice.html", "system.toml", "policy.npz"
 
 
@@ -62,7 +63,6 @@ def advise(
     to read (advice.html), and the system and the policy to go on with.
     """
     from corewise.model.units import require_unit
-    from corewise.observation.log_classes import load_unknown_log
     from corewise.studies.advice.advice import advise as advise_on
 
     pool = None if cores is None else number(cores, "--cores")
@@ -75,7 +75,7 @@ def advise(
     measured = _measured(throughput)
     began = perf_counter()
     with waiting(f"Reading {log} ..."):
-        events = load_unknown_log(log, cores=pool, lenient=lenient)
+        events = _read(log, pool, lenient)
     with progress_bar("Advising", 100.0, "%") as progress:
         found = advise_on(events, throughput=measured, rng=chosen, progress=progress, unit=unit)
     warnings = (*_about(events, pool), *found.warnings)
@@ -96,6 +96,26 @@ def _require_directory(out: Path) -> None:
         raise InvalidFile(f"{out}: cannot be made: there is no directory {out.absolute().parent}")
     if not os.access(out if out.exists() else out.absolute().parent, os.W_OK):
         raise InvalidFile(f"{out}: cannot be written: permission denied")
+
+
+def _read(log: Path, pool: float | None, lenient: bool) -> EventLog:
+    """Return the log; if it holds more cores than there are said to be, the error names two ways out."""
+    from corewise.observation.log_classes import cores_held, load_unknown_log
+
+    try:
+        return load_unknown_log(log, cores=pool, lenient=lenient)
+    except InvalidFile as error:
+        if lenient or pool is None:
+            raise
+        try:
+            peak = float(cores_held(load_unknown_log(log).path)[1].max())
+            left_out = load_unknown_log(log, cores=pool, lenient=True)
+        except InvalidInput:  # something else is wrong with it
+            raise error from None
+        raise InvalidFile(
+            f"{error}; up to {peak:g} are held at a time: give --cores {peak:g}, or --lenient to leave out "
+            f"{left_out.skipped:,} of {left_out.rows:,} rows"
+        ) from None
 
 
 def _measured(file: Path | None) -> dict[str, SpeedUp]:
@@ -170,12 +190,27 @@ def _as_mapping(
         "cores": found.system.cores,
         "cores_needed": needed.cores,
         "cores_needed_interval": list(needed.interval),
+        "assumed": _assumed_mapping(found),
         "one_more_core": {"time_saved": needed.one_more, "interval": list(needed.one_more_interval)},
         "unit": found.unit,
         "warnings": list(warnings),
         "assumptions": list(found.assumptions),
         "files": [str(path) for path, _ in files],
         "seconds": seconds,
+    }
+
+
+def _assumed_mapping(found: Advice) -> dict[str, object] | None:
+    """Return on which assumed curves the answers rest, and the range of p that intervals are for."""
+    from corewise.studies.advice.curves import ASSUMED_CURVE, ASSUMED_RANGE
+
+    if not found.assumed:
+        return None
+    return {
+        "classes": list(found.assumed),
+        "family": ASSUMED_CURVE.family,
+        "p": ASSUMED_CURVE.p,
+        "range": [curve.p for curve in ASSUMED_RANGE],
     }
 
 
@@ -206,14 +241,17 @@ def _class_mapping(row: ClassAdvice) -> dict[str, object]:
 def _print_advice(found: Advice, warnings: tuple[str, ...], log: Path, seconds: float) -> None:
     from corewise.plots.advice.svg import rounded
     from corewise.studies.advice.words import (
+        by_size,
         cores_in_words,
         curve_in_words,
         gain_in_words,
+        interval_in_words,
         one_more_in_words,
         percent,
         sizes_in_words,
     )
 
+    ends = interval_in_words(found)
     usage, times = found.usage, labelled("mean response\ntime", found.unit).replace(" (", "\n(")
     print_facts(
         found.verdict,
@@ -224,13 +262,13 @@ def _print_advice(found: Advice, warnings: tuple[str, ...], log: Path, seconds: 
             ),
             ("time", f"{seconds:.3g} s"),
             ("pool", f"{usage.cores:g} cores, {usage.utilisation:.0%} of them held on average"),
-            ("worth", gain_in_words(found)),
+            ("gain", gain_in_words(found)),
             ("cores", cores_in_words(found)),
             ("one more", one_more_in_words(found)),
         ],
     )
     print_table(
-        ["policy", times, "95 % interval", "less than\nthe log", "95 % interval"],
+        ["policy", times, ends, "less than\nthe log" + ("\n(p = 0.9)" if found.assumed else ""), ends],
         [
             [
                 row.label,
@@ -242,19 +280,21 @@ def _print_advice(found: Advice, warnings: tuple[str, ...], log: Path, seconds: 
             for row in found.outcomes
         ],
     )
-    print_table(
-        ["class", "curve", "jobs", times, "CV² of sizes"],
+    classes = by_size(found)
+    rows = [
         [
-            [
-                row.name,
-                curve_in_words(row),
-                f"{row.usage.jobs:,}",
-                rounded(row.usage.mean_response_time),
-                sizes_in_words(row),
-            ]
-            for row in found.classes
-        ],
-        names=2,
-    )
+            row.name,
+            curve_in_words(row),
+            f"{row.usage.jobs:,}",
+            rounded(row.usage.mean_response_time),
+            sizes_in_words(row),
+        ]
+        for row in classes[:_SHOWN]
+    ]
+    if rest := classes[_SHOWN:]:
+        rows.append(
+            [f"and {len(rest)} more", f"see {_PAGE}", f"{sum(row.usage.jobs for row in rest):,}", "", ""]
+        )
+    print_table(["class", "curve", "jobs", times, "CV² of sizes"], rows, names=2)
     if warnings:
         print_facts("Before you rely on it", [(f"{k}", line) for k, line in enumerate(warnings, start=1)])

@@ -7,22 +7,34 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from corewise.errors import printable
-from corewise.plots.advice.figures import COLOURS, cores_figure, curve_figure, load_figure, policy_figure
+from corewise.plots.advice.figures import (
+    assumed_figure,
+    cores_figure,
+    curve_figure,
+    load_bands,
+    load_figure,
+    policy_figure,
+)
 from corewise.plots.advice.style import STYLE
 from corewise.plots.advice.svg import rounded
-from corewise.studies.advice.curves import ASSUMED
+from corewise.studies.advice.cautions import listed
+from corewise.studies.advice.curves import ASSUMED, ASSUMED_CURVE, ASSUMED_RANGE
 from corewise.studies.advice.results import Advice, ClassAdvice
 from corewise.studies.advice.words import (
+    by_size,
     cores_in_words,
     curve_in_words,
     fit_in_words,
     gain_in_words,
+    interval_in_words,
     one_more_in_words,
     percent,
     sizes_in_words,
 )
 
 __all__ = ["advice_page"]
+
+_SHOWN = 12  # classes in a table, and with a figure; further ones are folded
 
 
 def advice_page(advice: Advice, title: str, files: Iterable[tuple[str, str]] = ()) -> str:
@@ -37,7 +49,7 @@ def advice_page(advice: Advice, title: str, files: Iterable[tuple[str, str]] = (
         _classes(advice),
         _dependence(advice),
         _cores(advice),
-        _listed("What is taken to be so", advice.assumptions),
+        _listed("Assumptions", advice.assumptions),
         _files(files),
     ]
     return (
@@ -56,7 +68,7 @@ def _text(text: str) -> str:
 
 def _cards(advice: Advice) -> str:
     cards = [
-        ("Worth of sharing otherwise", gain_in_words(advice)),
+        ("Estimated gain from reallocation", gain_in_words(advice)),
         ("Cores for the response time of the log", cores_in_words(advice)),
         ("One more core", one_more_in_words(advice)),
     ]
@@ -72,14 +84,9 @@ def _warned(advice: Advice) -> str:
 
 
 def _policies(advice: Advice) -> str:
-    header = [
-        "policy",
-        f"mean response time ({advice.times_in})",
-        "95 % interval",
-        "less time than the log",
-        "95 % interval",
-    ]
-    header += [f"{row.name} ({advice.times_in})" for row in advice.classes]
+    ends, assumed = interval_in_words(advice), f" (p = {ASSUMED_CURVE.p:g})" if advice.assumed else ""
+    times = f"mean response time ({advice.times_in})"
+    header = ["policy", times, ends, f"less time than the log{assumed}", ends]
     rows = []
     for row in advice.outcomes:
         log = row.name == "log"
@@ -90,17 +97,26 @@ def _policies(advice: Advice) -> str:
                 _interval(row.interval),
                 "" if log else percent(row.gain),
                 "" if log else " to ".join(map(percent, row.gain_interval)),
-                *map(rounded, row.by_class),
             ]
         )
-    told = (
-        "Every policy was run on the same jobs, at the same times and with the same sizes as in the log. "
-        "Intervals hold the chance of which jobs came, and what is not known of the curves. The last columns "
-        "are mean response times by class."
+    told = "Every policy was run on the same jobs, at the same times and with the same sizes as in the log. "
+    if advice.assumed:
+        low, high = (curve.p for curve in ASSUMED_RANGE)
+        told += f"Ranges are for p between {low:g} and {high:g}, and for the random variation of which jobs came."
+    else:
+        told += "Intervals hold the random variation of which jobs came, and the uncertainty of the curves."
+    places = {name: i for i, name in enumerate(advice.system.names)}
+    by_class = _class_table(
+        ["class", *(f"{row.label} ({advice.times_in})" for row in advice.outcomes)],
+        [
+            [row.name, *(rounded(outcome.by_class[places[row.name]]) for outcome in advice.outcomes)]
+            for row in by_size(advice)
+        ],
     )
     return (
-        f"<section><h2>What policies would have made of these jobs</h2><p>{told}</p>"
-        f"<figure>{policy_figure(advice)}</figure>{_table(header, rows)}</section>"
+        f"<section><h2>Policies on these jobs</h2><p>{_text(told)}</p>"
+        f"<figure>{policy_figure(advice)}</figure>{_table(header, rows)}"
+        f"<h3>Mean response time by class</h3>{by_class}</section>"
     )
 
 
@@ -110,7 +126,7 @@ def _observed(advice: Advice) -> str:
     header += [
         f"95 % stay below ({unit})",
         f"without cores ({unit})",
-        "cores of a job (10 %, middle, 90 % of its time)",
+        "cores of a job (10 %, 50 %, 90 % of its time)",
     ]
     rows = [
         [
@@ -124,19 +140,19 @@ def _observed(advice: Advice) -> str:
             rounded(row.mean_waiting_time),
             ", ".join(map(rounded, row.widths)),
         ]
-        for row in usage.classes
+        for row in (found.usage for found in by_size(advice))
     ]
     told = (
         f"{usage.jobs:,} jobs of {len(usage.classes)} classes in {rounded(usage.end - usage.start)} {unit}; "
         f"{usage.utilisation:.0%} of {usage.cores:g} cores were held on average (the line)."
     )
     legend = " ".join(
-        f'<span class="key c{i % COLOURS}"></span>{_text(row.name)}' for i, row in enumerate(usage.classes)
+        f'<span class="key {style}"></span>{_text(name)}' for name, style, _ in load_bands(advice)
     )
     return (
         f"<section><h2>What was observed</h2><p>{_text(told)}</p>"
         f'<figure class="wide">{load_figure(advice)}<figcaption>{legend}</figcaption></figure>'
-        f"{_table(header, rows)}</section>"
+        f"{_class_table(header, rows)}</section>"
     )
 
 
@@ -148,50 +164,59 @@ def _classes(advice: Advice) -> str:
         "curve",
         "does the model hold?",
     ]
+    classes = by_size(advice)
     rows = [
         [row.name, rounded(row.usage.mean_size), sizes_in_words(row), curve_in_words(row), fit_in_words(row)]
-        for row in advice.classes
+        for row in classes
     ]
-    figures = "".join(
+    own = [row for row in classes if row.curve.source != ASSUMED]
+    figures = [
         f"<figure>{curve_figure(advice, row, i)}<figcaption>{_caption(row)}</figcaption></figure>"
-        for i, row in enumerate(advice.classes)
-    )
+        for i, row in enumerate(own[:_SHOWN])
+    ]
+    if advice.assumed:
+        caption = f"assumed for {listed([row.name for row in classes if row.curve.source == ASSUMED])}"
+        figures.append(
+            f"<figure>{assumed_figure(advice)}<figcaption>{_text(caption)}</figcaption></figure>"
+        )
     return (
-        f'<section><h2>Sizes and curves</h2><div class="grid-of-figures">{figures}</div>'
-        f"{_table(header, rows)}</section>"
+        f'<section><h2>Sizes and curves</h2><div class="grid-of-figures">{"".join(figures)}</div>'
+        f"{_class_table(header, rows)}</section>"
     )
 
 
 def _dependence(advice: Advice) -> str:
     """Return how the answer depends on curves that were assumed, if any were."""
-    assumed = [row.name for row in advice.classes if row.curve.source == ASSUMED]
+    assumed = [row.name for row in by_size(advice) if row.curve.source == ASSUMED]
     if not assumed:
         return ""
-    low, high = (f"p = {p:g}" for p in (0.5, 0.99))
+    low, middle, high = (f"p = {curve.p:g}" for curve in (ASSUMED_RANGE[0], ASSUMED_CURVE, ASSUMED_RANGE[1]))
     rows = [
         [row.label, percent(row.gains_at_ends[0]), percent(row.gain), percent(row.gains_at_ends[1])]
         for row in advice.outcomes
         if row.gains_at_ends
     ]
     told = (
-        f"The log does not tell the curves of {', '.join(assumed)}. Less time than in the log, if they scale "
-        f"badly ({low} in Amdahl's law), as assumed (p = 0.9), and well ({high}):"
+        f"The log does not tell the curves of {listed(assumed)}. Less time than in the log, if they scale "
+        f"badly ({low} in Amdahl's law), as assumed ({middle}), and linearly ({high}):"
     )
     return (
         f"<section><h2>How the answer depends on the curves</h2><p>{_text(told)}</p>"
-        f"{_table(['policy', low, 'p = 0.9', high], rows)}</section>"
+        f"{_table(['policy', low, middle, high], rows)}</section>"
     )
 
 
 def _caption(row: ClassAdvice) -> str:
     if not row.curve.informative:
-        return _text(f"{row.name}: not from the log. {row.curve.reason}")
+        return _text(f"{row.name}: as measured; grey, cores that its jobs held most")
     return _text(
         f"{row.name}: line, the mean of likely curves; band, 95 %; grey, cores that its jobs held most"
     )
 
 
 def _cores(advice: Advice) -> str:
+    if not advice.cores.answered:
+        return ""
     return (
         f"<section><h2>How many cores</h2><p>{_text(cores_in_words(advice))} "
         f"{_text(one_more_in_words(advice))}</p>"
@@ -207,6 +232,15 @@ def _listed(title: str, lines: Iterable[str]) -> str:
 def _files(files: Iterable[tuple[str, str]]) -> str:
     rows = "".join(f"<li><code>{_text(name)}</code>: {_text(what)}</li>" for name, what in files)
     return f"<section><h2>To go on with</h2><ul>{rows}</ul></section>" if rows else ""
+
+
+def _class_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table with a row for each class, all but the first of which are folded if they are many."""
+    first, rest = rows[:_SHOWN], rows[_SHOWN:]
+    if len(rest) <= 1:
+        return _table(header, rows)
+    folded = f"<details><summary>{len(rest)} more classes</summary>{_table(header, rest)}</details>"
+    return _table(header, first) + folded
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

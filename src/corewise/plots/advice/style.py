@@ -43,10 +43,12 @@ svg .mark{stroke:var(--soft);stroke-width:2.5}svg .dot{fill:var(--page)}svg .bes
         for i in range(6)
     )
     + """
+svg .others{stroke:var(--soft);fill:var(--soft)}svg .curve.others{fill:none}.key.others{background:var(--soft)}
 .key{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin:0 .3em 0 .8em}
 table{border-collapse:collapse;width:100%;font-size:.9rem;margin:8px 0}
 th,td{text-align:left;padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:top}
 th{color:var(--soft);font-weight:600}
+summary{cursor:pointer;color:var(--soft);padding:6px 10px}
 code{background:var(--panel);padding:1px 4px;border-radius:4px;overflow-wrap:anywhere}
 @media (max-width:760px){thead{display:none}tr{display:block;border:1px solid var(--line);border-radius:8px;
 margin:8px 0;padding:4px 8px}td{display:flex;justify-content:space-between;gap:16px;

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from corewise.analysis.reach import Reach
-from corewise.errors import InvalidInput, nearest
+from corewise.errors import BoxTooLarge, InvalidInput, NotConverged, UnstablePolicy, UnstableSystem, nearest
 from corewise.estimation.estimates import Estimates
 from corewise.estimation.residuals import goodness_of_fit
 from corewise.kit import checks
@@ -30,9 +30,11 @@ from corewise.observation.recent import recent_part
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, bind
-from corewise.studies.advice.cautions import ASSUMED_CURVE, assumptions, warnings
+from corewise.studies.advice.cautions import assumptions, warnings
 from corewise.studies.advice.curves import (
     ASSUMED,
+    ASSUMED_CURVE,
+    ASSUMED_RANGE,
     FROM_LOG,
     FROM_TABLE,
     CurveFinding,
@@ -40,7 +42,7 @@ from corewise.studies.advice.curves import (
     why_not_a_curve,
 )
 from corewise.studies.advice.logged_jobs import Law, LoggedJobs
-from corewise.studies.advice.outcomes import Outcome, Outcomes
+from corewise.studies.advice.outcomes import CoresNeeded, Outcome, Outcomes
 from corewise.studies.advice.replay import Replay
 from corewise.studies.advice.results import Advice, ClassAdvice
 from corewise.studies.advice.usage import Usage
@@ -50,10 +52,10 @@ __all__ = ["advise"]
 _LEAST_DONE = 30
 """Jobs that must have come and been done for there to be anything to say."""
 
-_RANGE: tuple[SpeedUp, ...] = (Amdahl(0.5), Amdahl(0.99))
-"""The ends of what a curve that nobody knows may be."""
-
 _MOST_JOBS = 100_000
+
+_OUT_OF_REACH = (BoxTooLarge, NotConverged, UnstablePolicy, UnstableSystem)
+"""Errors that leave one question without an answer, and the others as they are."""
 
 
 def advise(
@@ -110,7 +112,14 @@ def advise(
     rows, policies, notes = _compared(outcomes, system, progress)
     best = min(rows, key=lambda row: row.mean).name
     # Made anew for every number of cores, and also where they are too few to keep up: no optimum would do.
-    needed = outcomes.cores_needed("equi" if best == "equi" else "whittle", rows[0].mean)
+    try:
+        busy = usage.utilisation * usage.cores
+        needed = outcomes.cores_needed("equi" if best == "equi" else "whittle", rows[0].mean, busy)
+    except _OUT_OF_REACH as error:
+        needed = CoresNeeded.unanswered("equi" if best == "equi" else "whittle", rows[0].mean)
+        notes.append(f"how many cores are needed, and what one more is worth, cannot be told: {error}")
+    if needed.answered and needed.cores is None:
+        notes.append(f"cores needed: {needed.most_tried} under {needed.label} are not enough either")
     _tell(progress, 1.0)
     classes = tuple(
         ClassAdvice(name, usage.classes[i], findings[i], fits.get(name) if findings[i].informative else None)
@@ -187,7 +196,7 @@ def _findings(
         elif name in measured:
             finding = CurveFinding(name, measured[name], FROM_TABLE, reason, estimated, (), (), {})
         else:
-            finding = CurveFinding(name, ASSUMED_CURVE, ASSUMED, reason, estimated, (), _RANGE, {})
+            finding = CurveFinding(name, ASSUMED_CURVE, ASSUMED, reason, estimated, (), ASSUMED_RANGE, {})
         findings.append(finding)
     estimates = Estimates(FrozenMapping({name: found[name].estimate for name in path.names}))
     return findings, estimates, unknown
@@ -230,11 +239,15 @@ def _compared(
         names.append("optimal")
     else:
         notes.append(f"the optimum for {Reach.of(plain).obstacle} is out of reach: Whittle stands for it")
-    policies = {name: bind(name, plain) for name in names}
     if outcomes.crowded and not system.memoryless:
-        policies["residual"] = bind("residual", system)
+        names.append("residual")
+    policies: dict[str, BoundPolicy] = {}
     rows = [outcomes.of_log()]
-    for k, (name, policy) in enumerate(policies.items(), start=1):
-        rows.append(outcomes.of(name, policy))
-        _tell(progress, 0.5 + 0.4 * k / len(policies))
+    for k, name in enumerate(names, start=1):
+        try:
+            policies[name] = bind(name, system if name == "residual" else plain)
+            rows.append(outcomes.of(name, policies[name]))
+        except _OUT_OF_REACH as error:
+            notes.append(f"{name} is left out of the comparison: {error}")
+        _tell(progress, 0.5 + 0.4 * k / len(names))
     return tuple(rows), policies, notes

@@ -1,34 +1,37 @@
-"""What a reader of advice must know before relying on it, and what is taken to be so."""
+"""Warnings and assumptions of advice, with classes of which the same is true named together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from corewise.model.speedup import Amdahl
 from corewise.observation.log_classes import cores_held
 from corewise.observation.sample_path import SamplePath
-from corewise.studies.advice.curves import ASSUMED, FROM_LOG, FROM_TABLE, RIGID, resized_share
+from corewise.studies.advice.curves import (
+    ASSUMED,
+    ASSUMED_CURVE,
+    ASSUMED_RANGE,
+    FROM_LOG,
+    FROM_TABLE,
+    RIGID,
+    resized_share,
+)
 from corewise.studies.advice.logged_jobs import LoggedJobs
 from corewise.studies.advice.results import ClassAdvice
 
-__all__ = ["ASSUMED_CURVE", "DOUBTFUL", "assumptions", "warnings"]
+__all__ = ["DOUBTFUL", "assumptions", "listed", "warnings"]
 
-ASSUMED_CURVE = Amdahl(0.9)
-"""What is assumed of a curve that nobody knows."""
-
-_FEW = 100  # jobs of a class, below which its size law and curve are a guess
+_FEW = 100  # jobs of a class, below which its size distribution and curve are a guess
+_MOST_NAMES, _FIRST_NAMES = 10, 8  # classes of which the same is said: all of them, or the first
 DOUBTFUL = 0.0025
 """What a single test of four must be below for all together to be doubtful."""
 
 
 def warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJobs) -> list[str]:
     """Return what a reader must know before relying on advice; classes of which the same is true together."""
-    told = [*_about_curves(classes)]
-    for row in classes:
-        if row.usage.done < _FEW:
-            told.append(f"{row.name}: only {row.usage.done} jobs were done")
+    largest = sorted(classes, key=lambda row: -row.usage.jobs)
+    told = [*_about_curves(largest), *_about_few(largest)]
     if any(resized_share(history) < RIGID for history in jobs.histories):
         told.append("jobs kept their cores while they ran: that they could be resized is taken for granted")
     failed = float(jobs.failed.mean())
@@ -46,7 +49,7 @@ def warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJob
 
 
 def assumptions(jobs: LoggedJobs, every: LoggedJobs, classes: tuple[ClassAdvice, ...]) -> tuple[str, ...]:
-    """Return what is taken to be so."""
+    """Return the assumptions."""
     told = [
         "The same jobs come at the same times, whatever the policy.",
         "Cores can be given out in fractions and taken back at no cost; whole cores and pauses cost some.",
@@ -63,28 +66,54 @@ def assumptions(jobs: LoggedJobs, every: LoggedJobs, classes: tuple[ClassAdvice,
     return tuple(told)
 
 
-def _about_curves(classes: tuple[ClassAdvice, ...]) -> Iterator[str]:
+def listed(names: Sequence[str]) -> str:
+    """Return names in a row, the first few of them if they are many."""
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[:_FIRST_NAMES])} and {len(names) - _FIRST_NAMES} more"
+
+
+def _about_few(classes: Sequence[ClassAdvice]) -> Iterator[str]:
+    """Yield which classes have so few jobs that their sizes and curves are a guess."""
+    few = [row for row in classes if row.usage.done < _FEW]
+    if len(few) == 1:
+        yield f"{few[0].name}: only {few[0].usage.done} jobs were done"
+    elif few:
+        names = listed([f"{row.name} ({row.usage.done})" for row in few])
+        yield f"{len(few)} classes have fewer than {_FEW} jobs that were done: {names}"
+
+
+def _about_curves(classes: Sequence[ClassAdvice]) -> Iterator[str]:
     """Yield where curves do not come from the log, and where jobs do not follow them."""
     by_reason: dict[tuple[str, str], list[str]] = {}
+    doubtful: dict[str, float] = {}
     for row in classes:
         if row.curve.source != FROM_LOG:
             by_reason.setdefault((row.curve.source, row.curve.reason), []).append(row.name)
         elif row.fit is not None and row.fit.p_values.get("widths", 1.0) < DOUBTFUL:
-            yield (
-                f"{row.name}: jobs do not leave at the widths that its curve foretells "
-                f"(p = {row.fit.p_values['widths']:.1g}): the curve has another shape, or resizing takes time"
-            )
-    for (source, reason), names in by_reason.items():
+            doubtful[row.name] = row.fit.p_values["widths"]
+    if doubtful:
+        one, names = len(doubtful) == 1, listed(list(doubtful))
+        p = f"p = {min(doubtful.values()):.1g}" + ("" if one else " or more")
+        predicted = "its curve predicts" if one else "their curves predict"
+        yield (
+            f"{names}: jobs do not leave at the widths that {predicted} ({p}): the curve has another shape, "
+            f"or resizing takes time"
+        )
+    for (source, reason), names_of_reason in by_reason.items():
+        whose = f"{listed(names_of_reason)}: "
         if source == ASSUMED:
-            yield (
-                f"{', '.join(names)}: the log does not tell {_their(names, 'curve')} ({reason}); Amdahl's "
-                f"law with p = {ASSUMED_CURVE.p:g} is assumed, and p from 0.5 to 0.99 is what intervals "
-                f"allow for"
-            )
+            yield f"{whose}the log does not tell {_their(names_of_reason, 'curve')} ({reason})"
         else:
-            is_measured = f"{_their(names, 'curve')} {'is' if len(names) == 1 else 'are'} as measured"
-            yield f"{', '.join(names)}: {is_measured} ({reason})"
+            verb = "is" if len(names_of_reason) == 1 else "are"
+            yield f"{whose}{_their(names_of_reason, 'curve')} {verb} as measured ({reason})"
+    if any(source == ASSUMED for source, _ in by_reason):
+        low, high = (curve.p for curve in ASSUMED_RANGE)
+        yield (
+            f"where the log does not tell the curve, Amdahl's law with p = {ASSUMED_CURVE.p:g} is assumed, and "
+            f"ranges are for p from {low:g} to {high:g}"
+        )
 
 
-def _their(names: list[str], what: str) -> str:
+def _their(names: Sequence[str], what: str) -> str:
     return f"its {what}" if len(names) == 1 else f"their {what}s"

@@ -37,7 +37,7 @@ from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.mle import EXPONENTIAL, estimate
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
-from corewise.model.speedup import SpeedUp, Tabulated
+from corewise.model.speedup import Amdahl, SpeedUp, Tabulated
 from corewise.model.system import System
 from corewise.observation.histories import JobHistories
 from corewise.observation.sample_path import SamplePath
@@ -45,6 +45,8 @@ from corewise.observation.statistics import ClassStatistics, Statistics
 
 __all__ = [
     "ASSUMED",
+    "ASSUMED_CURVE",
+    "ASSUMED_RANGE",
     "FROM_LOG",
     "FROM_TABLE",
     "CurveFinding",
@@ -56,6 +58,12 @@ __all__ = [
 ]
 
 FROM_LOG, FROM_TABLE, ASSUMED = "log", "throughput", "assumed"
+
+ASSUMED_CURVE = Amdahl(0.9)
+"""The curve that is assumed where neither the log nor a measurement tells it."""
+
+ASSUMED_RANGE = (Amdahl(0.5), Amdahl(1.0))
+"""The ends of the range of assumptions; the upper one is linear speed-up."""
 
 _PARAMETRIC = ("amdahl", "power")
 _DRAWN = 400

@@ -76,15 +76,19 @@ class CoresNeeded(Shown):
     target : float
         The mean response time to meet.
     cores : int or None
-        The fewest that meet it; None if not even several times those there are do.
+        The fewest that meet it: where curves are assumed, on every curve of the range of assumptions, and
+        not fewer than were busy on average. None if not even several times those there are do, or if there
+        is no answer.
     interval : tuple of int or None
-        The fewest that may, and the fewest that do for sure (95 %).
+        The fewest that may, and the fewest that do for sure (95 %); where curves are assumed, the fewest on
+        the most favourable and on the least favourable curve. None for what is not known.
     one_more : float
-        What one more core than there are takes off the mean response time.
+        What one more core than there are takes off the mean response time; NaN if there is no answer.
     one_more_interval : tuple of float
-        Its 95 % interval.
+        Its 95 % interval, or its range where curves are assumed.
     curve : tuple of tuple
-        Cores looked at, the mean with them, and the ends of the interval of its ratio to the target.
+        Cores looked at, the mean with them, and the ends of the interval of its ratio to the target; none if
+        there is no answer.
     """
 
     _shown = ("cores", "interval", "one_more")
@@ -96,6 +100,21 @@ class CoresNeeded(Shown):
     one_more: float
     one_more_interval: tuple[float, float]
     curve: tuple[tuple[int, float, float, float], ...]
+
+    @classmethod
+    def unanswered(cls, policy: str, target: float) -> CoresNeeded:
+        """Return that there is no answer."""
+        return cls(policy, target, None, (None, None), math.nan, (math.nan, math.nan), ())
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is an answer."""
+        return bool(self.curve)
+
+    @property
+    def most_tried(self) -> int:
+        """The most cores that were looked at."""
+        return max(cores for cores, *_ in self.curve)
 
     @property
     def label(self) -> str:
@@ -173,8 +192,12 @@ class Outcomes:
             self._by_class(times),
         )
 
-    def cores_needed(self, policy: str, target: float) -> CoresNeeded:
-        """Return how many cores meet a mean response time, and what one more than there are is worth."""
+    def cores_needed(self, policy: str, target: float, busy: float) -> CoresNeeded:
+        """Return how many cores meet a mean response time, and what one more than there are is worth.
+
+        Where curves are assumed, a number below the mean number of busy cores rests on how badly jobs are
+        assumed to scale, and is not returned.
+        """
         here = math.floor(self.system.cores)
         moves = _moves(self._sums(policy, self._policy(policy, here)))
 
@@ -186,7 +209,15 @@ class Outcomes:
         def meets(k: int) -> Callable[[int], bool]:
             return lambda cores: ratio(cores)[k] <= 1.0
 
-        may, fewest, surely = (_fewest(here, meets(k)) for k in range(3))
+        def meets_on_every_curve(cores: int) -> bool:
+            return ratio(cores)[1] * self._factors(policy, cores)[1] <= 1.0
+
+        may, surely = _fewest(here, meets(0)), _fewest(here, meets(2))
+        fewest = _fewest(here, meets_on_every_curve)
+        if self.extremes:
+            least = math.ceil(busy)
+            may = may if may is not None and may >= least else None
+            fewest, surely = (None if found is None else max(found, least) for found in (fewest, surely))
         one_more, interval = self._one_more(policy, here)
         looked = {cores: ratio(cores) for cores in sorted(self._on_cores)}
         return CoresNeeded(

@@ -9,11 +9,13 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.spoken import of_time
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.studies.advice.curves import CurveFinding
+from corewise.studies.advice.curves import ASSUMED, ASSUMED_RANGE, CurveFinding
 from corewise.studies.advice.outcomes import CoresNeeded, Outcome
 from corewise.studies.advice.usage import ClassUsage, Usage
 
-__all__ = ["Advice", "ClassAdvice"]
+__all__ = ["Advice", "ClassAdvice", "less_time"]
+
+_FEW_NAMES = 3  # classes that a sentence names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,19 +102,45 @@ class Advice(Shown):
         return self.unit or "units of time"
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """The classes whose curve is assumed, since neither the log nor a measurement tells it."""
+        return tuple(row.name for row in self.classes if row.curve.source == ASSUMED)
+
+    @property
+    def condition(self) -> str:
+        """The condition under which the answers hold; empty where no curve is assumed."""
+        if not self.assumed:
+            return ""
+        low, high = (curve.p for curve in ASSUMED_RANGE)
+        few = ", ".join(self.assumed) if len(self.assumed) <= _FEW_NAMES else f"{len(self.assumed)} classes"
+        whose = "these jobs" if len(self.assumed) == len(self.classes) else f"jobs of {few}"
+        return f"if {whose} can be resized and their p lies between {low:g} and {high:g} (Amdahl's law)"
+
+    @property
+    def best_policy(self) -> Outcome:
+        """The outcome of the best policy other than that of the log; of the log if there is no other."""
+        return min(self.outcomes[1:] or self.outcomes, key=lambda row: row.mean)
+
+    @property
     def verdict(self) -> str:
         """The answer in a sentence."""
-        row = self[self.best]
+        row = self.best_policy
         low, high = row.gain_interval
-        rests = " It rests on curves that were assumed." if row.gains_at_ends else ""
+        if row.name == "log":
+            return "No other policy could be compared with what was in force."
+        if self.assumed:
+            condition = self.condition[0].upper() + self.condition[1:]
+            return (
+                f"{condition}, which this log does not tell, sharing by {row.label} takes {less_time(low, high)}."
+            )
         if self.best == "log":
             return "No other policy would clearly have been better on these jobs."
         if low > 0.0:
             sure = f"{row.gain:.0%} less time in the system, between {low:.0%} and {high:.0%} (95 %)"
-            return f"Sharing by {row.label} would have paid: {sure}.{rests}"
+            return f"Sharing by {row.label} would have paid: {sure}."
         return (
             f"Sharing by {row.label} may have paid: {row.gain:.0%} less time in the system, "
-            f"but anything from {low:.0%} to {high:.0%} is possible (95 %).{rests}"
+            f"but anything from {low:.0%} to {high:.0%} is possible (95 %)."
         )
 
     def __str__(self) -> str:
@@ -127,3 +155,12 @@ class Advice(Shown):
     def _table(self) -> Table:
         rows = ((row.name, row.mean, row.interval, row.gain) for row in self.outcomes)
         return Table(("policy", "mean response time", "interval", "gain"), rows)
+
+
+def less_time(low: float, high: float) -> str:
+    """Return a range of gains in words."""
+    if high < 0.0:
+        return f"between {-high:.0%} and {-low:.0%} more time in the system"
+    if low < 0.0:
+        return f"anything between {-low:.0%} more and {high:.0%} less time in the system"
+    return f"between {low:.0%} and {high:.0%} less time in the system"
