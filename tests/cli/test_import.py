@@ -30,6 +30,36 @@ def jobs(directory: Path, text: str = JOBS, name: str = "jobs.csv") -> Path:
     return directory / name
 
 
+def test_a_mapping_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    day_first = "a;29.03.2026 10:00;29.03.2026 10:05;2\n"
+    file = jobs(tmp_path, "job;begins;ends;cores\n" + day_first)
+    told = 'start = "begins"\nend = "ends"\ntime_format = "%d.%m.%Y %H:%M"\n'
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "jobs.csv.toml").write_text(told, encoding=encoding)
+        code, out, said = run(file, "--out", tmp_path / "log.csv", "--json")
+        assert code == 0, said
+        assert json.loads(out)["time"] == 300.0
+
+
+def test_times_in_other_ways_are_an_option(tmp_path: Path) -> None:
+    file = jobs(tmp_path, "job,start,end,cores\na,29.03.2026 10:00,29.03.2026 10:05,2\n")
+    out = ("--out", str(tmp_path / "log.csv"))
+    code, text, said = run(file, *out, "--time-format", "%d.%m.%Y %H:%M")
+    assert code == 0, said
+    assert "300 seconds" in text
+    for format_, why in (("", "--time-format says how"), ("%d/%m/%Y", "is not written as"), ("x", "pattern")):
+        code, text, said = run(file, *out, *(("--time-format", format_) if format_ else ()))
+        assert (code, text, said.count("\n")) == (2, "", 1)
+        assert why in said
+    file = jobs(tmp_path, "job,start,end,cores\na,1773000000000,1773000005000,2\n")
+    code, text, said = run(file, *out)
+    assert (code, text, said.count("\n")) == (2, "", 1)
+    assert "--time-format milliseconds" in said
+    code, text, said = run(file, *out, "--time-format", "seconds")  # which is beyond any calendar
+    assert code == 0, said
+    assert "1773000000000 seconds after 1970" in " ".join(text.split())
+
+
 def test_a_table_is_imported_and_every_row_accounted_for(tmp_path: Path) -> None:
     told = ("--class", "kind", "--unit", "hours", "--verbose")
     code, out, said = run(jobs(tmp_path), "--out", tmp_path / "log.csv", *told)

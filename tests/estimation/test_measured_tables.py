@@ -36,6 +36,13 @@ def test_every_form_gives_the_same_curves(tmp_path: Path, text: str) -> None:
         assert found[name].scale == pytest.approx(10.0, rel=1e-6)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_byte_order_marks_change_nothing(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(LONG, encoding=encoding)
+    assert list(curves_in_table(str(file), family="amdahl")) == list(TYPES)
+
+
 def test_a_column_by_another_name(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text(LONG.replace("class", "queue"))

@@ -84,9 +84,10 @@ def test_a_weight_may_be_left_out_and_cores_may_be_an_integer(tmp_path: Path) ->
     assert system == cw.System(30.0, [cw.JobClass("one", 1.4, 2.5, cw.Amdahl(0.3), weight=1.0)])
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "system.toml"
-    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    path.write_bytes(GOOD.replace("\n", "\r\n").encode(encoding))
     assert cw.load_system(path).names == ["one"]
 
 
@@ -245,7 +246,7 @@ def test_a_bad_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"\x89PNG\r\n\x1a\n\0\0\0", "binary"),
-        (GOOD.encode("utf-16"), "binary"),
+        (GOOD.encode("utf-16-le"), "binary"),
         (GOOD.replace("one", "caf\xe9").encode("latin-1"), "UTF-8.*0xe9 in line 4"),
     ],
 )

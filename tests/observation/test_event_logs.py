@@ -18,6 +18,7 @@ from corewise.observation import log_reader as reader
 from corewise.observation.event_logs import EventLog, load_events, save_events
 from corewise.observation.instants import settled
 from corewise.observation.log_blocks import PlainBlocks
+from corewise.observation.log_classes import classes_of_log
 from corewise.observation.log_lines import Header, Labels
 from corewise.observation.rows import find_faults
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
@@ -322,6 +323,23 @@ def test_what_cannot_be_written_leaves_the_file_as_it_was(log: Path) -> None:
     assert list(log.parent.iterdir()) == [log]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+def test_byte_order_marks_change_nothing(tmp_path: Path, name: str, encoding: str) -> None:
+    system = cw.System(10, [cw.JobClass(one, 1.0, 1.0, cw.Amdahl(0.5)) for one in ("one", "zwei \u2082")])
+    for text in (TOTALS, PER_JOB):
+        written = text.replace("two", "zwei \u2082")
+        plain = tmp_path / "plain.csv"
+        plain.write_text(written, encoding="utf-8")
+        marked = written.replace("\n", "\r\n").encode(encoding)
+        (tmp_path / name).write_bytes(gzip.compress(marked) if name.endswith("gz") else marked)
+        found = load_events(tmp_path / name, system)
+        for column in COLUMNS:
+            expected = getattr(load_events(plain, system).path, column)
+            assert np.array_equal(getattr(found.path, column), expected, equal_nan=column == "cores")
+        assert classes_of_log(tmp_path / name) == classes_of_log(plain)
+
+
 # --- a file that is not a log -------------------------------------------------------------------------
 
 LENIENT = pytest.mark.parametrize("lenient", [False, True], ids=["strict", "lenient"])
@@ -338,7 +356,8 @@ HEADER = "time,event,class,job,cores:one,cores:two"
         (HEADER.encode(), "no events"),
         (HEADER.encode() + b"\n\n\n", "no events"),
         (b"\x7fELF\0\0\0\1", "line 1: a binary file"),
-        (TOTALS.encode("utf-16"), "line 1: a binary file"),
+        (TOTALS.encode("utf-16-le"), "line 1: a binary file"),
+        (TOTALS.encode("utf-16") + b"x", "cannot be read: not UTF-16 text"),
         (TOTALS.encode() + b"4.0,end,\0,,0,0\n", "line 8: a binary file"),
         ("zeit,évent\n".encode("latin-1"), "line 1: not UTF-8 text, byte 0xe9"),
         (b"0.0,arrival,one,a,10.0,0.0\n", "line 1: the header must name.*has no time, event"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.errors import InvalidFile
+from corewise.errors import InvalidFile, InvalidInput
 from corewise.observation.importers.imported import ImportedLog
 from corewise.observation.importers.importing import import_log
 from corewise.observation.importers.options import ImportOptions
@@ -424,3 +425,153 @@ def test_a_random_table_has_the_statistics_of_its_jobs(seed: int, tmp_path: Path
     assert seen.departures.tolist() == [expected[z][0] for z in sorted(expected)]
     assert seen.job_time == pytest.approx([expected[z][1] for z in sorted(expected)], rel=1e-9)
     assert math.isclose(log.duration, last - submit.min(), abs_tol=1e-6)
+
+
+# --- how files and times are written ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("name", ["sacct-all.txt", "sacct-epoch.txt", "sacct.json", "jobcomp.txt"])
+def test_byte_order_marks_change_nothing(tmp_path: Path, name: str, encoding: str) -> None:
+    """What PowerShell's > and editors of Windows write: UTF-16, or UTF-8 with a mark."""
+    text = (RECORDED / name).read_text()
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    plain, marked = import_log(RECORDED / name), tmp_path / name
+    marked.write_bytes((mark + text.replace("\n", "\r\n")).encode(encoding))
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(marked.read_bytes()))
+    (tmp_path / "plain").mkdir()
+    for file in (marked, packed):
+        log = import_log(file)
+        assert log.format == plain.format
+        assert told(log, tmp_path) == told(plain, tmp_path / "plain")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(
+    ("text", "format_"),
+    [
+        ("1 0 5 10 2 -1 -1 2 -1 -1 1 3 -1 1 -1 -1 -1 -1\n", "swf"),
+        ("name,time,application,num_replicas,batch_size\na,0,x,2,1\n", "pollux"),
+        ("timestamp,duration,num_gpus,cluster\n0,5,1,a\n", "philly"),
+        ("ID,Type,Submit Time,Start Time,End Time,Status,Nodes\n1,rigid,0,1,5,completed,2\n", "elastisim"),
+        ("submit;end;cores\n0;5;1\n", "csv"),
+    ],
+)
+def test_formats_are_known_behind_a_byte_order_mark(
+    tmp_path: Path, text: str, format_: str, encoding: str
+) -> None:
+    (tmp_path / "log").write_text(text, encoding=encoding)
+    assert import_log(tmp_path / "log").format == format_
+
+
+def test_what_is_not_utf_16_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes("submit,end,cores\n0,5,1\n".encode("utf-16") + b"x")
+    with pytest.raises(InvalidFile, match="not UTF-16 text"):
+        import_log(tmp_path / "log")
+
+
+DAY_FIRST = """job,submit,start,end,cores
+a,29.03.2026 01:30,29.03.2026 03:30,29.03.2026 04:00,2
+b,03.04.2026 10:00,03.04.2026 10:01,Unknown,2
+"""
+
+
+def test_dates_are_read_by_a_format(tmp_path: Path) -> None:
+    written = {"time_format": "%d.%m.%Y %H:%M"}
+    log = imported(DAY_FIRST, tmp_path, **written, unit="minutes")
+    assert of_job(told(log, tmp_path), "a") == [
+        (0, "arrival", 0.0),
+        (120, "resize", 2.0),
+        (150, "departure", None),
+    ]
+    assert of_job(told(log, tmp_path), "b")[0][0] == (5 * 24 + 8.5) * 60
+    summer = imported(DAY_FIRST, tmp_path, **written, unit="minutes", zone="Europe/Amsterdam")
+    assert of_job(told(summer, tmp_path), "a")[1][0] == 60.0  # the clock went forward in between
+    since = imported(DAY_FIRST, tmp_path, **written, since="01.04.2026 00:00", unit="hours")
+    assert told(since, tmp_path)[1][0] == 58.0
+    american = DAY_FIRST.replace("29.03.2026", "03/29/2026").replace("03.04.2026", "04/03/2026")
+    assert told(imported(american, tmp_path, time_format="%m/%d/%Y %H:%M"), tmp_path) == told(
+        imported(DAY_FIRST, tmp_path, **written), tmp_path
+    )
+    zoned = DAY_FIRST.replace("2026 ", "2026 +0200 ")
+    log = imported(zoned, tmp_path, time_format="%d.%m.%Y %z %H:%M")
+    assert log.origin == datetime(2026, 3, 28, 23, 30, tzinfo=UTC).timestamp()
+
+
+def test_dates_that_cannot_be_read_name_the_option(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidFile, match=r"line 2: submit '29.03.2026 01:30' looks like a date: --time-format"
+    ):
+        imported(DAY_FIRST, tmp_path)
+    with pytest.raises(InvalidFile, match=r"is not written as --time-format '%m/%d/%Y' says"):
+        imported(DAY_FIRST, tmp_path, time_format="%m/%d/%Y")
+    some = DAY_FIRST + "c,2026-04-03 10:00,2026-04-03 10:00,2026-04-03 11:00,1\n"
+    assert any("looks like a date: --time-format" in note for note in imported(some, tmp_path).notes)
+    soon = "job,submit,end,cores\na,0,5,1\nb,soon,5,1\n"
+    assert imported(soon, tmp_path).notes == ()  # negative control: not a date
+    for wrong in ("dd.mm.yyyy", "%Q", "%s"):
+        with pytest.raises(InvalidInput, match="time format must be a pattern"):
+            ImportOptions(time_format=wrong)
+
+
+def test_seconds_and_milliseconds_are_not_mixed(tmp_path: Path) -> None:
+    seconds = "job,start,end,cores\na,1773000000,1773000020,2\n"
+    mixed = seconds + "b,1773000005000,1773000020000,2\n"
+    with pytest.raises(InvalidFile, match=r"line 3: '1773000005000' looks like milliseconds.*line 2 has"):
+        imported(mixed, tmp_path)
+    within = "job,start,end,cores\na,1773000000,1773000020000,2\n"
+    with pytest.raises(InvalidFile, match=r"line 2: '1773000020000' looks like milliseconds"):
+        imported(within, tmp_path)
+    milliseconds = "job,start,end,cores\na,1773000000000,1773000020500,2\n"
+    with pytest.raises(InvalidFile, match=r"line 2: '1773000000000'.*--time-format milliseconds"):
+        imported(milliseconds, tmp_path)
+    log = imported(milliseconds, tmp_path, time_format="milliseconds")
+    assert (log.duration, log.origin) == (20.5, 1773000000.0)
+    assert imported(seconds, tmp_path).duration == 20.0
+    lengths = "job,submit,duration,cores\na,1773000000000,2500,2\n"
+    assert imported(lengths, tmp_path, time_format="milliseconds").duration == 2.5
+
+
+PENDING = """JobID|JobName|User|Partition|State|Submit|Start|End|AllocCPUS
+100|x|u|p|COMPLETED|2026-03-01T10:00:00|2026-03-01T10:00:05|2026-03-01T10:10:00|4
+101_[3-6,9%2]|x|u|p|PENDING|2026-03-01T10:02:00|Unknown|Unknown|0
+101_2|x|u|p|COMPLETED|2026-03-01T10:02:00|2026-03-01T10:03:00|2026-03-01T10:04:00|4
+102_[0-8:4]|x|u|p|CANCELLED by 0|2026-03-01T10:05:00|Unknown|2026-03-01T10:06:00|0
+103_[1,5,...]|x|u|p|PENDING|2026-03-01T10:02:00|Unknown|Unknown|0
+104_[0-4000000000]|x|u|p|PENDING|2026-03-01T10:02:00|Unknown|Unknown|0
+"""
+
+
+def test_tasks_of_an_array_that_wait_are_jobs_that_wait(tmp_path: Path) -> None:
+    log = imported(PENDING, tmp_path, "sacct.txt")
+    accounted(log)
+    lines = told(log, tmp_path)
+    for task in (3, 4, 5, 6, 9):
+        assert of_job(lines, f"101_{task}") == [(120.0, "arrival", 0.0)]
+    for task in (0, 4, 8):
+        assert of_job(lines, f"102_{task}") == [(300.0, "arrival", 0.0), (360.0, "cancel", None)]
+    assert (log.jobs, log.departures, log.cancellations) == (10, 2, 3)
+    assert log.account.count(drops=True) == {Verdict.ARRAY: 2}
+    assert (
+        "2 rows are arrays of 8 tasks that had not started: each task counts as a row, and as a job"
+        in log.notes
+    )
+    assert [event for _, event, *_ in of_job(lines, "101_2")] == ["arrival", "resize", "departure"]
+
+
+def test_tasks_of_an_array_in_json(tmp_path: Path) -> None:
+    job = {
+        "job_id": 7, "state": {"current": "PENDING"},
+        "time": {"submission": 1773000000, "start": 0, "end": 0},
+        "array": {"job_id": 7, "task_id": {"set": False, "number": 0}, "task": "1-3%2"}, "user": "u",
+    }  # fmt: skip
+    done = {
+        **job, "job_id": 6, "array": {"job_id": 0, "task_id": {"set": False}, "task": ""},
+        "state": {"current": ["COMPLETED"]}, "required": {"CPUs": 2},
+        "time": {"submission": 1773000000, "start": 1773000001, "end": 1773000002},
+    }  # fmt: skip
+    file = tmp_path / "sacct.json"
+    file.write_text(json.dumps({"meta": {"Slurm": {}}, "jobs": [job, done]}))
+    log = import_log(file)
+    assert (log.format, log.jobs, log.departures) == ("sacct-json", 4, 1)

@@ -81,6 +81,13 @@ def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
         str | None,
         typer.Option(metavar="ZONE", help="Where times without a zone are from: Europe/Amsterdam."),
     ] = None,
+    time_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="How times are written, such as '%d.%m.%Y %H:%M'; or what numbers are: milliseconds.",
+        ),
+    ] = None,
     unit: Annotated[
         str | None,
         typer.Option(metavar="UNIT", help="milliseconds, seconds, minutes, hours or days. Default: seconds."),
@@ -103,7 +110,7 @@ def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
     given: dict[str, Any] = {
         "format": format_, "submit": submit, "start": start, "end": end, "wait": wait, "duration": duration,
         "cores": cores, "state": state, "job": job, "class_pattern": class_pattern, "zone": zone,
-        "unit": unit, "since": since, "until": until,
+        "time_format": time_format, "unit": unit, "since": since, "until": until,
         "nodes": str(nodes) if nodes else None,
         "classes": tuple(part.strip() for part in classes.split(",")) if classes else None,
         "pool": number(pool, "--pool") if pool else None,

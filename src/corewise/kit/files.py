@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import IO
 
 from corewise.errors import CorewiseError, InvalidFile, nearest
+from corewise.kit.encodings import as_utf8
 
-__all__ = ["read_bytes", "read_column", "reason_of", "require_path", "write_bytes", "writing"]
+__all__ = ["read_bytes", "read_column", "read_text", "reason_of", "require_path", "write_bytes", "writing"]
 
 # Nothing that is read whole comes near this; an endless device or a disk image named by mistake does.
 _MOST_BYTES = 64 * 2**20
@@ -30,6 +31,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return content
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file in UTF-8, or in UTF-16 with a byte-order mark.
+
+    Whatever prevents reading becomes `InvalidFile`; what is not text raises `UnicodeDecodeError`.
+    """
+    return as_utf8(read_bytes(path)).decode()
+
+
 def read_column(path: str | os.PathLike[str], column: str | None = None) -> list[float]:
     """Return the numbers in a column of a CSV file, or its only one; whatever prevents it is `InvalidFile`.
 
@@ -37,7 +46,7 @@ def read_column(path: str | os.PathLike[str], column: str | None = None) -> list
     """
     name = os.fspath(path)
     try:
-        rows = [row for row in csv.reader(read_bytes(path).decode("utf-8-sig").splitlines()) if row]
+        rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidFile(f"{name}: not a table of numbers: {reason_of(error)}") from None
     if not rows:

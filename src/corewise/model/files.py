@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSystem, nearest
+from corewise.kit.encodings import as_utf8
 from corewise.kit.files import read_bytes, read_column, write_bytes
 from corewise.model.job_class import Change, JobClass
 from corewise.model.sizes import (
@@ -329,10 +330,11 @@ def _parse(content: bytes, name: str, optional: Collection[str] = ()) -> System:
 
 def tables_of(content: bytes, name: str) -> dict[str, Any]:
     """Return the tables of a TOML file, of which `name` is what to call it in errors."""
+    content = as_utf8(content)
     if b"\0" in content:
         raise InvalidFile(f"{name}: a binary file, not TOML")
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
+        return tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InvalidFile(

@@ -40,6 +40,7 @@ from pathlib import Path
 
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.display import Shown
+from corewise.kit.encodings import opened_as_utf8
 from corewise.kit.files import reason_of, require_path, write_bytes
 from corewise.model.system import System, require_system
 from corewise.observation.journal_file import SQLITE_HEAD
@@ -110,7 +111,8 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     Parameters
     ----------
     path : str or path
-        A CSV file in UTF-8, compressed if its name ends in ``.gz``; or a journal, also of a pool that runs.
+        A CSV file in UTF-8, or in UTF-16 with a byte-order mark, compressed if its name ends in ``.gz``; or
+        a journal, also of a pool that runs.
     system : System
         Its classes are those of the log, its cores the pool.
     lenient : bool, optional
@@ -141,9 +143,9 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
 
 
 def opened(name: str) -> io.BufferedReader | gzip.GzipFile:
-    """Return a log to be read, unpacked on the way if its name says that it is packed."""
+    """Return a log to be read as UTF-8, unpacked on the way if its name says that it is packed."""
     try:
-        return gzip.open(name) if name.endswith(".gz") else Path(name).open("rb")
+        return opened_as_utf8(gzip.open(name) if name.endswith(".gz") else Path(name).open("rb"))
     except ValueError as error:  # a NUL in the name
         raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
 

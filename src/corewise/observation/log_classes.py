@@ -85,7 +85,7 @@ def _named(file: BufferedIOBase) -> list[str]:
             raise InvalidInput("it is empty")
         if b"\0" in header:
             raise InvalidInput("it is a binary file")
-    columns = columns_of(header.removeprefix(b"\xef\xbb\xbf").decode())
+    columns = columns_of(header.decode())
     totals = [column.removeprefix("cores:") for column in columns if column.startswith("cores:")]
     if totals:
         return totals

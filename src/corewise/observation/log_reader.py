@@ -111,8 +111,6 @@ class Reader:
             yield rest
 
     def _take(self, block: bytes) -> None:
-        if self._lines == 0:
-            block = block.removeprefix(b"\xef\xbb\xbf")
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
         while self._header is None and block:

@@ -24,7 +24,7 @@ from corewise.simulation.walk import Walk
 __all__ = ["another_walk", "draws_without_tables", "first_tables", "first_walk", "require_clock"]
 
 
-def first_walk(
+def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it is drawn
     system: System,
     policy: BoundPolicy,
     start: State,

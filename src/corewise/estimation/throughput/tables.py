@@ -20,6 +20,7 @@ from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.estimation.throughput.least_squares import check_measurement
 from corewise.estimation.throughput.measured import CurveFit, fit_curve
 from corewise.kit import checks
+from corewise.kit.encodings import as_utf8
 from corewise.kit.files import read_bytes
 
 __all__ = [
@@ -64,11 +65,11 @@ class MeasuredTable:
 
 def read_table(path: str) -> MeasuredTable:
     """Return the table in a CSV file with a header."""
-    content = read_bytes(path)
+    content = as_utf8(read_bytes(path))
     if b"\0" in content:
         raise InvalidFile(f"{path}: a binary file, not CSV")
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InvalidFile(f"{path}: line {line}: not UTF-8 text, byte 0x{content[error.start]:02x}") from None

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Protocol
 
 from corewise.errors import InvalidFile, InvalidInput, nearest
+from corewise.kit.encodings import opened_as_utf8
 from corewise.kit.files import reason_of
+from corewise.observation.importers.clock import TimeFormat
 from corewise.observation.importers.outcomes import Outcome, vocabulary
 from corewise.observation.importers.rows import JobRows
 
 __all__ = ["Importer", "Roles", "Source", "Wanted"]
 
 _HEAD = 64 * 1024  # bytes by which a format is known
-_MAGIC: dict[bytes, Callable[[str], io.BufferedIOBase]] = {
+_MAGIC: dict[bytes, Callable[[str], gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ": lzma.open,
@@ -84,12 +86,15 @@ class Wanted:
         A second file, for formats that need one.
     words : mapping
         What states mean.
+    time_format : TimeFormat
+        How times are written.
     """
 
     roles: Roles = field(default_factory=Roles)
     pattern: str | None = None
     nodes: str | None = None
     words: Mapping[str, Outcome] = field(default_factory=vocabulary)
+    time_format: TimeFormat = field(default_factory=TimeFormat)
 
 
 @dataclass(frozen=True)
@@ -106,16 +111,16 @@ class Source:
 
     @contextmanager
     def opened(self) -> Iterator[io.BufferedIOBase]:
-        """Open the file for reading what it holds; whatever goes wrong with it is `InvalidFile`."""
+        """Open the file for reading what it holds as UTF-8; whatever goes wrong with it is `InvalidFile`."""
         try:
             with Path(self.path).open("rb") as raw:
                 magic = raw.peek(8)
                 opener = next((open_ for start, open_ in _MAGIC.items() if magic.startswith(start)), None)
                 if opener is None:
-                    yield _Counted(raw, raw, self)
+                    yield _Counted(opened_as_utf8(raw), raw, self)
                 else:
                     with opener(raw) as file:  # type: ignore[arg-type]
-                        yield _Counted(file, raw, self)
+                        yield _Counted(opened_as_utf8(file), raw, self)
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise InvalidFile(f"{self.path}: cannot be read: {reason_of(error)}") from error
         except ValueError as error:

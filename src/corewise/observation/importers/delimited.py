@@ -28,6 +28,9 @@ _SPOKEN = {
     "local": "a time without a zone",
     "zoned": "a time with a zone",
 }
+_SINCE_1970 = {"seconds": 1e8, "milliseconds": 1e11, "microseconds": 1e14, "nanoseconds": 1e17}
+"""Numbers from these on, and below a thousand times as many, are of the years 1973 to 5138 in each unit."""
+
 _TIMES = ("submit", "start", "end")
 _LENGTHS = ("wait", "duration")
 
@@ -63,6 +66,7 @@ class Delimited:
     _states: TextCodes = field(default_factory=TextCodes)
     _classes: list[TextCodes] = field(default_factory=list)
     _clocks: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _units: dict[str, tuple[int, str]] = field(default_factory=dict)
     _values: dict[int, str] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
     _lines: int = 0
@@ -112,11 +116,15 @@ class Delimited:
             if name is None:
                 moments[role] = np.full(rows, np.nan)
                 continue
-            values, kinds = times(fields, name)
+            written = self.wanted.time_format
+            values, kinds = written.times(fields, name) if role in _TIMES else times(fields, name)
             if self.negative_is_missing or role in _LENGTHS:
                 self._drop_negative(values, kinds)
             if role in _TIMES:
                 self._note_clock(kinds, good, line, fields, name)
+                self._note_units(values, good & (kinds == _kernels.NUMBER), line, fields, name)
+            if written.scale is not None:
+                values = np.where(kinds == _kernels.NUMBER, written.scale * values, values)
             self._judge(verdict, _BAD[role], good & (kinds == _kernels.BAD), line, fields, name)
             moments[role] = values
         start = np.where(np.isnan(moments["start"]), moments["submit"] + moments["wait"], moments["start"])
@@ -155,6 +163,30 @@ class Delimited:
                 if seen.size:
                     self._clocks[clock] = (int(line[seen[0]]), fields.shown(name, int(seen[0])))
 
+    def _note_units(self, values: Floats, numbers: Bools, line: Ints, fields: Fields, name: str) -> None:
+        """Note where the first number is that looks like seconds since 1970, milliseconds, and so on."""
+        for unit, least in _SINCE_1970.items():
+            if unit not in self._units:
+                seen = np.flatnonzero(numbers & (values >= least) & (values < 1000.0 * least))
+                if seen.size:
+                    self._units[unit] = (int(line[seen[0]]), fields.shown(name, int(seen[0])))
+
+    def _require_one_unit(self) -> None:
+        """Raise `InvalidInput` if times are numbers of two units, or of another than seconds."""
+        found = sorted(self._units.items(), key=lambda found: found[1])
+        if len(found) > 1:
+            (one, (line, text)), (other, (beside, shown)) = found[0], found[1]
+            raise InvalidInput(
+                f"line {beside}: {shown!r} looks like {other} since 1970, where line {line} has {text!r}, "
+                f"which looks like {one}: all times must be in one unit"
+            )
+        if found and found[0][0] != "seconds" and self.wanted.time_format.scale is None:
+            unit, (line, text) = found[0]
+            raise InvalidInput(
+                f"line {line}: {text!r} looks like {unit} since 1970: give --time-format {unit}, or seconds "
+                f"if it is"
+            )
+
     def _judge(
         self, verdict: NDArray[np.int8], what: Verdict, where: Bools, line: Ints, fields: Fields, name: str
     ) -> None:
@@ -173,6 +205,7 @@ class Delimited:
                 f"line {second[1][0]}: {second[1][1]!r} is {_SPOKEN[second[0]]}, where line {first[1][0]} "
                 f"has {_SPOKEN[first[0]]}, {first[1][1]!r}; nobody can tell how far they are apart"
             )
+        self._require_one_unit()
         line, submit, start, end, cores, states, verdict = (
             np.concatenate([getattr(part, name) for part in self._parts])
             for name in ("line", "submit", "start", "end", "cores", "states", "verdict")

@@ -23,7 +23,7 @@ def header_of(file: io.BufferedIOBase, delimiter: str) -> tuple[tuple[str, ...],
         if not more:
             break
         head += more
-    line, _, rest = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    line, _, rest = head.partition(b"\n")
     if not line.strip():
         raise InvalidInput("empty, without even a header")
     text = line.decode(errors="replace").rstrip("\r")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from corewise.kit.files import require_path
 from corewise.model.units import UNITS
 from corewise.observation.importers import _kernels
 from corewise.observation.importers.base import Source
-from corewise.observation.importers.clock import at_time, to_utc, zone_named
+from corewise.observation.importers.clock import TimeFormat, at_time, to_utc, zone_named
 from corewise.observation.importers.events import Window, timeline_of
 from corewise.observation.importers.imported import ImportedLog, Jobs, RowAccount
 from corewise.observation.importers.options import ImportOptions
@@ -31,6 +32,8 @@ _MOST_CORES = 999_999.0
 """A job that is said to hold more cores is not believed, unless the pool is said to be larger."""
 
 _OTHER = "other"
+_DATE = re.compile(r"\d{1,4}\s?[./-]\s?\d{1,2}[./-]\s?\d{1,4}|\d[ -][A-Za-z]{3}|[A-Za-z]{3,} \d")
+_EXAMPLE = "'%d.%m.%Y %H:%M:%S'"
 
 
 def import_log(
@@ -88,7 +91,7 @@ def _assembled(rows: JobRows, name: str, how: ImportOptions) -> ImportedLog:
     most = float(np.fmax(_MOST_CORES, said)) if how.pool is None else said
     seen, verdict = stretches_of(rows, most)
     if not np.any(verdict == Verdict.USED):
-        raise InvalidInput(_useless(RowAccount(rows.line, verdict, rows.values)))
+        raise InvalidInput(_useless(RowAccount(rows.line, verdict, rows.values), how))
     window = _window(seen, rows, how)
     inside = _inside(seen, window)
     verdict[seen.row[~inside]] = Verdict.OUTSIDE
@@ -101,7 +104,7 @@ def _assembled(rows: JobRows, name: str, how: ImportOptions) -> ImportedLog:
     timeline = timeline_of(seen, job, window)
     jobs = Jobs(job_class, seen.row[opens], seen.again[opens], rows.labels, rows.label_ends)
     peak = float(_kernels.most_held(timeline.ticks, timeline.job, timeline.cores, np.zeros(jobs.row.size)))
-    notes = (*rows.notes, *_notes(rows, seen, how, peak, said))
+    notes = (*rows.notes, *_dates(account, how), *_notes(rows, seen, how, peak, said))
     return ImportedLog(
         name, names, max(peak, said) if said > 0.0 else max(peak, 1.0), peak, how.unit, _origin(rows, window),
         notes, account, timeline, window.decimals, jobs,
@@ -125,7 +128,7 @@ def _asked(text: str | None, option: str, rows: JobRows, how: ImportOptions) -> 
     """Return the time that an option asks for, on the clock of the rows."""
     if text is None:
         return None
-    value, clock = at_time(text, option)
+    value, clock = at_time(text, option, TimeFormat(how.time_format))
     if clock == "local" and how.zone is not None:
         value, clock = float(to_utc(np.array([value]), zone_named(how.zone))[0]), "zoned"
     if clock == "zoned" and rows.clock == "numbers":  # seconds since 1970, or since what the file says
@@ -182,8 +185,20 @@ def _notes(rows: JobRows, seen: Stretches, how: ImportOptions, peak: float, said
     return notes
 
 
-def _useless(account: RowAccount) -> str:
+def _dates(account: RowAccount, how: ImportOptions) -> list[str]:
+    """Return which field is most likely a date that is written in an unusual way."""
+    unread = np.isin(account.verdict, (Verdict.BAD_TIME, Verdict.BAD_START, Verdict.BAD_END))
+    for line in account.line[unread].tolist():
+        shown = account.values.get(line, "")
+        if not how.time_format and _DATE.search(shown):
+            return [f"line {line}: {shown} looks like a date: --time-format says how, such as {_EXAMPLE}"]
+        if how.time_format and "%" in how.time_format and shown:
+            return [f"line {line}: {shown} is not written as --time-format {how.time_format!r} says"]
+    return []
+
+
+def _useless(account: RowAccount, how: ImportOptions) -> str:
     """Return that no row can be used, and why not the first."""
     if not account.rows:
         return "no rows"
-    return f"none of {account.rows} rows can be used; {account.lines()[0]}"
+    return "; ".join([f"none of {account.rows} rows can be used", account.lines()[0], *_dates(account, how)])

@@ -11,9 +11,10 @@ from typing import Any
 
 from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
-from corewise.kit.files import read_bytes
+from corewise.kit.files import read_text
 from corewise.model.units import require_unit
 from corewise.observation.importers.base import Roles, Wanted
+from corewise.observation.importers.clock import TimeFormat
 from corewise.observation.importers.outcomes import vocabulary
 
 __all__ = ["ImportOptions"]
@@ -39,6 +40,9 @@ class ImportOptions:
         A second file, for formats that need one.
     zone : str, optional
         The zone of times that are written without one, such as ``"Europe/Amsterdam"``.
+    time_format : str
+        How times are written: a pattern such as ``"%d.%m.%Y %H:%M"``, or ``"milliseconds"``; see
+        `TimeFormat`.
     unit : str
         The unit that times are to be in.
     since, until : str, optional
@@ -56,6 +60,7 @@ class ImportOptions:
     class_pattern: str | None = None
     nodes: str | None = None
     zone: str | None = None
+    time_format: str = ""
     unit: str = "seconds"
     since: str | None = None
     until: str | None = None
@@ -66,6 +71,7 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         require_unit(self.unit)
+        TimeFormat(self.time_format)
         if self.pool is not None:
             checks.positive(self.pool, "the pool")
         checks.within(self.most_classes, 1, 1000, "most_classes")
@@ -78,7 +84,7 @@ class ImportOptions:
     def load(cls, path: str | os.PathLike[str]) -> ImportOptions:
         """Return the options in a TOML file, under the names that they and the roles have here."""
         try:
-            told = tomllib.loads(read_bytes(path).decode())
+            told = tomllib.loads(read_text(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidFile(f"{os.fspath(path)}: not a TOML file: {error}") from None
         try:
@@ -94,7 +100,8 @@ class ImportOptions:
     @property
     def wanted(self) -> Wanted:
         """What an importer needs to know of them."""
-        return Wanted(self.roles, self.class_pattern, self.nodes, vocabulary(self.done, self.unfinished))
+        words = vocabulary(self.done, self.unfinished)
+        return Wanted(self.roles, self.class_pattern, self.nodes, words, TimeFormat(self.time_format))
 
 
 def _checked(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Verdict(IntEnum):
     TOO_MANY = 12
     OUTSIDE = 13
     CUT_BEFORE = 14
+    ARRAY = 15
 
     @property
     def reason(self) -> str:
@@ -60,9 +61,18 @@ _REASONS = {
     Verdict.TOO_MANY: "more cores than there are",
     Verdict.OUTSIDE: "over before the observation opens, or not yet there when it closes",
     Verdict.CUT_BEFORE: "what went before of the same job cannot be believed",
+    Verdict.ARRAY: "an array of jobs that had not started, whose tasks cannot be counted",
 }
 _DROPS = frozenset(
-    {Verdict.STEP, Verdict.BURST, Verdict.FIELDS, Verdict.NO_TIME, Verdict.BAD_TIME, Verdict.OUTSIDE}
+    {
+        Verdict.STEP,
+        Verdict.BURST,
+        Verdict.FIELDS,
+        Verdict.NO_TIME,
+        Verdict.BAD_TIME,
+        Verdict.OUTSIDE,
+        Verdict.ARRAY,
+    }
 )
 """Of other rows the arrival is kept: the job is cut short at the last moment that can be believed."""
 

@@ -11,7 +11,9 @@ With ``--parsable2`` fields have ``|`` between them and no quotes, so that a ``|
 one field too many: surplus ones belong to the name. When a job is resized its record ends with the state
 ``RESIZING``, and the next has the same start; when it is requeued (``REQUEUED``) it begins anew. Steps
 (``12.batch``) are left out. Times have no zone: they are local to the cluster, or seconds since 1970 with
-``SLURM_TIME_FORMAT=%s`` and in JSON. Classes are users and partitions, unless other columns are named.
+``SLURM_TIME_FORMAT=%s`` and in JSON. The tasks of a job array that have not started have one row together,
+``12_[3-10%2]``: each task becomes a job of its own, ``12_3`` and so on. Classes are users and partitions,
+unless other columns are named.
 
 Sources: https://slurm.schedmd.com/sacct.html; https://slurm.schedmd.com/jobcomp_filetxt.html is the plugin
 behind ``JobCompType=jobcomp/filetxt``; recorded from Slurm 22.05.8.
@@ -33,6 +35,7 @@ from corewise.observation.importers.delimited import Delimited
 from corewise.observation.importers.headers import header_of, roles_among
 from corewise.observation.importers.records import read_records
 from corewise.observation.importers.rows import JobRows, Verdict
+from corewise.observation.text import _kernels
 from corewise.observation.text.fields import Layout, line_blocks
 
 __all__ = ["SlurmCompletions", "SlurmJson", "SlurmTable"]
@@ -47,6 +50,9 @@ _ALIASES: Mapping[str, Sequence[str]] = {
 }
 _CLASSES = ("User", "Partition")
 _NAME = "JobName"
+_ARRAY = re.compile(rb"(?P<job>.+)_\[(?P<tasks>[^\]%]+)(?:%\d+)?\]")
+_SPAN = re.compile(rb"(?P<first>\d{1,10})(?:-(?P<last>\d{1,10})(?::(?P<step>\d{1,10}))?)?")
+_MOST_TASKS = 1_000_000  # of all arrays of a file
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class SlurmTable:
             layout = Layout(columns, roles.columns, "|", quotes=False)
             reader = Delimited(layout, roles, wanted, mend=_mender(columns))
             rows = reader.read(line_blocks(rest, quotes=False), first_line=2)
-        return without_steps(rows)
+        return without_steps(with_tasks(rows))
 
 
 def _mender(columns: Sequence[str]) -> Any:
@@ -86,6 +92,68 @@ def _mender(columns: Sequence[str]) -> Any:
         return [*fields[:at], "|".join(fields[at : at + surplus + 1]), *fields[at + surplus + 1 :]]
 
     return mend
+
+
+def with_tasks(rows: JobRows) -> JobRows:
+    """Return the rows with one for each task of an array that has not started, ``12_[3-10%2]``."""
+    brackets = np.concatenate([[0], np.cumsum(rows.labels == ord("["))])
+    begins, ends = rows.label_ends[:-1], rows.label_ends[1:]
+    arrays = np.flatnonzero((brackets[ends] > brackets[begins]) & (rows.verdict == Verdict.USED))
+    if not arrays.size:
+        return rows
+    counts, verdict = np.ones(ends.size, dtype=np.int64), rows.verdict.copy()
+    named: dict[int, list[bytes]] = {}
+    for row in arrays.tolist():
+        tasks = _tasks(bytes(rows.labels[begins[row] : ends[row]]), _MOST_TASKS - int(counts[arrays].sum()))
+        if tasks:
+            named[row], counts[row] = tasks, len(tasks)
+        else:
+            verdict[row] = Verdict.ARRAY
+    place = np.repeat(np.arange(ends.size), counts)
+    sizes = np.diff(rows.label_ends)[place]
+    pieces, upto = [], 0
+    for row, tasks in named.items():
+        pieces += [rows.labels[upto : begins[row]], np.frombuffer(b"".join(tasks), dtype=np.uint8)]
+        sizes[np.searchsorted(place, row) :][: len(tasks)] = [len(task) for task in tasks]
+        upto = ends[row]
+    labels = np.concatenate([*pieces, rows.labels[upto:]])
+    label_ends = np.concatenate([[0], np.cumsum(sizes)])
+    keys = np.empty(place.size, dtype=np.uint64)
+    _kernels.hash_texts(labels, label_ends[:-1], label_ends[1:], keys)
+    count = sum(map(len, named.values()))
+    arrays_are = "1 row is an array" if len(named) == 1 else f"{len(named)} rows are arrays"
+    note = f"{arrays_are} of {count} tasks that had not started: each task counts as a row, and as a job"
+    columns = {
+        name: getattr(rows, name)[place]
+        for name in ("line", "submit", "start", "end", "cores", "outcome", "job_class", "said")
+    }
+    return replace(
+        rows,
+        **columns,
+        labels=labels,
+        label_ends=label_ends,
+        label_keys=keys,
+        verdict=verdict[place],
+        notes=(*rows.notes, note) if named else rows.notes,
+    )
+
+
+def _tasks(label: bytes, most: int) -> list[bytes]:
+    """Return the labels of the tasks that ``12_[1-3,7,9-20:2%4]`` stands for; none if they are too many."""
+    found = _ARRAY.fullmatch(label)
+    if found is None:
+        return []
+    numbers: list[int] = []
+    for part in found["tasks"].split(b","):
+        span = _SPAN.fullmatch(part)
+        if span is None:
+            return []
+        first, last, step = int(span["first"]), int(span["last"] or span["first"]), int(span["step"] or 1)
+        several = range(first, last + 1, max(step, 1))
+        if len(numbers) + len(several) > most:
+            return []
+        numbers += several
+    return [b"%s_%d" % (found["job"], number) for number in numbers]
 
 
 def without_steps(rows: JobRows) -> JobRows:
@@ -114,7 +182,7 @@ class SlurmJson:
                 records = [_record(job) for job in jobs]
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise InvalidInput(f"not what sacct --json prints: {error!r}") from None
-        return read_records(records, Roles(**_JSON, classes=_CLASSES), wanted)
+        return with_tasks(read_records(records, Roles(**_JSON, classes=_CLASSES), wanted))
 
 
 _JSON = {role: names[0] for role, names in _ALIASES.items()}
@@ -125,7 +193,8 @@ def _record(job: Mapping[str, Any]) -> dict[str, str]:
     allocated = job.get("tres", {}).get("allocated") or []
     cores = next((one["count"] for one in allocated if one.get("type") == "cpu"), None)
     array = job.get("array") or {}
-    task = _plain(array.get("task_id"))
+    task, tasks = _plain(array.get("task_id")), str(array.get("task") or "")
+    task = task or (f"[{tasks}]" if tasks else "")
     label = f"{_plain(array.get('job_id'))}_{task}" if task else str(job["job_id"])
     return {
         "JobID": label,

@@ -58,7 +58,7 @@ class KnownTable:
 
     def recognises(self, head: bytes) -> bool:
         """Return whether a file that begins so is of the format."""
-        columns = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode(errors="replace").strip()
+        columns = head.split(b"\n", 1)[0].decode(errors="replace").strip()
         return set(self.header) <= set(columns.split(","))
 
     def read(self, source: Source, wanted: Wanted) -> JobRows:
@@ -82,13 +82,13 @@ class CsvTable:
 
     def recognises(self, head: bytes) -> bool:
         """Return whether a file that begins so has a header of several columns."""
-        line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode(errors="replace")
+        line = head.split(b"\n", 1)[0].decode(errors="replace")
         mark = _mark(line)
         return bool(mark) and not any(_is_number(field) for field in next(csv.reader([line], delimiter=mark)))
 
     def read(self, source: Source, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
-        head = source.head().removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].decode(errors="replace")
+        head = source.head().split(b"\n", 1)[0].decode(errors="replace")
         mark = _mark(head) or ","
         with source.opened() as file:
             columns, rest = header_of(file, mark)

@@ -33,9 +33,7 @@ def load_bands(advice: Advice) -> list[tuple[str, str, Floats]]:
     jobs = [row.jobs for row in advice.usage.classes]
     order = sorted(range(len(jobs)), key=lambda i: -jobs[i])
     own = order if len(order) <= _COLOURS else order[: _COLOURS - 1]
-    bands = [
-        (advice.usage.classes[i].name, f"c{k}", advice.usage.held[i]) for k, i in enumerate(own)
-    ]
+    bands = [(advice.usage.classes[i].name, f"c{k}", advice.usage.held[i]) for k, i in enumerate(own)]
     if rest := order[len(own) :]:
         bands.append((f"{len(rest)} other classes", "others", advice.usage.held[rest].sum(axis=0)))
     return bands

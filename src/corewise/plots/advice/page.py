@@ -102,7 +102,7 @@ def _policies(advice: Advice) -> str:
     told = "Every policy was run on the same jobs, at the same times and with the same sizes as in the log. "
     if advice.assumed:
         low, high = (curve.p for curve in ASSUMED_RANGE)
-        told += f"Ranges are for p between {low:g} and {high:g}, and for the random variation of which jobs came."
+        told += f"Ranges are for p from {low:g} to {high:g}, and for the random variation of which jobs came."
     else:
         told += "Intervals hold the random variation of which jobs came, and the uncertainty of the curves."
     places = {name: i for i, name in enumerate(advice.system.names)}
@@ -176,9 +176,7 @@ def _classes(advice: Advice) -> str:
     ]
     if advice.assumed:
         caption = f"assumed for {listed([row.name for row in classes if row.curve.source == ASSUMED])}"
-        figures.append(
-            f"<figure>{assumed_figure(advice)}<figcaption>{_text(caption)}</figcaption></figure>"
-        )
+        figures.append(f"<figure>{assumed_figure(advice)}<figcaption>{_text(caption)}</figcaption></figure>")
     return (
         f'<section><h2>Sizes and curves</h2><div class="grid-of-figures">{"".join(figures)}</div>'
         f"{_class_table(header, rows)}</section>"

@@ -43,7 +43,8 @@ svg .mark{stroke:var(--soft);stroke-width:2.5}svg .dot{fill:var(--page)}svg .bes
         for i in range(6)
     )
     + """
-svg .others{stroke:var(--soft);fill:var(--soft)}svg .curve.others{fill:none}.key.others{background:var(--soft)}
+svg .others{stroke:var(--soft);fill:var(--soft)}svg .curve.others{fill:none}
+.key.others{background:var(--soft)}
 .key{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin:0 .3em 0 .8em}
 table{border-collapse:collapse;width:100%;font-size:.9rem;margin:8px 0}
 th,td{text-align:left;padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:top}

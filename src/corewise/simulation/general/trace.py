@@ -14,7 +14,7 @@ from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown
-from corewise.kit.files import read_bytes, reason_of
+from corewise.kit.files import read_text, reason_of
 from corewise.model.system import System
 
 __all__ = ["Trace", "require_trace"]
@@ -71,7 +71,7 @@ class Trace(Shown):
         """Return the trace in a CSV file with the columns time, class and size, and any others."""
         file = os.fspath(path)
         try:
-            rows = csv.DictReader(read_bytes(path).decode("utf-8-sig").splitlines())
+            rows = csv.DictReader(read_text(path).splitlines())
             header = list(rows.fieldnames or ())
             table = [tuple(row.get(name) or "" for name in _COLUMNS) for row in rows]
         except (UnicodeDecodeError, csv.Error) as error:

@@ -110,8 +110,8 @@ def _about_curves(classes: Sequence[ClassAdvice]) -> Iterator[str]:
     if any(source == ASSUMED for source, _ in by_reason):
         low, high = (curve.p for curve in ASSUMED_RANGE)
         yield (
-            f"where the log does not tell the curve, Amdahl's law with p = {ASSUMED_CURVE.p:g} is assumed, and "
-            f"ranges are for p from {low:g} to {high:g}"
+            f"where the log does not tell the curve, Amdahl's law with p = {ASSUMED_CURVE.p:g} is assumed, "
+            f"and ranges are for p from {low:g} to {high:g}"
         )
 
 

@@ -130,9 +130,8 @@ class Advice(Shown):
             return "No other policy could be compared with what was in force."
         if self.assumed:
             condition = self.condition[0].upper() + self.condition[1:]
-            return (
-                f"{condition}, which this log does not tell, sharing by {row.label} takes {less_time(low, high)}."
-            )
+            gain = less_time(low, high)
+            return f"{condition}, which this log does not tell, sharing by {row.label} takes {gain}."
         if self.best == "log":
             return "No other policy would clearly have been better on these jobs."
         if low > 0.0:

@@ -55,7 +55,8 @@ def cores_in_words(advice: Advice) -> str:
     condition = f", {advice.condition}" if advice.assumed else ""
     if found.cores is None:
         return f"Not even {found.most_tried} cores would do under {found.label}{condition}."
-    enough = f"{found.cores} cores under {found.label} give these jobs the mean response time that {there} gave"
+    who = f"{found.cores} cores under {found.label}"
+    enough = f"{who} give these jobs the mean response time that {there} gave"
     low, high = found.interval
     if advice.assumed:
         busy = f"{advice.usage.utilisation * advice.usage.cores:.0f}"

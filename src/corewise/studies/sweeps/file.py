@@ -19,6 +19,7 @@ from typing import Any
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
+from corewise.kit.encodings import as_utf8
 from corewise.kit.files import read_bytes
 from corewise.kit.version import SAME_NUMBERS_SINCE
 from corewise.learning.algorithms import ALGORITHMS
@@ -80,7 +81,7 @@ def load_sweep(source: str | os.PathLike[str] | Mapping[str, Any], *, exact: boo
         return _Reader("sweep", Path(), exact).plan(source)
     path, content = Path(source), read_bytes(source)
     try:
-        mapping = tomllib.loads(content.decode("utf-8-sig"))
+        mapping = tomllib.loads(as_utf8(content).decode())
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, too many digits
         raise InvalidFile(f"{path}: not valid TOML: {error}") from None
     try:
