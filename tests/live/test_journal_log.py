@@ -147,6 +147,33 @@ def test_what_is_no_journal_of_the_system_is_refused(tmp_path: Path) -> None:
         load_events(cut, SYSTEM)
 
 
+def test_a_journal_is_estimated_from_with_the_pool_file_of_its_service(tmp_path: Path) -> None:
+    journal = journal_of(tmp_path / "pool.db", stream(120, 3))
+    save_system(SYSTEM, tmp_path / "system.toml")
+    text = (tmp_path / "system.toml").read_text()
+    control = '[control]\npatience = 60.0\nleast_seen = 5\n\n[service]\nhosts = ["pool.example.org"]\n'
+    (tmp_path / "pool.toml").write_text(f"{text}\n{control}")
+    answers = []
+    for name in ("system.toml", "pool.toml"):
+        done = CliRunner().invoke(app, ["estimate", str(tmp_path / name), str(journal), "--json"])
+        assert done.exit_code == 0, done.output
+        answers.append(json.loads(done.stdout)["classes"])
+    assert answers[0] == answers[1]
+    (tmp_path / "wrong.toml").write_text(f"{text}\n{control.replace('patience', 'patienc')}")
+    for verb, name, said in (
+        ("estimate", "wrong.toml", "control: unknown key 'patienc'; did you mean 'patience'?"),
+        (
+            "solve",
+            "pool.toml",
+            "[control] is of a pool file, which corewise serve and corewise estimate read",
+        ),
+    ):
+        done = CliRunner().invoke(app, [verb, str(tmp_path / name), *([str(journal)] * (verb == "estimate"))])
+        assert done.exit_code == 2
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 def test_verbs_read_a_journal_as_the_log_it_is(tmp_path: Path) -> None:
     file = journal_of(tmp_path / "pool.db", stream(120, 3))
     save_events(load_events(file, SYSTEM).path, tmp_path / "log.csv")

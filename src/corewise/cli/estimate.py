@@ -17,6 +17,7 @@ from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import waiting
+from corewise.errors import InvalidFile
 from corewise.kit.spoken import labelled, per_time
 
 if TYPE_CHECKING:
@@ -98,17 +99,18 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     """Estimate speed-up curves from an event log.
 
     By maximum likelihood. SYSTEM says what is known: the cores, the classes, their size rates and the
-    families of their curves. A size rate that it lacks is estimated too, and with --family it needs no
-    curves. Its arrival rates are not needed, and the parameters of its curves are not used.
+    families of their curves; the pool file of a service says it, too. A size rate that it lacks is
+    estimated too, and with --family it needs no curves. Its arrival rates are not needed, and the
+    parameters of its curves are not used.
     """
     from corewise.estimation.mle import estimate as estimate_curves
     from corewise.estimation.residuals import goodness_of_fit
     from corewise.estimation.units import pace, unit_question
-    from corewise.model.files import RATES, load_system, save_system
+    from corewise.model.files import save_system
     from corewise.observation.event_logs import load_events
     from corewise.observation.statistics import Statistics
 
-    known = load_system(system, optional=RATES if family is None else (*RATES, "speedup"))
+    known = _known(system, family)
     confidence = confidence_level(level)
     free = _chosen(unknown_size_rate or [], known)
     # On no data at all: it finds what is wrong with the question, before the time is spent on reading.
@@ -153,6 +155,22 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
 
 
 # --- what is asked for ------------------------------------------------------------------------
+
+
+def _known(source: str, family: str | None) -> System:
+    """Return what is known of the system, from a system file or the pool file of a service."""
+    from corewise.kit.files import read_bytes
+    from corewise.model.files import POOL_KEYS, RATES, load_system, tables_of
+
+    try:
+        of_pool = any(key in tables_of(read_bytes(source), source) for key in POOL_KEYS)
+    except InvalidFile:  # a packaged name, or a file that cannot be read, which is said below
+        of_pool = False
+    if of_pool:
+        from corewise.live.service.pool_file import load_pool
+
+        return load_pool(source).system
+    return load_system(source, optional=RATES if family is None else (*RATES, "speedup"))
 
 
 def _chosen(names: list[str], system: System) -> list[str]:

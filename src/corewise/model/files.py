@@ -58,6 +58,7 @@ from corewise.model.tabulated_sizes import Empirical, PiecewiseExponential
 
 __all__ = [
     "PACKAGED",
+    "POOL_KEYS",
     "RATES",
     "SYSTEM_KEYS",
     "load_system",
@@ -92,6 +93,9 @@ RATES = ("arrival_rate", "size_rate")
 
 SYSTEM_KEYS = ("cores", "unit", "class", "change")
 """The tables and keys of a system file."""
+
+POOL_KEYS = ("control", "service")
+"""The tables that the pool file of a service has besides."""
 
 _MOVE_KEYS: Mapping[str, object] = {"least_cores": 1, "most_cores": None, "resize_pause": 0.0}
 _CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals", *_MOVE_KEYS)
@@ -205,6 +209,12 @@ def system_from_mapping(mapping: Mapping[str, Any], *, optional: Collection[str]
     """Return the system that a mapping of the file's shape describes; some rates may be `optional`."""
     if not isinstance(mapping, Mapping):
         raise InvalidSystem(f"a system is described by a mapping, got {mapping!r}")
+    for key in POOL_KEYS:
+        if key in mapping:
+            raise InvalidSystem(
+                f"system: [{key}] is of a pool file, which corewise serve and corewise estimate read; a "
+                f"system file has {', '.join(SYSTEM_KEYS)}"
+            )
     _require_known(mapping, SYSTEM_KEYS, "system")
     _require_all(mapping, ("cores",), "system")
     tables = _tables(mapping, "class")
