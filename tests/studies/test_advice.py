@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -310,6 +311,25 @@ def test_one_question_without_an_answer_leaves_the_others(monkeypatch: pytest.Mo
     assert found.best == "log"
     assert found.verdict == "No other policy could be compared with what was in force."
     assert "Not known" in gain_in_words(found)
+
+
+def test_a_class_of_which_no_job_was_done_does_not_take_the_answers_away() -> None:
+    """Of one class all jobs fail, of another all wait to the end without a core."""
+    log = rigid(600, ("a", "b", "fails", "waits"))
+    event, cores = log.event.copy(), log.cores.copy()
+    event[(log.job_class == 2) & (event == Event.DEPARTURE)] = Event.CANCEL
+    cores[log.job_class == 3] = 0.0
+    keep = ~((log.job_class == 3) & (log.event == Event.DEPARTURE))
+    columns = (log.time, event, log.job_class, log.job, cores)
+    found = advise(SamplePath(log.names, log.pool, *(column[keep] for column in columns)))
+    assert [row.usage.done for row in found.classes[2:]] == [0, 0]
+    (few,) = (line for line in found.warnings if "fewer than 100 jobs" in line)
+    assert few.startswith("2 classes")
+    assert "fails (0)" in few
+    assert "waits (0)" in few
+    assert found.cores.cores is not None
+    page = advice_page(found, "title")
+    assert not re.search(r">nan<|[ \",]nan[ \",]", page)
 
 
 def test_many_classes_are_named_together() -> None:

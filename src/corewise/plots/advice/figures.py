@@ -126,7 +126,7 @@ def cores_figure(advice: Advice) -> str:
     """Return the mean response time against cores, and that of the log as a line."""
     found = advice.cores
     busy = advice.usage.utilisation * advice.usage.cores if advice.assumed else 0.0
-    near = [row for row in found.curve if row[1] <= 4.0 * found.target and row[0] >= busy]
+    near = [row for row in found.curve if row[1] <= 4.0 * found.target and row[0] >= busy] or found.curve
     cores = [float(row[0]) for row in near]
     chart = Chart(
         (min(cores), max(*cores, min(cores) + 1.0)),

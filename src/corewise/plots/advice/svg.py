@@ -123,7 +123,9 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def rounded(value: float) -> str:
-    """Return a number as people write it."""
+    """Return a number as people write it, and a dash for NaN."""
+    if math.isnan(value):
+        return "–"
     if value == 0.0:
         return "0"
     if abs(value) >= 1e6 or abs(value) < 1e-3:

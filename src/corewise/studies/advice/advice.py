@@ -210,16 +210,18 @@ def _law(finding: CurveFinding) -> Law:
 def _system(
     path: SamplePath, jobs: LoggedJobs, findings: list[CurveFinding], work: Floats, laws: list[Law]
 ) -> System:
-    """Return the pool as it was found: departures over work done are the size rate."""
+    """Return the pool as it was found: departures over work done are the size rate.
+
+    A class of which no job came, or was done, counts as if one had; one that did no work has the size rate of
+    all classes together.
+    """
     classes = []
+    ended = ~jobs.failed & ~jobs.unfinished
     for i, (finding, law) in enumerate(zip(findings, laws, strict=True)):
         own = jobs.which == i
-        came, done = int((own & ~jobs.before).sum()), int((own & ~jobs.failed & ~jobs.unfinished).sum())
-        if not came or not done:
-            raise InvalidInput(
-                f"no job of class {finding.name!r} {'came' if not came else 'was done'}: leave the class out"
-            )
-        size_rate = done / float(work[own].sum())
+        came, done = max(int((own & ~jobs.before).sum()), 1), max(int((own & ended).sum()), 1)
+        amount = float(work[own].sum())
+        size_rate = done / amount if amount > 0.0 else int(ended.sum()) / float(work.sum())
         classes.append(JobClass(finding.name, came / path.duration, size_rate, finding.curve, sizes=law))
     return System(path.pool, classes)
 
