@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import corewise as cw
 from corewise.cli.live.view import View, picture
 from corewise.cli.main import app
+from corewise.live.configuration import Configuration
 from corewise.live.controller import Options
 from corewise.live.demonstration import demonstration
 from corewise.live.demonstration.stages import STAGES, Stage
@@ -30,7 +31,6 @@ from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.events import JobArrived, JobFinished
 from corewise.live.journal import Journal
 from corewise.live.lessons import how_to_learn
-from corewise.live.origin import about_pool
 from tests.helpers.live_pools import solve_in_a_thread
 
 CLASSES = [
@@ -192,7 +192,7 @@ def test_times_are_dates_where_the_clock_is_that_of_the_world(monkeypatch: pytes
     """The journal of a service: a job of 2 h 5 min, and a look at it 90 s later; JSON has plain numbers."""
     began = datetime(2026, 11, 18, tzinfo=UTC).timestamp()
     ended = began + 7505.25
-    about = {**about_pool(how_to_learn(cw.System(4, CLASSES))), "opened": began}
+    about = {**Configuration(how_to_learn(cw.System(4, CLASSES))).mapping, "opened": began}
     with closing(Journal.open("service.db", about)) as to:
         to.append([JobArrived(began + 1.0, "a", "etl-1", "etl"), JobFinished(ended, "b", "etl-1")], began)
     monkeypatch.setattr("corewise.cli.live.status.time.time", lambda: ended + 90.0)

@@ -245,7 +245,7 @@ def test_an_error_in_the_code_ends_it_and_everybody_is_answered() -> None:
 
     diary = Diary()
     with running(diary) as runner:
-        runner._controller.handle = fail  # type: ignore[method-assign, assignment]
+        runner._controller.handle = fail  # type: ignore[method-assign]
         for _ in range(2):
             with pytest.raises(CorewiseError, match="the pool cannot go on: a mistake"):
                 runner.request(happened.JobArrived, "a", "one")

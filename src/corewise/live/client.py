@@ -117,6 +117,20 @@ class Client:
     def _tell(self, kind: type[happened.Event], *values: Any) -> dict[str, Any]:
         return self.tell([kind(time.time(), uuid.uuid4().hex, *values)])
 
+    def reconcile(self, jobs: Iterable[Mapping[str, Any]], at: float | None = None) -> dict[str, Any]:
+        """Say which jobs there are, running or waiting; return what was put right, and what is to be done.
+
+        Parameters
+        ----------
+        jobs : iterable of mapping
+            Each with ``job``, ``job_class`` and the ``cores`` that it holds, 0 if it waits; ``least`` and
+            ``most`` if it has limits of its own.
+        at : float, optional
+            When that was so, in seconds since 1970; by default now.
+        """
+        body = {"time": time.time() if at is None else at, "jobs": [dict(row) for row in jobs]}
+        return self._ask("PUT", "/v1/jobs", body)
+
     def set_mode(self, mode: happened.Mode) -> None:
         """Watch, steer or hold from now on."""
         self._ask("PUT", "/v1/mode", {"mode": mode})

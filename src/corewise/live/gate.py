@@ -110,7 +110,11 @@ def _equal_shares(controller: Controller) -> list[str]:
     seldom = set(_unknown(controller, names))
     rows = [
         f"{name} shares equally"
-        + (f": {_missing(controller, name).removeprefix(f'{name} has ')}" if name in seldom else " until a policy for it is adopted")
+        + (
+            f": {_missing(controller, name).removeprefix(f'{name} has ')}"
+            if name in seldom
+            else " until a policy for it is adopted"
+        )
         for name in names
     ]
     return [_listed(rows)] if rows else []

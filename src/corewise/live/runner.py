@@ -44,10 +44,11 @@ from corewise.live.engines.base import Engine
 from corewise.live.engines.workers import Workers
 from corewise.live.instructions import Alert, Instruction, SetCores, Solve
 from corewise.live.ledger import Ledger
+from corewise.live.reconcile import ListedJob, reconciling_events
 from corewise.live.solving import answer
 from corewise.live.unsteered import Unsteered
 
-__all__ = ["Runner", "Told"]
+__all__ = ["Reconciled", "Runner", "Told"]
 
 _ALERTS = 1000  # kept
 _RETRY = 1.0  # seconds until the next try to write where that could not be done
@@ -70,6 +71,29 @@ class Told:
     foreign: bool = False
     undated: Collection[str] = ()
     """The ids of events that their sender did not date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """Outcome of a reconciliation: the events that were taken in, and their numbers."""
+
+    events: Sequence[happened.Event]
+    numbers: Sequence[int]
+
+    @property
+    def ended(self) -> list[str]:
+        """The jobs that are gone."""
+        return [event.job for event in self.events if isinstance(event, happened.JobEnded)]
+
+    @property
+    def present(self) -> list[str]:
+        """The jobs that were not known."""
+        return [event.job for event in self.events if isinstance(event, happened.JobPresent)]
+
+    @property
+    def resized(self) -> list[str]:
+        """The jobs that hold other cores than was known."""
+        return [event.job for event in self.events if isinstance(event, happened.CoresHeld)]
 
 
 class Runner:
@@ -193,6 +217,26 @@ class Runner:
                 f"{in_force.mapping['algorithm']} of classes {', '.join(in_force.algorithm.system.names)}"
             )
         self.request(happened.PoolConfigured, wanted.mapping)
+
+    def reconcile(self, jobs: Sequence[ListedJob], at: float) -> Future[Reconciled]:
+        """Make the controller know of exactly these jobs, as they were at a time.
+
+        The answer, once it is safe, is what was changed. `InvalidInput` if it cannot be so.
+        """
+        done: Future[Reconciled] = _promised()
+
+        def act() -> None:  # no event comes between the look at the jobs and what follows from it
+            ids = (f"{self._session}-{number}" for number in self._numbers)
+            try:
+                events = reconciling_events(self._controller, jobs, at, ids)
+            except InvalidInput as error:
+                done.set_exception(error)
+                return
+            found = partial(Reconciled, events)
+            self._take_in([Told(events, lambda numbers: done.set_result(found(numbers)), done.set_exception)])
+
+        self._put(act)
+        return done
 
     def ask(self, question: Callable[[Controller], _T]) -> _T:
         """Return what the controller answers."""

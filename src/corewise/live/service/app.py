@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -23,6 +24,7 @@ from corewise.kit.jsonable import to_json
 from corewise.kit.version import __version__
 from corewise.live import events as happened
 from corewise.live.controller import Controller
+from corewise.live.reconcile import ListedJob
 from corewise.live.service import views, wire
 from corewise.live.service.description import add_route, described
 from corewise.live.service.desk import Desk
@@ -39,6 +41,7 @@ _LONGEST_WAIT = 30.0  # seconds of a long poll
 _log = logging.getLogger("corewise.service")
 _T = TypeVar("_T")
 _MODE: TypeAdapter[wire.ModeWanted] = TypeAdapter(wire.ModeWanted)
+_JOBS: TypeAdapter[wire.JobsWanted] = TypeAdapter(wire.JobsWanted)
 _LIMITS: TypeAdapter[wire.LimitsWanted] = TypeAdapter(wire.LimitsWanted)
 
 
@@ -116,6 +119,8 @@ class _Routes:
         add("GET", "/v1/history", self.history, wire.HistoryView)
         add("PUT", "/v1/mode", self.put_mode, wire.ModeWanted)
         add("PUT", "/v1/limits", self.put_limits, wire.LimitsWanted, also={409: "No such class is there."})
+        clash = {409: "A job is listed twice, or is of another class; or no such class is there."}
+        add("PUT", "/v1/jobs", self.put_jobs, wire.ReconciledView, also=clash)
         add("GET", "/v1/stream", self.stream, None, media="text/event-stream")
         add("GET", "/metrics", self.metrics, None, media="text/plain")
         add("GET", "/healthz", self.healthz, wire.Health)
@@ -156,6 +161,24 @@ class _Routes:
             raise Problem(422, str(error)) from None
         await self._taken(asyncio.wrap_future(order))
         return _json(wanted.model_dump())
+
+    async def put_jobs(self, request: Request) -> Response:
+        """Say which jobs there are, running or waiting, and what each of them holds.
+
+        Jobs that are not listed are ended as lost, unless they came later; those that were not known are
+        taken in as present; what the others hold is put right. All of it or nothing.
+        """
+        wanted: wire.JobsWanted = wire.parsed(_JOBS, await request.body())
+        try:
+            at = wire.dated(wanted.time, time.time(), self._desk.earliest, "jobs")
+        except InvalidInput as error:
+            raise Problem(422, str(error)) from None
+        listed = [ListedJob(**dict(row)) for row in wanted.jobs]
+        found = await self._taken(asyncio.wrap_future(self._desk.reconcile(listed, at)))
+        feed = self._desk.feed
+        instructions = feed.of_events(found.numbers)
+        more = {"instructions": instructions, "last": feed.last, "journal": feed.journal}
+        return _json({"ended": found.ended, "present": found.present, "resized": found.resized, **more})
 
     async def _taken(self, outcome: Awaitable[_T]) -> _T:
         try:

@@ -72,8 +72,14 @@ def described(app: FastAPI) -> dict[str, Any]:
         )
         schema, named = wire.batch_schema(_REFERENCE)
         bodies = {("/v1/events", "post"): schema}
-        for path, model in (("/v1/mode", wire.ModeWanted), ("/v1/limits", wire.LimitsWanted)):
-            named[model.__name__] = model.model_json_schema(ref_template=_REFERENCE)
+        for path, model in (
+            ("/v1/mode", wire.ModeWanted),
+            ("/v1/limits", wire.LimitsWanted),
+            ("/v1/jobs", wire.JobsWanted),
+        ):
+            body_schema = model.model_json_schema(ref_template=_REFERENCE)
+            named |= body_schema.pop("$defs", {})
+            named[model.__name__] = body_schema
             bodies[path, "put"] = {"$ref": _REFERENCE.format(model=model.__name__)}
         for (path, method), body in bodies.items():
             content = {"application/json": {"schema": body}}

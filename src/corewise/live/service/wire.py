@@ -25,12 +25,16 @@ __all__ = [
     "Health",
     "HistoryView",
     "InstructionPage",
+    "JobListed",
+    "JobsWanted",
     "LimitsWanted",
     "ModeWanted",
     "PolicyView",
     "ProblemView",
+    "ReconciledView",
     "ReportView",
     "batch_schema",
+    "dated",
     "events_in",
     "parsed",
 ]
@@ -134,20 +138,25 @@ def events_in(body: bytes, earliest: float) -> tuple[list[happened.Event], list[
 def _event(row: Told, now: float, earliest: float) -> happened.Event:
     values = vars(row).copy()
     kind = _KINDS[values.pop("kind")]
-    if values["time"] is None:
-        values["time"] = now
-    elif values["time"] > now + _AHEAD:
-        raise InvalidInput(
-            f"{kind.kind} {row.id!r}: time {values['time']!r} is {values['time'] - now:.0f} s ahead of the "
-            f"clock here, {now:.0f}; times are seconds since 1970"
-        )
-    elif values["time"] < earliest:
-        raise InvalidInput(
-            f"{kind.kind} {row.id!r}: time {values['time']!r} is {now - values['time']:.0f} s behind the "
-            f"clock here, {now:.0f}, and nothing before {earliest:.0f} is taken in; times are seconds since "
-            "1970"
-        )
+    values["time"] = dated(values["time"], now, earliest, f"{kind.kind} {row.id!r}")
     return kind(**values)
+
+
+def dated(given: float | None, now: float, earliest: float, what: str) -> float:
+    """Return a time, now if none is given; `InvalidInput` if no clock can be meant by it."""
+    if given is None:
+        return now
+    if given > now + _AHEAD:
+        raise InvalidInput(
+            f"{what}: time {given!r} is {given - now:.0f} s ahead of the clock here, {now:.0f}; times are "
+            "seconds since 1970"
+        )
+    if given < earliest:
+        raise InvalidInput(
+            f"{what}: time {given!r} is {now - given:.0f} s behind the clock here, {now:.0f}, and nothing "
+            f"before {earliest:.0f} is taken in; times are seconds since 1970"
+        )
+    return given
 
 
 def parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
@@ -173,6 +182,25 @@ class LimitsWanted(Strict):
     job_class: Name
     least: Whole = 1
     most: Whole | None = None
+
+
+class JobListed(Strict):
+    """Job that a scheduler has, with the cores that it holds, 0 if it waits."""
+
+    job: Name
+    job_class: Name
+    cores: Cores
+    least: Whole | None = None
+    most: Whole | None = None
+
+
+class JobsWanted(Strict):
+    """All jobs that a scheduler has, running or waiting."""
+
+    time: Annotated[
+        Time | None, Field(description="When that was so, in seconds since 1970; if not given, now.")
+    ] = None
+    jobs: list[JobListed]
 
 
 # --- answers ----------------------------------------------------------------------------------------
@@ -227,6 +255,17 @@ class Acknowledged(BaseModel):
     instructions: list[InstructionView]
     last: Annotated[int, Field(description="The number of the last instruction there is.")]
     journal: Annotated[str, Field(description="The journal that the numbers are of.")]
+
+
+class ReconciledView(BaseModel):
+    """Jobs that are gone, jobs that were not known, jobs that hold other cores, and what is to be done."""
+
+    ended: list[str]
+    present: list[str]
+    resized: list[str]
+    instructions: list[InstructionView]
+    last: int
+    journal: str | None
 
 
 class InstructionPage(BaseModel):
