@@ -31,6 +31,8 @@ OF_EVERY_KIND: list[happened.Event] = [
     happened.JobPresent(0.0, "3", "job 3", "a", 4, 1, None),
     happened.CoresHeld(0.5, "4", "job 1", 3, 0.1 + 0.2),
     happened.Progress(0.6, "5", "job 1", 1e-300),
+    happened.RoundOverdue(0.6, "5a", "job 1", 3, 60.0 + THIRD),
+    happened.ShortRounds(0.6, "5b", "job 1", 7, 1e-4, THIRD),
     happened.JobFinished(0.7, "6", "job 1"),
     happened.JobEnded(0.7, "7", "job 3", "lost"),
     happened.MoveRefused(0.7, "7a", "job 3", 4, "Infeasible: no room", 3),
@@ -63,12 +65,12 @@ def file(tmp_path: Path) -> Path:
 def test_events_of_every_kind_come_back_bit_for_bit(file: Path) -> None:
     assert {event.kind for event in OF_EVERY_KIND} == set(happened.KINDS)
     with Journal.open(file, ABOUT) as journal:
-        assert journal.append(OF_EVERY_KIND, 7.0) == list(range(1, 15))
+        assert journal.append(OF_EVERY_KIND, 7.0) == list(range(1, 17))
         assert [event for _, event in journal.events()] == OF_EVERY_KIND
-        assert [seq for seq, _ in journal.events(after=12)] == [13, 14]
+        assert [seq for seq, _ in journal.events(after=14)] == [15, 16]
     with Journal.open(file, ABOUT) as journal:
         assert list(journal.events()) == list(enumerate(OF_EVERY_KIND, start=1))
-        assert journal.append(ticks("15"), 8.0) == [15]
+        assert journal.append(ticks("15"), 8.0) == [17]
 
 
 def test_an_id_that_is_there_changes_nothing(file: Path) -> None:
