@@ -245,11 +245,11 @@ def test_an_algorithm_of_ones_own_is_not_made_up(journal: str) -> None:
     with copied(journal) as to:
         to.execute("UPDATE about SET value = 'null' WHERE key = 'recipe'")
     to.close()
-    assert "only whoever has its algorithm can replay it" in fail("status", "spoiled.db")
+    assert "only a program that has its algorithm can go on" in fail("status", "spoiled.db")
     with sqlite3.connect("spoiled.db") as to:
         to.execute("DELETE FROM about WHERE key = 'recipe'")
     to.close()
-    assert "its pool cannot be made again" in fail("replay", "spoiled.db")
+    assert "a pool cannot be made of its configuration" in fail("replay", "spoiled.db")
 
 
 @pytest.mark.parametrize("verb", [["status"], ["replay"], ["events"], ["explain", "JOURNAL", "job"]])

@@ -217,8 +217,6 @@ def test_marks_keep_what_is_short_and_forget_it_with_the_class() -> None:
     assert again.too_short() == (text, "")
     again.forget(0)
     assert again.too_short() == ("", "")
-    earlier = {key: value for key, value in marks.snapshot().items() if key != "short"}
-    assert Marks.of(earlier).too_short() == ("", "")
 
 
 class ShortEngine(VirtualEngine):

@@ -217,7 +217,10 @@ def test_connections_that_have_shown_the_token_keep_their_places(tmp_path: Path)
         assert not closed(reader)
         assert running.ask("POST", "/v1/events", ARRIVAL, token=running.token)[0] == 200
         scheduler.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert scheduler.recv(100).startswith(b"HTTP/1.1 200")
+        received = b""
+        while received.count(b"HTTP/1.1 200") < 1:  # what is left of the first answer comes before
+            received += scheduler.recv(1000) or b"closed" * 1000
+            assert len(received) < 5000
 
 
 def test_there_is_no_place_where_all_have_shown_the_token(tmp_path: Path) -> None:
@@ -372,8 +375,8 @@ def test_hostile_names_are_only_names(tmp_path: Path) -> None:
                 assert client.explanation(name)["job"] == name
             else:
                 assert (status, answer["status"]) == (422, 422)
-            body = {"kind": "job-finished", "id": f"f{number}", "job": f"no {name}"[:200]}
-            status, _, problem = running.ask("POST", "/v1/events", body, token=running.token)
+            stray = {"kind": "progress", "id": f"f{number}", "job": f"no {name}"[:200], "amount": 1.0}
+            status, _, problem = running.ask("POST", "/v1/events", stray, token=running.token)
             assert status in {409, 422}
             assert problem["detail"].isprintable()
         names = [row["job"] for row in client.allocation()["jobs"]]
