@@ -37,7 +37,7 @@ from corewise.policies.equi import equal_share
 from corewise.policies.waterfill.demand import marginal_shapes
 from corewise.policies.waterfill.split import certified_split, full_speeds, ranked, split
 from corewise.policies.whittle import Whittle
-from corewise.policies.whole import require_whole, round_cores
+from corewise.policies.whole import require_whole, round_cores, within_limits
 
 __all__ = ["Bellman", "Step"]
 
@@ -125,7 +125,7 @@ class Bellman:
         )
         if self.whole_cores:
             _kernels.improve_whole(self._table, self._offers, space.counts, self._cores)
-            cores = self._cores.copy()
+            cores = within_limits(self._cores.copy(), space.counts, system.most_cores)
         else:
             cores = split(self._shapes, space.counts, self._offers, self._budget)
         chain = Chain(system, space, cores, guess)

@@ -51,7 +51,8 @@ class JobClass(Shown):
         share of a core, and take no notice: it matters where jobs hold whole cores, in simulations with
         moving costs and in live pools.
     most_cores : int, optional
-        The most cores that a job can use: on more it is no faster.
+        The most cores that a job can use: on more it is no faster, and policies by price (greedy, Whittle,
+        the optimum) give it no more.
     resize_pause : float, optional
         δ, how long a job that runs stands still when its cores change. Exact numbers are for free moves, and
         take no notice of it either.

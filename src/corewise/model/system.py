@@ -153,6 +153,11 @@ class System(Shown):
         return np.array([job_class.weight for job_class in self.classes])
 
     @cached_property
+    def most_cores(self) -> Floats:
+        """The most cores that a job of each class can use, infinite where nothing is said."""
+        return np.array([job_class.most_cores or math.inf for job_class in self.classes])
+
+    @cached_property
     def amdahl_fractions(self) -> Floats | None:
         """P of each class, if all of them follow Amdahl's law."""
         fractions = [job_class.curve.p for job_class in self.classes if type(job_class.curve) is Amdahl]

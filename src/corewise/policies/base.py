@@ -5,7 +5,8 @@ A policy is a rule for any system; ``policy.on(system)`` binds it. The bound pol
 cores are shared equally. A bound policy keeps the system it was made for, so a rule computed from estimated
 curves runs on a plant with other curves, and the truth never leaks into it.
 
-No policy made here idles a core while a job is present.
+No policy made here idles a core that a job could hold: cores are idle only where every job present holds its
+`most_cores`. EQUI, fixed shares and strict priority share all cores whatever jobs can use.
 """
 
 from __future__ import annotations

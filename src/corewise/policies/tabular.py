@@ -62,8 +62,9 @@ class Tabular(Shown):
         classes, cores = len(self.system.classes), self.system.cores
         if table.ndim != classes + 1 or table.shape[0] != classes or table.size == 0:
             raise InvalidPolicy(f"a table for {classes} classes cannot have shape {table.shape}")
-        total = table.sum(axis=0).ravel()[1:]
-        if not np.all(table >= 0.0) or not np.all(np.abs(total - cores) <= 1e-6 * cores):
+        total, usable_cores = table.sum(axis=0), self._usable_cores(table.shape[1:])
+        short, above = usable_cores - total > 1e-6 * cores, total - cores > 1e-6 * cores
+        if not np.all(table >= 0.0) or np.any((short | above).ravel()[1:]):
             raise InvalidPolicy(f"the cores of some state of the table do not sum to {cores:g}")
         for i, name in enumerate(self.system.names):
             if np.any(table[i].take(0, axis=i) != 0.0):
@@ -72,6 +73,13 @@ class Tabular(Shown):
             raise InvalidPolicy("a table of whole cores holds fractions of cores")
         table.setflags(write=False)
         object.__setattr__(self, "cores", table)
+
+    def _usable_cores(self, shape: tuple[int, ...]) -> Floats:
+        """Return the cores that jobs can hold in every state: all, unless each has a `most_cores`."""
+        usable_cores = np.zeros(())
+        for jobs, most in zip(np.indices(shape, sparse=True), self.system.most_cores, strict=True):
+            usable_cores = usable_cores + np.where(jobs > 0, np.maximum(jobs, 1) * most, 0.0)
+        return np.minimum(usable_cores, self.system.cores)
 
     @property
     def name(self) -> str:

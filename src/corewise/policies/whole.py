@@ -11,7 +11,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy, cores_of
 
-__all__ = ["WholeCores", "WholeRule", "require_whole", "round_cores"]
+__all__ = ["WholeCores", "WholeRule", "require_whole", "round_cores", "within_limits"]
 
 
 def require_whole(system: System) -> int:
@@ -30,6 +30,23 @@ def round_cores(cores: Floats) -> Floats:
     missing = np.rint(cores.sum(axis=0) - floors.sum(axis=0))
     rank = np.argsort(np.argsort(floors - cores, axis=0, kind="stable"), axis=0, kind="stable")
     return np.asarray(floors + (rank < missing))
+
+
+def within_limits(cores: Floats, counts: Ints, most: Floats) -> Floats:
+    """Return a split in which no job holds more than its most; shape (K, states).
+
+    What a class cannot hold goes to the first one that can hold more, and is idle if none can.
+    """
+    if not np.any(most < np.inf):
+        return cores
+    room = np.where(counts > 0, np.maximum(counts, 1) * most[:, None], 0.0)
+    kept = np.minimum(cores, room)
+    spare = (cores - kept).sum(axis=0)
+    for i, limit in enumerate(room):
+        more = np.minimum(limit - kept[i], spare)
+        kept[i] += more
+        spare -= more
+    return kept
 
 
 @dataclass(frozen=True, eq=False)

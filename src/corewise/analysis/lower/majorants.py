@@ -86,7 +86,7 @@ def _tangents(curve: SpeedUp, cores: float, width: float) -> tuple[Floats, Float
             [width],
         ]
     )
-    own = type(curve) not in FAMILIES.values()
+    own = type(curve.curve if isinstance(curve, Capped) else curve) not in FAMILIES.values()
     # Up to one core s(z) = z is known; a step into an own curve keeps its kink there out of the differences.
     z = np.unique(np.clip(z, 1.0 + _STEP if own else 1.0, cores))
     reach = np.maximum(np.diff(z, append=cores), np.diff(z, prepend=0.0))  # of a tangent, to either side

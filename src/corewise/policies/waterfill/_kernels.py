@@ -4,7 +4,8 @@ The price is carried as t = 1/√η, in which demand rises and Amdahl's is linea
 starts to buy at t_i = 1/√ω_i. The demands of all classes come as three plain arrays, because a kernel that
 reads array fields of a tuple counts references on every access, at many times the cost of the arithmetic:
 
-- ``tails[i]`` = (kind, a, b, root, widest): the tail is bought from t = t_i · root on,
+- ``tails[i]`` = (kind, a, b, root, all cores, limit, most): the tail is bought from t = t_i · root on, up to
+  `limit` cores, and a job holds no more than `most` in all; both are infinite where nothing limits them,
 - ``pieces[i, k]`` = (root, width): a piece of slope m is bought at t = t_i · root, root = 1/√m,
 - ``nodes[r, k]`` = (price, extra) of a sampled tail, prices rising; a sampled tail has its row r as a.
 """
@@ -20,10 +21,14 @@ from corewise.kit._kernels import tiered
 from corewise.kit.arrays import Floats, Ints
 
 __all__ = [
+    "CUT_ROOT",
     "INVERSE_ROOT",
+    "LIMIT",
+    "MOST_CORES",
     "NO_TAIL",
     "POWER",
     "SAMPLED",
+    "START",
     "curved_tail",
     "split_closed_states",
     "split_near",
@@ -34,7 +39,8 @@ __all__ = [
 
 u = np.uint64  # an unsigned index spares the test for a negative one
 
-NO_TAIL, INVERSE_ROOT, POWER, SAMPLED = 0.0, 1.0, 2.0, 3.0
+NO_TAIL, INVERSE_ROOT, POWER, SAMPLED, CUT_ROOT = 0.0, 1.0, 2.0, 3.0, 4.0  # the last: a limited inverse root
+ALL, LIMIT, MOST_CORES, START = 4, 5, 6, 7  # columns of tails; the last one is there in levels only
 
 UNIT, WIDTH, A, B, ROOT = 0, 1, 2, 3, 4  # the rows of closed terms: one piece, and an Amdahl tail
 N, SCALE, FIRST, SECOND = 0, 1, 2, 3  # of the classes of a state: jobs, 1/t_i, and where they begin to buy
@@ -48,11 +54,18 @@ _STEPS, _BETWEEN, _FAR = 6, 3, 10.0
 
 @njit(cache=True)
 def curved_tail(tails: Floats, nodes: Floats, i: int, ratio: float) -> tuple[float, float]:
-    """Return extra and d extra / d log t of a power or sampled tail at ratio = t / t_i."""
+    """Return extra and d extra / d log t of a tail that is not a plain inverse root, at ratio = t / t_i."""
     price = 1.0 / (ratio * ratio)
     if tails[i, 0] == POWER:
         grown = math.exp(min(tails[i, 2] * math.log(tails[i, 1] / price), 600.0)) if price > 0.0 else math.inf
+        if grown - 1.0 >= tails[i, LIMIT]:
+            return tails[i, LIMIT], 0.0
         return max(grown - 1.0, 0.0), 2.0 * tails[i, 2] * grown
+    if tails[i, 0] == CUT_ROOT:
+        grown = tails[i, 1] * ratio
+        if grown + tails[i, 2] >= tails[i, LIMIT]:
+            return tails[i, LIMIT], 0.0
+        return max(grown + tails[i, 2], 0.0), grown
     row, low, high = int(tails[i, 1]), 0, nodes.shape[1] - 1
     if price <= nodes[row, low, 0]:
         return nodes[row, low, 1], 0.0
@@ -80,13 +93,14 @@ def _width(
             width += pieces[i, k, 1]
     if tails[i, 0] != NO_TAIL and start * tails[i, 3] < t:
         if math.isinf(t):
-            width += nodes[int(tails[i, 1]), 0, 1] if tails[i, 0] == SAMPLED else tails[i, 4]
+            extra = nodes[int(tails[i, 1]), 0, 1] if tails[i, 0] == SAMPLED else tails[i, ALL]
+            width += min(extra, tails[i, LIMIT])
         elif tails[i, 0] == INVERSE_ROOT:
             width += max(tails[i, 1] * (t / start) + tails[i, 2], 0.0)
         else:
             width += curved_tail(tails, nodes, i, t / start)[0]
     if most and math.isinf(t):
-        width += tails[i, 4]
+        width = min(width + tails[i, ALL], tails[i, MOST_CORES])
     return width
 
 
@@ -118,7 +132,7 @@ def _settle(
     budget: float,
     cores: Floats,
 ) -> None:
-    """Give everybody the least demand at t, and share what is left of the budget over the jumps there."""
+    """Give every job the least demand at t, and share what is left of the budget over the jumps there."""
     unallocated, jumps = budget, 0.0
     for i in range(counts.size):
         cores[i] = 0.0
@@ -345,7 +359,7 @@ def split_states(
 ) -> None:
     """Split the cores of every state; counts, offers and cores of shape (K, states).
 
-    `water_levels` becomes the price η of each state, zero where one class alone takes all.
+    `water_levels` becomes the price η of each state, zero where one class alone takes all it can use.
     """
     classes, states = counts.shape
     n = np.empty(classes, dtype=np.int64)
@@ -365,7 +379,7 @@ def split_states(
         if present == 0 or budget[s] <= 0.0:
             continue
         if present == 1:
-            cores[only, s] = budget[s]
+            cores[only, s] = min(budget[s], n[only] * tails[only, MOST_CORES])
             continue
         t = _split(tails, pieces, nodes, n, starts, budget[s], x, 0.0, math.inf)
         water_levels[s] = 1.0 / (t * t)

@@ -2,7 +2,7 @@ r"""Demand functions: what a job buys at a price, by the shape of its curve.
 
 The demand of a class at the relative price q = η/ω, the price over its offer, is the width that a job takes,
 
-    z(q) = (widths of all pieces with slope > q) + (extra(q) if q < start).
+    z(q) = (widths of all pieces with slope > q) + (min(extra(q), limit) if q < start).
 
 A *piece* is a straight part of the curve (all its width is bought at one price); the *tail* is the strictly
 concave rest, in one of three forms:
@@ -10,6 +10,9 @@ concave rest, in one of three forms:
     inverse square root   extra = a/√q + b          Amdahl, slope and index
     power                 extra = (a/q)^b − 1        power law, slope and index
     sampled               linear between nodes       any other curve
+
+A class with `most_cores` has the demand of its curve, cut at that width: a tail has a *limit*, and at price
+zero, where jobs take cores that do not make them faster, they hold `most_cores` and no more.
 
 `marginal_shapes` price speed (ω s'(z) = η), `index_shapes` price cores by the Whittle index W(z) = ℓ. A
 sampled tail is exact only at its nodes, which are crowded about kinks; the loss in value is of second order
@@ -19,7 +22,7 @@ in their distance, and `corewise.policies.waterfill.split.certified_split` bound
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 
 import numpy as np
@@ -28,18 +31,29 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.capped import Capped
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
 from corewise.model.system import System
-from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER, SAMPLED, stride_of
+from corewise.policies.waterfill._kernels import (
+    CUT_ROOT,
+    INVERSE_ROOT,
+    LIMIT,
+    MOST_CORES,
+    NO_TAIL,
+    POWER,
+    SAMPLED,
+    stride_of,
+)
 
 __all__ = ["Shapes", "index_shapes", "linear_width", "marginal_shapes"]
 
 _NODES = 4097
 _LINEAR = 1e-12
+_STRAIGHT = 1e-12
+"""By which share the slope of a straight piece may fall from node to node."""
 _REFINEMENTS = 45
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """Demand function of one class: pieces in order of falling slope, then a tail."""
+    """Demand function of one class: pieces and a tail, up to a limit; a job may hold `most` in all."""
 
     pieces: tuple[tuple[float, float], ...] = ()
     tail: float = NO_TAIL
@@ -47,6 +61,8 @@ class _Shape:
     b: float = 0.0
     start: float = 0.0
     nodes: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    limit: float = math.inf
+    most: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +75,9 @@ class Shapes:
 
     @cached_property
     def closed(self) -> bool:
-        """Whether every class has at most one piece and no tail but Amdahl's: then the level is closed."""
-        return self.pieces.shape[1] == 1 and bool(np.all(self.tails[:, 0] <= INVERSE_ROOT))
+        """Whether no class has more than a piece and an Amdahl tail, nor limits: then the level is closed."""
+        plain = bool(np.all(self.tails[:, 0] <= INVERSE_ROOT))
+        return plain and self.pieces.shape[1] == 1 and not self.limited
 
     @cached_property
     def closed_terms(self) -> tuple[Floats, Ints]:
@@ -70,6 +87,22 @@ class Shapes:
         terms = np.ascontiguousarray(np.concatenate([self.pieces[:, 0], self.tails[:, 1:4]], axis=1).T)
         return terms, np.arange(classes) * stride % classes
 
+    @property
+    def most(self) -> Floats:
+        """The cores that a job of each class may hold, infinite where nothing limits them."""
+        return self.tails[:, MOST_CORES]
+
+    @cached_property
+    def limited(self) -> bool:
+        """Whether jobs of some class may hold only so many cores."""
+        return bool(np.any(self.most < np.inf))
+
+    @cached_property
+    def useful(self) -> Floats:
+        """The cores that make a job of each class faster, of those that are priced; some may be infinite."""
+        pieces = np.where(np.isfinite(self.pieces[..., 0]), self.pieces[..., 1], 0.0).sum(axis=1)
+        return np.asarray(pieces + self.tails[:, LIMIT])
+
     @cached_property
     def sampled(self) -> bool:
         """Whether some class has a sampled tail, whose split is not exact."""
@@ -78,6 +111,8 @@ class Shapes:
 
 def linear_width(curve: SpeedUp, cores: float) -> float:
     """Return the width up to which s(z) = z, at least one core."""
+    if isinstance(curve, Capped):
+        return min(linear_width(curve.curve, cores), curve.most)
     if isinstance(curve, Amdahl | PowerLaw | Gustafson):
         return max(1.0, cores) if curve.p == 1.0 else 1.0
     if isinstance(curve, Usl):
@@ -145,6 +180,11 @@ def _(curve: Usl, cores: float) -> _Shape:
     return _sampled_marginal(curve, cores)
 
 
+@_marginal.register
+def _(curve: Capped, cores: float) -> _Shape:
+    return _cut(_marginal(curve.curve, min(cores, curve.most)), curve.most, curve.most)
+
+
 @singledispatch
 def _index(curve: SpeedUp, cores: float) -> _Shape:
     return _sampled_index(curve, cores)
@@ -198,6 +238,26 @@ def _(curve: Tabulated, cores: float) -> _Shape:
     return _Shape(tuple(zip(indices.tolist(), np.diff(z)[first].tolist(), strict=True)))
 
 
+@_index.register
+def _(curve: Capped, cores: float) -> _Shape:
+    priced = curve.most - linear_width(curve, cores)
+    return _cut(_index(curve.curve, min(cores, curve.most)), priced, curve.most)
+
+
+def _cut(shape: _Shape, priced: float, most: float) -> _Shape:
+    """Return a shape cut at so many cores that are priced; a job may hold `most` in all."""
+    pieces = []
+    for slope, width in sorted(shape.pieces, reverse=True):
+        kept = min(width, priced)
+        priced = max(priced - width, 0.0)
+        if kept > 0.0:
+            pieces.append((slope, kept))
+    cut = replace(shape, pieces=tuple(pieces), most=most)
+    if shape.tail in (NO_TAIL, SAMPLED):  # a sampled one was sampled no farther
+        return cut
+    return replace(cut, tail=CUT_ROOT if shape.tail == INVERSE_ROOT else shape.tail, limit=priced)
+
+
 def _straight(slope: float, cores: float) -> _Shape:
     """Return the shape of a curve that is one straight line above one core."""
     if slope == 1.0:
@@ -207,7 +267,8 @@ def _straight(slope: float, cores: float) -> _Shape:
 
 def _nodes(curve: SpeedUp, cores: float) -> Floats:
     """Return widths from one core to all, or to the peak; closer together about a kink."""
-    top = _useful(curve, max(cores, 1.0))
+    top = max(cores, 1.0)
+    top = min(top, curve.peak) if isinstance(curve, Usl) else top
     if top == 1.0:
         return np.ones(1)
     z = np.geomspace(1.0, top, _NODES)
@@ -224,18 +285,23 @@ def _nodes(curve: SpeedUp, cores: float) -> Floats:
     return z
 
 
-def _useful(curve: SpeedUp, cores: float) -> float:
-    """Return how many of the cores make a job faster, where its curve says so."""
-    if isinstance(curve, Capped):
-        return _useful(curve.curve, min(cores, curve.most))
-    return min(cores, curve.peak) if isinstance(curve, Usl) else cores
-
-
 def _sampled(pieces: tuple[tuple[float, float], ...], z: Floats, price: Floats) -> _Shape:
-    """Return the shape with nodes at widths z whose prices fall; z counts from its first value."""
+    """Return the shape with nodes at widths z whose prices fall; z counts from its first value.
+
+    Where the price stays the same a curve is straight, and that is a piece: all of it is bought at once.
+    Where it is zero a curve is flat, and nothing is bought.
+    """
     falling = np.minimum.accumulate(np.maximum(price, 0.0))
-    nodes = np.stack([falling, z - z[0]], axis=1)[::-1]
-    return _Shape(pieces, SAMPLED, start=float(falling[0]), nodes=nodes)
+    rising = np.count_nonzero(falling) + 1  # and the width from which on the curve is flat
+    falling, z = falling[:rising], z[:rising]
+    straight = falling[1:] >= falling[:-1] * (1.0 - _STRAIGHT)
+    first = np.flatnonzero(np.diff(straight, prepend=False) & straight)
+    last = np.flatnonzero(np.diff(straight, append=False) & straight) + 1
+    runs = zip(falling[first].tolist(), (z[last] - z[first]).tolist(), strict=True)
+    extra = np.append(0.0, np.cumsum(np.where(straight, 0.0, np.diff(z)))) if first.size else z - z[0]
+    nodes = np.stack([falling, extra], axis=1)[::-1]
+    limit = float(extra[-1])
+    return _Shape((*pieces, *runs), SAMPLED, start=float(falling[0]), nodes=nodes, limit=limit)
 
 
 def _pack(shapes: list[_Shape], cores: float) -> Shapes:
@@ -252,7 +318,10 @@ def _pack(shapes: list[_Shape], cores: float) -> Shapes:
             pieces[i, k] = _root(slope), width
     rows = iter(range(len(sampled)))
     tails = [
-        (shape.tail, next(rows) if len(shape.nodes) else shape.a, shape.b, _root(shape.start), cores)
+        (
+            *(shape.tail, next(rows) if len(shape.nodes) else shape.a, shape.b, _root(shape.start), cores),
+            *(0.0 if shape.tail == NO_TAIL else shape.limit, shape.most),
+        )
         for shape in shapes
     ]
     return Shapes(np.array(tails, dtype=np.float64), pieces, nodes)

@@ -8,7 +8,7 @@ the state, a split is a list of steps (`corewise.policies.waterfill.levels.steps
 where it does.
 
 At a price where demand jumps, what is left of the cores is split in proportion to the jumps. At price zero
-every class would take more, so no core is ever idle.
+every job would take more, up to its `most_cores`: a core is idle only if all jobs hold as many as they may.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def certified_split(system: System, shapes: Shapes, counts: Ints, prices: Floats
 
     For any price η ≥ 0, no split has more than η c + Σ n_i max_z (ω_i s_i(z) − η z). At the price of the
     split only sampled tails can fall short of that maximum. The bounds are empty for shapes without any;
-    they are zero where one class takes all.
+    they are zero where one class takes all it can use.
     """
     budget = np.full(counts.shape[1], system.cores)
     if not shapes.sampled:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
+from corewise.model.capped import Capped
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
 from corewise.model.system import System
 from corewise.simulation.tableless._kernels.events import AMDAHL, GUSTAFSON, NODES, POWER_LAW, USL
@@ -17,7 +20,7 @@ _NODES = 8193
 
 
 def curve_arrays(system: System) -> tuple[Floats, Ints, Floats]:
-    """Return a row (kind, two parameters, peak) for each curve, where its nodes begin, and the nodes."""
+    """Return a row (kind, two parameters, most cores) per curve, where its nodes begin, and the nodes."""
     rows, offsets, points = [], [0], [np.empty((0, 2))]
     for job_class in system.classes:
         row, nodes = _compiled(job_class.curve, system.cores)
@@ -30,12 +33,15 @@ def curve_arrays(system: System) -> tuple[Floats, Ints, Floats]:
 def _compiled(curve: SpeedUp, cores: float) -> tuple[tuple[float, float, float, float], Floats]:
     none = np.empty((0, 2))
     match curve:
+        case Capped(within, most):
+            (kind, a, b, peak), nodes = _compiled(within, cores)
+            return (kind, a, b, min(peak, most)), nodes
         case Amdahl(p):
-            return (AMDAHL, p, 0.0, 0.0), none
+            return (AMDAHL, p, 0.0, math.inf), none
         case PowerLaw(p):
-            return (POWER_LAW, p, 0.0, 0.0), none
+            return (POWER_LAW, p, 0.0, math.inf), none
         case Gustafson(p):
-            return (GUSTAFSON, p, 0.0, 0.0), none
+            return (GUSTAFSON, p, 0.0, math.inf), none
         case Usl(sigma, kappa):
             return (USL, sigma, kappa, curve.peak), none
         case Tabulated():
@@ -45,7 +51,7 @@ def _compiled(curve: SpeedUp, cores: float) -> tuple[tuple[float, float, float, 
             s = curve.rate_above(z)
     if len(z) == 1:  # a curve that is flat from one core on
         z, s = np.append(z, 2.0 * z), np.append(s, s)
-    return (NODES, 0.0, 0.0, 0.0), np.stack([z, s], axis=1)
+    return (NODES, 0.0, 0.0, math.inf), np.stack([z, s], axis=1)
 
 
 def alias_table(weights: Floats) -> tuple[Floats, Ints]:

@@ -1,7 +1,8 @@
 r"""Compiled water levels; see `corewise.policies.waterfill.levels.steps`.
 
 The *level* is a place in the list of steps, (g, t, part, rest): the groups before g are bought, and so is a
-part of the jumps of group g; tails have grown to t; when all is bought every job holds `rest` cores more.
+part of the jumps of group g; tails have grown to t; when all is bought every job holds `rest` cores more, but
+if groups at t = ∞ have said who takes what speeds nobody up, what these leave is idle.
 Between groups the cores held are C + A t + D t² plus the curved tails. These three sums follow every event
 and every group that is passed in constant time, so a decision costs as many operations as the level passes
 steps, and one for each class present with a curved tail.
@@ -16,7 +17,7 @@ from numba import njit
 
 from corewise.kit._kernels import njit_norefs, tiered
 from corewise.kit.arrays import Floats, Int, Ints
-from corewise.policies.waterfill._kernels import curved_tail
+from corewise.policies.waterfill._kernels import START, curved_tail
 
 __all__ = ["add_step", "find_level", "level_states", "place_states", "restart", "width"]
 
@@ -41,7 +42,7 @@ def width(steps: Floats, own: Ints, tails: Floats, nodes: Floats, level: Floats,
             z += steps[e, CONSTANT]
         elif kind == CURVED:
             row = int(steps[e, ROW])
-            z += curved_tail(tails, nodes, row, t / tails[row, 5])[0]
+            z += curved_tail(tails, nodes, row, t / tails[row, START])[0]
         elif t < math.inf:
             z += max(steps[e, CONSTANT] + (steps[e, LINEAR] + steps[e, SQUARE] * t) * t, 0.0)
         else:
@@ -58,7 +59,7 @@ def _rise(steps: Floats, own: Ints, tails: Floats, nodes: Floats, level: Floats,
         if steps[e, GROUP] < level[G] and t < math.inf:
             if steps[e, KIND] == CURVED:
                 row = int(steps[e, ROW])
-                rise += curved_tail(tails, nodes, row, t / tails[row, 5])[1]
+                rise += curved_tail(tails, nodes, row, t / tails[row, START])[1]
             else:
                 rise += (steps[e, LINEAR] + 2.0 * steps[e, SQUARE] * t) * t
     return rise
@@ -93,7 +94,7 @@ def _curved_demand(
         jobs = n[owner[e]]
         if jobs > 0 and steps[e, GROUP] < g:
             row = int(steps[e, ROW])
-            extra, slope = curved_tail(tails, nodes, row, t / tails[row, 5])
+            extra, slope = curved_tail(tails, nodes, row, t / tails[row, START])
             held += jobs * extra
             rise += jobs * slope
         k += 1
@@ -186,7 +187,8 @@ def find_level(
                 else:
                     t = low
             elif g == at.size:
-                t, rest, settled = math.inf, (cores - most) / max(jobs, 1), True
+                idle = jobs > 0 and g > 0 and low == math.inf
+                t, rest, settled = math.inf, 0.0 if idle else (cores - most) / max(jobs, 1), True
             else:
                 jump, k = 0.0, first[g]
                 while k < first[g + 1]:

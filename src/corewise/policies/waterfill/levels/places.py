@@ -1,9 +1,9 @@
 r"""Water levels in closed form: the places on the way of the level, where no tail is curved.
 
 The places come in order: up to t_0, over the jumps of group 0, up to t_1, and so on; in the end all jobs
-share what is left. What a job holds at each place depends on its class alone, so the demand of a state there
-is a sum over classes, and the level lies before the first place where that is no less than the cores. Over
-jumps it is found by proportion; between t_g−1 and t_g from
+share what is left, unless groups at t = ∞ have said who takes it. What a job holds at each place depends on
+its class alone, so the demand of a state there is a sum over classes, and the level lies before the first
+place where that is no less than the cores. Over jumps it is found by proportion; between t_g−1 and t_g from
 
     Σ n_i (a_i + b_i t + d_i t²) = c,
 
@@ -59,7 +59,8 @@ class Places:
                 bought[g + 1, 1:4, i] = step[CONSTANT], step[LINEAR], step[SQUARE]
         bought[1:, 0] = bought[:-1, 4]
         np.cumsum(bought[:, :4], axis=0, out=bought[:, :4])
-        bought[-1, 4] = 2.0 * cores  # in the end every job would take more than there is
+        if not np.isinf(at).any():
+            bought[-1, 4] = 2.0 * cores  # in the end every job would take more than there is
         ends = np.minimum([0.0, *at.tolist(), np.inf], _INFINITE)
         t, demand = ends[1:, None], np.empty((at.size + 1, 2, classes))
         tails = bought[:, 1] + (bought[:, 2] + bought[:, 3] * t) * t

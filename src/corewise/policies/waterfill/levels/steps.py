@@ -10,8 +10,9 @@ order in which they are bought; a step belongs to a class and is either
   form exists, along a curve of its own (see `corewise.policies.waterfill.demand`).
 
 Groups are sorted by t. Those at t = 0 come before any price: one core for each job, then what runs at s(z) =
-z. Those at t = ∞ come last: cores that speed nobody up, where the policy says who holds them. When everything
-is bought, the unallocated cores are shared equally by all jobs.
+z. Those at t = ∞ come last: cores that speed nobody up, where the policy says who holds them or jobs may hold
+only so many. Without such groups, the cores that are left when everything is bought are shared equally by all
+jobs; with them they are idle.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
-from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER
+from corewise.policies.waterfill._kernels import INVERSE_ROOT, NO_TAIL, POWER, START
 from corewise.policies.waterfill.demand import Shapes
 from corewise.policies.waterfill.levels import _kernels
 from corewise.policies.waterfill.levels._kernels import CURVED, JUMP, TAIL
@@ -57,7 +58,7 @@ class Levels:
     at : ndarray, shape (G,)
         The t at which each group is bought.
     tails, nodes : ndarray
-        The curved tails, as `corewise.policies.waterfill.demand` has them, and in a sixth column the t at
+        The curved tails, as `corewise.policies.waterfill.demand` has them, and in a last column the t at
         which the class begins to buy.
     owner : ndarray of int, shape (E,)
         The class of each step.
@@ -135,23 +136,24 @@ class Levels:
         """
         steps = _filled(fills)
         tails: list[list[float]] = []
+        useless = _useless(cores, fills, shapes).tolist()
         for i, price in enumerate(prices.tolist()):
             rank = 0 if ranks is None else int(ranks[i])
-            if ranks is not None:
-                steps.append(_Step((math.inf, 0, rank), i, JUMP, (cores, 0.0, 0.0)))
+            if ranks is not None or shapes.limited:
+                steps.append(_Step((math.inf, 0, rank), i, JUMP, (useless[i], 0.0, 0.0)))
             if price <= 0.0:
                 continue
             start = 1.0 / math.sqrt(price)
             for root, width in shapes.pieces[i].tolist():
                 if math.isfinite(root) and width > 0.0:
                     steps.append(_Step((start * root, 0, rank), i, JUMP, (width, 0.0, 0.0)))
-            kind, a, b, root, _ = shapes.tails[i].tolist()
+            kind, a, b, root, _, limit, _ = shapes.tails[i].tolist()
             if kind == NO_TAIL or not math.isfinite(root):
                 continue
             key = (start * root, 0, len(prices))  # after the jumps at the same price
             if kind == INVERSE_ROOT:
                 steps.append(_Step(key, i, TAIL, (b, a / start, 0.0)))
-            elif kind == POWER and b == 1.0:
+            elif kind == POWER and b == 1.0 and limit == math.inf:
                 steps.append(_Step(key, i, TAIL, (-1.0, 0.0, a / start**2)))
             else:
                 steps.append(_Step(key, i, CURVED, row=len(tails)))
@@ -176,7 +178,7 @@ class Levels:
             order=order,
             first=np.searchsorted(columns[order, 0], np.arange(len(keys) + 1)),
             at=np.array([key[0] for key in keys]),
-            tails=np.array(tails).reshape(-1, 6),
+            tails=np.array(tails).reshape(-1, START + 1),
             nodes=nodes,
             owner=owner,
         )
@@ -191,6 +193,15 @@ class _Step:
     kind: float
     terms: tuple[float, float, float] = (0.0, 0.0, 0.0)
     row: int = -1
+
+
+def _useless(cores: float, fills: Sequence[Fill], shapes: Shapes) -> Floats:
+    """Return the cores that a job of each class may hold beyond those that make it faster."""
+    bought = shapes.useful + sum(widths for _, widths in fills)
+    left = np.full(bought.size, cores)
+    limited = np.isfinite(shapes.most)
+    left[limited] = np.maximum(shapes.most[limited] - bought[limited], 0.0)
+    return left
 
 
 def _filled(fills: Sequence[Fill]) -> list[_Step]:

@@ -30,25 +30,28 @@ FINE = 20  # units of the hash are in 2^-20 rows
 
 @njit_norefs
 def speed(curves: Floats, offsets: Ints, points: Floats, i: Int, z: float) -> float:
-    """Return s_i(z); `curves` has rows (kind, parameters, peak), `points` the (z, s) of tabulated ones."""
+    """Return s_i(z); `curves` has rows (kind, parameters, most), `points` the (z, s) of tabulated ones.
+
+    A job is no faster on more than `most` cores: the peak of its curve, or what it can use.
+    """
     kind, a, s = curves[i, 0], curves[i, 1], z
     if z > 1.0:
+        held = min(z, curves[i, 3])
         if kind == AMDAHL:
-            s = 1.0 / (1.0 - a + a / z)
+            s = 1.0 / (1.0 - a + a / held)
         elif kind == POWER_LAW:
-            s = math.exp(a * math.log(z))
+            s = math.exp(a * math.log(held))
         elif kind == GUSTAFSON:
-            s = 1.0 + a * (z - 1.0)
+            s = 1.0 + a * (held - 1.0)
         elif kind == USL:
-            held = min(z, curves[i, 3])
             s = held / (1.0 + (held - 1.0) * (a + curves[i, 2] * held))
         else:
             low, high = offsets[i], offsets[i + 1] - 1
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (middle, high) if points[middle, 0] <= z else (low, middle)
+                low, high = (middle, high) if points[middle, 0] <= held else (low, middle)
             slope = (points[high, 1] - points[low, 1]) / (points[high, 0] - points[low, 0])
-            s = points[low, 1] + slope * (min(z, points[high, 0]) - points[low, 0])
+            s = points[low, 1] + slope * (min(held, points[high, 0]) - points[low, 0])
     return s
 
 

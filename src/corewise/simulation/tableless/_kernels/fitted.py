@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corewise.kit._kernels import njit_norefs
 from corewise.kit.arrays import Floats, Int, Ints
 from corewise.policies.fitted._kernels import fitted_offers
-from corewise.policies.waterfill._kernels import split_near
+from corewise.policies.waterfill._kernels import MOST_CORES, split_near
 from corewise.policies.waterfill.levels._kernels import T
 from corewise.simulation.tableless._kernels.events import known_walk, remember
 
@@ -44,7 +44,7 @@ def share(
     while i < n.size:
         if n[i] > 0:
             starts[i] = 1.0 / math.sqrt(offers[i])
-            widths[i] = cores / n[i]
+            widths[i] = min(cores / n[i], tails[i, MOST_CORES])
             present += 1
         i += 1
     if present > 1:
