@@ -108,7 +108,7 @@ def test_a_solver_is_an_object(solver: Any) -> None:
         (0, "capacity must be at least 1, got 0"),
         (-1, "capacity must be at least 1, got -1"),
         (2.5, "capacity must be a whole number, got 2.5"),
-        (3.0, "capacity must be a whole number, got 3.0"),
+        (3.5, "capacity must be a whole number, got 3.5"),
         (math.nan, "capacity must be a whole number, got nan"),
         (True, "capacity must be a whole number, got True"),
         ("3", "capacity must be a whole number, got '3'"),
@@ -205,7 +205,7 @@ def test_solvers_count_in_whole_numbers(call: Callable[[Any], object], field: st
     for value, message in (
         (0, "at least 1"),
         (-3, "at least 1"),
-        (2.0, "a whole number"),
+        (2.5, "a whole number"),
         (True, "a whole number"),
     ):
         with pytest.raises(cw.errors.InvalidInput) as error:

@@ -98,8 +98,8 @@ class ModifiedPolicyIteration:
     rounds: int = 2000
 
     def __post_init__(self) -> None:
-        checks.count(self.sweeps, "sweeps")
-        checks.count(self.rounds, "rounds")
+        for name in ("sweeps", "rounds"):
+            object.__setattr__(self, name, checks.whole(getattr(self, name), name))
 
     @property
     def name(self) -> str:
@@ -186,7 +186,7 @@ class PolicyIteration:
 
     def __post_init__(self) -> None:
         for name in ("improvements", "sweeps", "rounds"):
-            checks.count(getattr(self, name), name)
+            object.__setattr__(self, name, checks.whole(getattr(self, name), name))
 
     @property
     def name(self) -> str:
@@ -289,7 +289,7 @@ class RelativeValueIteration:
     rounds: int = 1_000_000
 
     def __post_init__(self) -> None:
-        checks.count(self.rounds, "rounds")
+        object.__setattr__(self, "rounds", checks.whole(self.rounds, "rounds"))
 
     @property
     def name(self) -> str:

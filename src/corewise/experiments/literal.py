@@ -101,7 +101,7 @@ def literal_policy(
     """
     bellman = _operator(system, capacity, tolerance)
     rate = uniformisation_constant(system)
-    checks.count(steps, "steps")
+    steps = checks.whole(steps, "steps")
     values = np.zeros(bellman.space.size)
     for k in range(steps):
         step = bellman(values)
@@ -159,7 +159,7 @@ def printed_sizes(system: System, *, capacity: int | Iterable[int], steps: int) 
     bellman = _operator(system, capacity)
     values = np.zeros(bellman.space.size)
     sizes = [0.0]
-    for _ in range(checks.count(steps, "steps")):
+    for _ in range(checks.whole(steps, "steps")):
         values += bellman(values).drift
         values[0] = 0.0
         sizes.append(float(np.abs(values).max()))

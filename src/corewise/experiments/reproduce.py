@@ -74,8 +74,8 @@ def reproduce(
     """
     if what != ALL and what not in EXPERIMENTS:
         raise InvalidInput(f"unknown experiment {what!r}{nearest(str(what), [*EXPERIMENTS, ALL])}")
-    start = checks.count(seed, "seed", least=0)
-    count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
+    start = checks.whole(seed, "seed", least=0)
+    count = os.cpu_count() or 1 if workers is None else checks.whole(workers, "workers")
     target = _directory(out)
     names = list(EXPERIMENTS) if what == ALL else [what]
     return _carried_out(names, target, start, count, progress)

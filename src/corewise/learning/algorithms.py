@@ -87,9 +87,9 @@ class Algorithm(Shown):
         if isinstance(self.memory, type) or not isinstance(self.memory, Memory):
             raise InvalidInput(f"memory must be one such as Latest(), got {self.memory!r}")
         if self.steps is not None:
-            object.__setattr__(self, "steps", checks.count(self.steps, "steps"))
+            object.__setattr__(self, "steps", checks.whole(self.steps, "steps"))
         object.__setattr__(self, "policy", _checked(self.policy, self.system))
-        checks.within(self.inertia, 0.0, math.inf, "inertia")
+        object.__setattr__(self, "inertia", checks.within(self.inertia, 0.0, math.inf, "inertia"))
         require_sizes(self.sizes)
         self.schedule.window(1 if self.steps is None else self.steps)  # the longest must be possible
         if isinstance(self.first, Mapping):

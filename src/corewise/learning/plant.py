@@ -249,7 +249,7 @@ class ReplayPlant(Shown):
 
     def run(self, policy: Policy, departures: int) -> Statistics:  # noqa: ARG002  # the log has its own
         """Return what the log says until so many more jobs have left, or to its end."""
-        return self._read(checks.count(departures, "departures"))
+        return self._read(checks.whole(departures, "departures"))
 
     def _read(self, departures: int) -> Statistics:
         done = self._done + departures

@@ -41,7 +41,7 @@ class Constant:
 
     def window(self, k: int) -> int:
         """Return the number of departures in window k."""
-        checks.count(k, "k")
+        checks.whole(k, "k")
         return self.departures
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Growing:
 
     def window(self, k: int) -> int:
         """Return the number of departures in window k."""
-        checks.count(k, "k")
+        k = checks.whole(k, "k")
         if self.growth is None:
             factor = self._power_of(k)
         else:
@@ -104,6 +104,6 @@ class Growing:
 
 
 def _size(value: object, what: str) -> int:
-    size = checks.count(value, what)
+    size = checks.whole(value, what)
     checks.within(size, 1, _MOST, what)
     return size

@@ -99,10 +99,10 @@ class JobClass(Shown):
 
     def _check_moves(self) -> None:
         what = f"class {self.name!r}"
-        least = checks.count(self.least_cores, f"{what}: least_cores", InvalidSystem)
+        least = checks.whole(self.least_cores, f"{what}: least_cores", InvalidSystem)
         object.__setattr__(self, "least_cores", least)
         if self.most_cores is not None:
-            most = checks.count(self.most_cores, f"{what}: most_cores", InvalidSystem)
+            most = checks.whole(self.most_cores, f"{what}: most_cores", InvalidSystem)
             object.__setattr__(self, "most_cores", most)
             if least > most:
                 raise InvalidSystem(f"{what}: least_cores {least} is above most_cores {most}")

@@ -38,9 +38,9 @@ class StateSpace:
         if isinstance(capacity, np.ndarray) and capacity.ndim == 0:
             capacity = capacity.item()
         if isinstance(capacity, Iterable) and not isinstance(capacity, str | bytes | Mapping):
-            numbers = tuple(checks.count(n, "capacity") for n in capacity)
+            numbers = tuple(checks.whole(n, "capacity") for n in capacity)
         else:
-            numbers = (checks.count(capacity, "capacity"),) * classes
+            numbers = (checks.whole(capacity, "capacity"),) * classes
         if len(numbers) != classes:
             raise InvalidInput(
                 f"capacity needs one number or {classes}, one for each class, got {list(numbers)}"

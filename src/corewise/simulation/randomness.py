@@ -14,9 +14,14 @@ def random_generator(rng: np.random.Generator | int | None) -> np.random.Generat
     """Return the generator given, or one made from a seed."""
     if isinstance(rng, np.random.Generator):
         return rng
-    if rng is not None:
-        checks.count(rng, "rng", least=0)
-    return np.random.default_rng(rng)
+    if rng is None:
+        return np.random.default_rng()
+    if isinstance(rng, np.random.RandomState):
+        raise InvalidInput(
+            "rng must be a Generator or a whole number, got a RandomState, which draws otherwise: "
+            "give numpy.random.default_rng(seed), or the seed itself"
+        )
+    return np.random.default_rng(checks.whole(rng, "rng", least=0))
 
 
 def random_streams(rng: np.random.Generator | int | None, count: int) -> list[np.random.Generator]:

@@ -51,7 +51,7 @@ class Window:
                 f"give either departures or time, got departures={departures!r}, time={time!r}"
             )
         if departures is not None:
-            count = checks.count(departures, "departures")
+            count = checks.whole(departures, "departures")
             checks.within(count, 1, _MOST_DEPARTURES, "departures")
             return cls(count, None)
         return cls(None, checks.positive(time, "time"))
@@ -136,4 +136,4 @@ def start_state(start: object, system: System) -> State:
         raise InvalidInput(f"start must be a State or the jobs of each class, got {start!r}")
     if len(start) != len(system.classes):
         raise InvalidInput(f"start needs {len(system.classes)} numbers, one for each class, got {start!r}")
-    return State(tuple(checks.count(n, "start", least=0) for n in start))
+    return State(tuple(checks.whole(n, "start", least=0) for n in start))

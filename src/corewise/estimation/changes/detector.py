@@ -123,7 +123,8 @@ class ChangeDetector(Shown):
 
     def __post_init__(self) -> None:
         require_system(self.system)
-        checks.positive(self.between_alarms, "between_alarms")
+        between = checks.positive(self.between_alarms, "between_alarms")
+        object.__setattr__(self, "between_alarms", between)
         if self.dispersion not in (ESTIMATED, EXPONENTIAL):
             known = f"{ESTIMATED!r} or {EXPONENTIAL!r}"
             raise InvalidInput(f"dispersion must be {known}, got {self.dispersion!r}")

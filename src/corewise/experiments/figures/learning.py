@@ -192,7 +192,7 @@ def gap_figure(
 def run_of(study: LearningStudy, run: int) -> int:
     """Return which run, if the study has it."""
     _require_study(study)
-    at, runs = checks.count(run, "run", least=0), study.times.shape[0]
+    at, runs = checks.whole(run, "run", least=0), study.times.shape[0]
     if at >= runs:
         raise InvalidInput(f"there is no run {at}: the study has {runs}, and the first is 0")
     return at

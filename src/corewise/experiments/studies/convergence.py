@@ -96,7 +96,7 @@ def convergence(
     progress: Progress | None = None,
 ) -> Convergence:
     """Return the error of the estimates after several numbers of departures, over `n` replications each."""
-    lengths = [checks.count(length, "departures") for length in departures]
+    lengths = [checks.whole(length, "departures") for length in departures]
     if len(lengths) < 2:
         raise InvalidInput(f"convergence needs at least two numbers of departures, got {list(departures)!r}")
     for job_class in system.classes:

@@ -136,7 +136,7 @@ def learning_study(
     progress : callable, optional
         Called after every run with the share of them that are done.
     """
-    count = checks.count(n, "n")
+    count = checks.whole(n, "n")
     if worth is not None:
         checks.positive(worth, "worth")
     steps = _steps(system, algorithm)

@@ -67,7 +67,7 @@ def given_pool(executor: Executor) -> Iterator[Pool]:
 @contextmanager
 def process_pool(workers: int | None = None) -> Iterator[Pool]:
     """Start processes on this machine, as many as there are cores if not said otherwise."""
-    count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
+    count = os.cpu_count() or 1 if workers is None else checks.whole(workers, "workers")
     with ExitStack() as stack:
         current = stack.enter_context(processes(count))
 
@@ -107,13 +107,13 @@ def dask_pool(address: str, workers: int | None = None) -> Iterator[Pool]:
 def local_dask(workers: int | None = None, threads: int = 1) -> Iterator[Client]:
     """Start a Dask cluster on this machine, for us alone, with so many threads in each worker process."""
     dask = _distributed()
-    count = os.cpu_count() or 1 if workers is None else checks.count(workers, "workers")
+    count = os.cpu_count() or 1 if workers is None else checks.whole(workers, "workers")
     with ExitStack() as stack:
         with uninterrupted():
             cluster = stack.enter_context(
                 dask.LocalCluster(
                     n_workers=count,
-                    threads_per_worker=checks.count(threads, "threads"),
+                    threads_per_worker=checks.whole(threads, "threads"),
                     processes=True,
                     host="127.0.0.1",
                     # What goes wrong with a run comes back with it; else workers complain, with a traceback,
