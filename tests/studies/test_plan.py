@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -363,3 +364,20 @@ def test_the_figure() -> None:
     assert axes.get_ylim()[1] <= 0.9
     limited = cw.plan(cw.load_system("paper:1"), target=0.2)
     assert "infinitely many cores" in capacity_figure(limited).axes[0].get_legend_handles_labels()[1]
+
+
+def test_a_plan_looks_at_fewer_cores_than_a_job_can_use() -> None:
+    """On fewer cores than `most_cores` the limit says nothing; fewer than `least_cores` are not looked at."""
+    limited = [
+        cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.9), most_cores=6),
+        cw.JobClass("b", 1.0, 1.0, cw.Amdahl(0.4)),
+    ]
+    free = [replace(one, most_cores=None) for one in limited]
+    found, twin = (
+        cw.plan(cw.System(16, classes), target=1.2, policy="greedy") for classes in (limited, free)
+    )
+    assert found.cores == twin.cores
+    assert found.cores < 6
+    assert found.mean_response_time == pytest.approx(twin.mean_response_time, rel=1e-9)
+    needy = [replace(limited[0], least_cores=5), limited[1]]
+    assert cw.plan(cw.System(16, needy), target=1.2, policy="greedy").cores == 5

@@ -25,14 +25,15 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
 
 __all__ = ["Information", "fisher_information"]
 
 
-@dataclass(frozen=True, repr=False)
-class Information(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Information(ByValue, Shown):
     """Fisher information on one class's curve under a policy, and the Cramér-Rao bound.
 
     Attributes
@@ -75,6 +76,10 @@ class Information(Shown):
         told = (np.diag(self.per_time).tolist(), np.diag(self.per_departure).tolist())
         header = ("parameter", "per unit of time", "per departure")
         return Table(header, zip(self.parameters, *told, strict=True))
+
+    def _content(self) -> list[dict[str, object]]:
+        header, rows = self._table()
+        return [dict(zip((name.replace(" ", "_") for name in header), row, strict=True)) for row in rows]
 
 
 def fisher_information(

@@ -27,6 +27,7 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.moved import warn_moved
 from corewise.kit.spoken import of_time
+from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace, most_states
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -48,8 +49,8 @@ _FAR_BEYOND = 10.0
 """Times the states that fit in memory: a box foretold to be larger than that is not tried."""
 
 
-@dataclass(frozen=True, repr=False)
-class ClassPerformance(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassPerformance(ByValue, Shown):
     """Exact long-run performance for one class: mean jobs, response time and cost."""
 
     _shown = ("name", "mean_jobs", "mean_response_time", "mean_cost")
@@ -67,8 +68,8 @@ class ClassPerformance(Shown):
         return self.edge_probability
 
 
-@dataclass(frozen=True, repr=False)
-class Performance(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Performance(ByValue, Shown):
     """Exact long-run performance of a policy on a system.
 
     Attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,10 +16,11 @@ from corewise.control.bellman import Bellman
 from corewise.control.solvers import ClosedForm, EliminatingPolicyIteration, ModifiedPolicyIteration, Solver
 from corewise.errors import InvalidInput, NotConverged
 from corewise.kit import checks
-from corewise.kit.arrays import Floats
+from corewise.kit.arrays import Floats, Ints
 from corewise.kit.checks import shown
 from corewise.kit.display import Shown, Table
 from corewise.kit.moved import warn_moved
+from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
@@ -36,7 +37,7 @@ _SMALL_WORK = 2e7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution(Shown):
+class Solution(ByValue, Shown):
     """Optimal policy of a system, with its certified cost, relative values and exact performance.
 
     Attributes
@@ -146,6 +147,16 @@ class Solution(Shown):
     def _table(self) -> Table:
         return self.performance._table()
 
+    def _values(self) -> Mapping[str, object]:
+        """Return all but what has a number for each state, which is in `to_frame`."""
+        found = {name: getattr(self, name) for name in ("bounds", "iterations", "solver")}
+        return {**self.performance._values(), **found}
+
+    def _content(self) -> dict[str, Floats | Ints]:
+        """Return one row for each state of the box."""
+        per_state = {"probability": self.distribution, "value": self.values.ravel()}
+        return {**self.policy._content(), **per_state}
+
 
 def solve(
     system: System,
@@ -190,7 +201,7 @@ def solve(
     system.require_memoryless("solve")
     system.require_stable()
     system.require_scale()
-    checks.positive(tolerance, "tolerance")
+    tolerance = checks.positive(tolerance, "tolerance")
     if whole_cores:
         require_whole(system)
     if solver is not None and (isinstance(solver, type) or not isinstance(solver, Solver)):

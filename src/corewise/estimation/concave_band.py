@@ -20,14 +20,15 @@ from corewise.estimation.free import FreeFit
 from corewise.estimation.likelihood import likely_drop
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue
 
 __all__ = ["SpeedBand", "anchors_of", "band_of"]
 
 _ANCHORS = 8
 
 
-@dataclass(frozen=True, repr=False)
-class SpeedBand(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class SpeedBand(ByValue, Shown):
     """Simultaneous confidence band of a speed-up curve.
 
     Attributes
@@ -72,6 +73,9 @@ class SpeedBand(Shown):
 
     def _table(self) -> Table:
         return Table(("cores", "low", "high"), zip(self.cores, self.low, self.high, strict=True))
+
+    def _content(self) -> dict[str, tuple[float, ...]]:
+        return {"cores": self.cores, "low": self.low, "high": self.high}
 
 
 def band_of(fit: FreeFit, level: float) -> SpeedBand:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from corewise.errors import InvalidInput
 from corewise.estimation.concave_band import SpeedBand
 from corewise.estimation.quantities import Quantity
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue, same
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.model.tabulated_sizes import PiecewiseExponential
@@ -16,8 +17,8 @@ from corewise.model.tabulated_sizes import PiecewiseExponential
 __all__ = ["Candidate", "Estimate", "Estimates"]
 
 
-@dataclass(frozen=True, repr=False)
-class Candidate(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Candidate(ByValue, Shown):
     """Candidate of model selection: a family of curves that was fitted, and the evidence for it.
 
     Attributes
@@ -44,8 +45,8 @@ class Candidate(Shown):
     weight: float
 
 
-@dataclass(frozen=True, repr=False)
-class Estimate(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(ByValue, Shown):
     """Estimate of one class's speed-up curve, by maximum likelihood or for any size law, and how sure it is.
 
     Attributes
@@ -171,7 +172,7 @@ class Estimate(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(Shown, Mapping[str, Estimate]):
+class Estimates(ByValue, Shown, Mapping[str, Estimate]):
     """Maximum likelihood estimates of all classes, by name."""
 
     by_name: Mapping[str, Estimate]
@@ -227,3 +228,15 @@ class Estimates(Shown, Mapping[str, Estimate]):
             for name, value in row.parameters.items()
         )
         return Table(header, rows)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other has the same estimates under the same names."""
+        return same(dict(self), dict(other)) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _values(self) -> Mapping[str, Estimate]:
+        return self.by_name
+
+    def _content(self) -> Iterable[Estimate]:
+        return self.values()

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 
 from corewise.kit.display import Shown
+from corewise.kit.values import ByValue
 
 __all__ = ["Quantity", "poisson_rate", "positive_quantity", "share_of"]
 
 
-@dataclass(frozen=True, repr=False)
-class Quantity(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Quantity(ByValue, Shown):
     """Point estimate of a number, with its standard error and confidence interval.
 
     Attributes

@@ -34,6 +34,7 @@ from corewise.estimation.robust.size_test import exponential_sizes_p_value
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.values import ByValue
 from corewise.model.job_class import JobClass
 from corewise.model.system import System
 from corewise.observation.histories import job_histories, owners_of
@@ -52,7 +53,7 @@ _GROUPS = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GoodnessOfFit(Shown):
+class GoodnessOfFit(ByValue, Shown):
     """Goodness of fit of one class: whether what was seen of it follows the model.
 
     Attributes
@@ -89,6 +90,9 @@ class GoodnessOfFit(Shown):
 
     def _table(self) -> Table:
         return Table(("test", "p-value"), self.p_values.items())
+
+    def _content(self) -> list[dict[str, object]]:
+        return [{"name": self.name, "test": test, "p_value": p} for test, p in self.p_values.items()]
 
 
 def goodness_of_fit(

@@ -7,12 +7,17 @@ shortened, escaped, and never break a line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from html import escape
 from itertools import islice
 from numbers import Integral, Real
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from corewise.kit.spoken import labelled
+from corewise.kit.values import as_frame, as_plain, public_fields
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["WIDEST", "Shown", "Table", "as_html", "brief", "cut", "one_line"]
 
@@ -40,14 +45,45 @@ class Table(NamedTuple):
 
 
 class Shown:
-    """A result that shows as one line at a prompt and as a table in a notebook.
+    """A result that shows as one line at a prompt and as a table in a notebook, and goes into other programs.
 
     A class lists the attributes that matter most in `_shown`, or gives them by name in `_facts`; if it has
     more to say in a notebook, `_table` does. If it has a `unit`, that is said beside times and rates there.
+
+    `to_dict` gives the public fields of a dataclass, or the attributes listed in `_exported`, or what
+    `_values` says; `to_frame` has a row for each of its `rows` or `classes`, or what `_content` says: columns
+    by name, or rows.
     """
 
     __slots__ = ()
     _shown: ClassVar[tuple[str, ...]] = ()
+    _exported: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values by name: numbers, text, None, lists and dictionaries."""
+        return {name: as_plain(value) for name, value in self._values().items()}
+
+    def to_frame(self) -> DataFrame:
+        """Return the result as a pandas data frame, which must be installed: one row for each of its parts.
+
+        Values within values have columns such as ``parameters.p``; intervals have two, ``interval_low`` and
+        ``interval_high``.
+        """
+        return as_frame(self._content())
+
+    def _values(self) -> Mapping[str, object]:
+        if self._exported:
+            return {name: getattr(self, name) for name in self._exported}
+        return public_fields(self) if is_dataclass(self) else self._facts()
+
+    def _content(self) -> Mapping[str, Any] | Iterable[object]:
+        for name in ("rows", "classes"):
+            parts = getattr(self, name, None)
+            if isinstance(parts, Mapping):
+                return list(parts.values())
+            if isinstance(parts, tuple) and parts and all(isinstance(part, Shown) for part in parts):
+                return parts
+        return [self]
 
     def _facts(self) -> Mapping[str, object]:
         return {name: getattr(self, name) for name in self._shown}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from corewise.kit.display import WIDEST, Shown, Table, brief, cut
+from corewise.kit.values import as_plain, same
 
 __all__ = ["FrozenMapping"]
 
@@ -16,41 +17,55 @@ V = TypeVar("V")
 class FrozenMapping(Shown, Mapping[K, V]):
     """Values by name, in order; what results hold, where `types.MappingProxyType` could not be pickled."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_items",)
 
     def __init__(self, values: Mapping[K, V]) -> None:
-        self._values = dict(values)
+        self._items = dict(values)
 
     def __getitem__(self, name: K) -> V:
         """Return the value of that name."""
-        return self._values[name]
+        return self._items[name]
 
     def __iter__(self) -> Iterator[K]:
         """Go through the names."""
-        return iter(self._values)
+        return iter(self._items)
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._values)
+        return len(self._items)
 
     # Views of a dictionary can be read only, and go through it without a call of Python for every value.
 
     def keys(self) -> KeysView[K]:
         """Return the names."""
-        return self._values.keys()
+        return self._items.keys()
 
     def values(self) -> ValuesView[V]:
         """Return the values."""
-        return self._values.values()
+        return self._items.values()
 
     def items(self) -> ItemsView[K, V]:
         """Return names and values."""
-        return self._values.items()
+        return self._items.items()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other has the same values under the same names, arrays and NaN included."""
+        return same(self._items, dict(other)) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[Any, Any]:
+        """Return the values by name, as plain ones."""
+        return dict(as_plain(self._items))
+
+    def _content(self) -> list[dict[str, object]]:
+        plain = ((name, as_plain(value)) for name, value in self.items())
+        return [{"name": name, **(row if isinstance(row, dict) else {"value": row})} for name, row in plain]
 
     def __repr__(self) -> str:
         """Return the mapping as a dictionary looks, shortened where that is too long for a line."""
-        whole = repr(self._values)
-        return whole if len(whole) <= WIDEST and whole.isprintable() else cut(brief(self._values), WIDEST)
+        whole = repr(self._items)
+        return whole if len(whole) <= WIDEST and whole.isprintable() else cut(brief(self._items), WIDEST)
 
     def _table(self) -> Table:
         values = list(self.values())

@@ -10,13 +10,14 @@ from typing import Any
 from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm
 from corewise.estimation.estimates import Estimates
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue
 from corewise.policies.base import Policy
 
 __all__ = ["Epoch", "Seconds", "changes_found"]
 
 
-@dataclass(frozen=True, repr=False)
-class Seconds(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Seconds(ByValue, Shown):
     """Wall-clock times of an epoch: running the plant, estimating, solving, and judging exactly."""
 
     _shown = ("run", "estimate", "solve", "evaluate")
@@ -33,7 +34,7 @@ class Seconds(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Epoch(Shown):
+class Epoch(ByValue, Shown):
     """Epoch of a learning loop: the estimates from its window, the policy adopted, and how good that is.
 
     Attributes
@@ -123,6 +124,8 @@ class Epoch(Shown):
 
     def _table(self) -> Table:
         return self.estimates._table()
+
+    to_dict = as_mapping
 
 
 def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ Paper: Algorithms 1, 1a and 1b.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -138,6 +138,13 @@ class Learning(Shown, Iterator[Epoch]):
         header = ("k", "departures", "gap", "parameters")
         last = self.past[-_LAST:]
         return Table(header, ((row["k"], row["departures"], row["gap"], row["estimates"]) for row in last))
+
+    def _values(self) -> Mapping[str, object]:
+        """Return the epochs so far."""
+        return {"epochs": self.past}
+
+    def _content(self) -> Iterable[object]:
+        return self.past
 
 
 def _rates(system: System) -> dict[str, FrozenMapping[str, float]]:

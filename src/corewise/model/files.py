@@ -303,16 +303,11 @@ def _curve_to_mapping(curve: SpeedUp, name: str) -> dict[str, Any]:
         raise InvalidCurve(
             f"class {name!r}: a file can hold the families {', '.join(FAMILIES)}, not {type(curve).__name__}"
         )
-    values = {field: _as_lists(getattr(curve, field)) for field in _parameter_names(type(curve))}
-    return {"family": curve.family, **values}
+    return curve.to_dict()
 
 
 def _parameter_names(curve: type[SpeedUp]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(curve))  # type: ignore[arg-type]  # every family is a dataclass
-
-
-def _as_lists(value: object) -> object:
-    return [_as_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _require_known(entry: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:

@@ -88,6 +88,9 @@ class SizeLaw(Shown, ABC):
         short = {name: value for name, value in self.parameters.items() if not isinstance(value, list)}
         return {**short, "cv2": self.cv2} if "cv2" not in short else short
 
+    def _values(self) -> Mapping[str, object]:
+        return {"law": self.law, **self.parameters}
+
 
 @dataclass(frozen=True, repr=False)
 class Exponential(SizeLaw):
@@ -145,7 +148,7 @@ class Erlang(SizeLaw):
     law: ClassVar[str] = "erlang"
 
     def __post_init__(self) -> None:
-        count = checks.count(self.stages, "erlang sizes: stages", InvalidSystem)
+        count = checks.whole(self.stages, "erlang sizes: stages", InvalidSystem)
         if count > _MOST_STAGES:
             raise InvalidSystem(f"erlang sizes: stages must be at most {_MOST_STAGES}, got {count}")
         object.__setattr__(self, "stages", count)

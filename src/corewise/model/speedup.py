@@ -34,7 +34,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 from warnings import warn
 
 import numpy as np
@@ -43,6 +43,7 @@ from numpy.typing import ArrayLike
 from corewise.errors import CurveMoved, InvalidCurve
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.kit.values import as_plain, public_fields
 
 __all__ = [
     "FAMILIES",
@@ -69,6 +70,10 @@ class SpeedUp(ABC):
         for name, (low, high) in self.bounds.items():
             value = checks.within(getattr(self, name), low, high, f"{self.family} {name}", InvalidCurve)
             object.__setattr__(self, name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the family and the fields of the curve as plain values, as a system file holds them."""
+        return {"family": self.family, **as_plain(public_fields(self))}
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -361,11 +366,23 @@ def check_curve(curve: SpeedUp, cores: float) -> None:
         _check_gradient(curve, cores)
 
 
+def _asked(curve: SpeedUp, what: str, z: Floats) -> Floats:
+    """Return what a curve gives at several widths at once, or raise `InvalidCurve` if it cannot."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(getattr(curve, what)(z), dtype=np.float64)
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
+        name = curve.family or type(curve).__name__
+        raise InvalidCurve(
+            f"{name}: {what}_above fails for an array of {z.size} widths ({error}); "
+            f"write it with NumPy functions, such as np.log and np.where, not math.log and if"
+        ) from error
+
+
 def _check_shape(curve: SpeedUp, cores: float) -> None:
     name = curve.family or type(curve).__name__
     z = np.unique(np.concatenate([np.linspace(0.0, 1.0, 9), np.geomspace(1.0, max(cores, 1.0), 512)]))
-    with np.errstate(all="ignore"):
-        s = np.asarray(curve.rate(z), dtype=np.float64)
+    s = _asked(curve, "rate", z)
     if s.shape != z.shape:
         raise InvalidCurve(f"{name}: rate({z.shape[0]} widths) has shape {s.shape}, not {z.shape}")
     if not np.all(np.isfinite(s)):
@@ -377,6 +394,8 @@ def _check_shape(curve: SpeedUp, cores: float) -> None:
         raise InvalidCurve(
             f"{name}: s(z) must be z up to one core, but s({at:g}) = {s[low][off.argmax()]:.12g}"
         )
+    if (told := _asked(curve, "slope", z)).shape != z.shape:
+        raise InvalidCurve(f"{name}: slope({z.shape[0]} widths) has shape {told.shape}, not {z.shape}")
     slopes = np.diff(s) / np.diff(z)
     if np.diff(s).min() < -1e-9:
         at = z[slopes.argmin()]
@@ -393,8 +412,7 @@ def _check_gradient(curve: SpeedUp, cores: float) -> None:
     if missing:
         raise InvalidCurve(f"{name}: bounds name {missing[0]!r}, which is not a field of the curve")
     z = np.geomspace(1.0, cores, 65)[1:]
-    with np.errstate(all="ignore"):
-        gradient = np.asarray(curve.gradient(z), dtype=np.float64)
+    gradient = _asked(curve, "gradient", z)
     if gradient.shape != (z.size, len(curve.bounds)):
         raise InvalidCurve(
             f"{name}: gradient of {z.size} widths has shape {gradient.shape}, "

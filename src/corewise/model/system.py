@@ -303,6 +303,15 @@ class System(Shown):
         """Return the system with other classes, and changes if they are given."""
         return System(self.cores, classes, changes, self.unit)
 
+    def with_cores(self, cores: float) -> System:
+        """Return the system on another number of cores; a job can use no more than there are."""
+        most = max(int(checks.positive(cores, "cores", InvalidSystem)), 1)
+        classes = [
+            replace(known, most_cores=most) if (known.most_cores or 0) > most else known
+            for known in self.classes
+        ]
+        return System(cores, classes, self.changes, self.unit)
+
     def with_curves(self, curves: Mapping[str, SpeedUp]) -> System:
         """Return the system with other curves for the classes named."""
         if not isinstance(curves, Mapping):

@@ -42,6 +42,7 @@ from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.display import Shown
 from corewise.kit.encodings import opened_as_utf8
 from corewise.kit.files import reason_of, require_path, write_bytes
+from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.observation.journal_file import SQLITE_HEAD
 from corewise.observation.journal_log import read_journal
@@ -55,8 +56,8 @@ __all__ = ["EventLog", "load_events", "opened", "save_events"]
 _BLOCK_ROWS = 50_000  # written at a time
 
 
-@dataclass(frozen=True, repr=False)
-class EventLog(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class EventLog(ByValue, Shown):
     """Event log: the sample path that was read from a file, and the rows that were skipped.
 
     Attributes
@@ -100,6 +101,9 @@ class EventLog(Shown):
         path = self.path
         told = {"classes": path.names, "arrivals": path.arrivals, "departures": path.departures}
         return {"rows": self.rows, "skipped": self.skipped, **told}
+
+    def _content(self) -> Mapping[str, object]:
+        return self.path._content()
 
 
 def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool = False) -> EventLog:

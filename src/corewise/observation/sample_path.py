@@ -28,6 +28,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.values import ByValue
 from corewise.observation import _kernels
 from corewise.observation.rows import NOBODY, STEPS, Columns, Event, Fault, dense, find_faults, in_words
 
@@ -37,7 +38,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SamplePath(Shown):
+class SamplePath(ByValue, Shown):
     """Sample path: the arrivals and departures of jobs, and the cores they held, row by row.
 
     Every row is checked against those before it when the path is made; see `Fault`. Columns are kept as
@@ -233,6 +234,16 @@ class SamplePath(Shown):
             "arrivals": self.arrivals,
             "departures": self.departures,
         }
+
+    def _content(self) -> dict[str, object]:
+        """Return one row for each event; a row without a class, a job or cores has none there."""
+        kinds, names = np.array([kind.name.lower() for kind in Event]), np.array([*self.names, None])
+        job = self.job.astype(object)
+        job[self.job == NOBODY] = None
+        whose = {"time": self.time, "event": kinds[self.event], "class": names[self.job_class], "job": job}
+        if self.per_job:
+            return {**whose, "cores": self.cores}
+        return {**whose, **{f"cores.{name}": self.cores[:, i] for i, name in enumerate(self.names)}}
 
 
 def _distinct_names(names: object) -> tuple[str, ...]:

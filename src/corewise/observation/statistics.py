@@ -30,6 +30,7 @@ from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.strata.tables import Strata
@@ -41,7 +42,7 @@ _FINEST = 128  # nodes of the grid per factor of two; twice as many stands for n
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassStatistics(Shown):
+class ClassStatistics(ByValue, Shown):
     """Sufficient statistics of one class: departures and job-time by width, the cores per job.
 
     Attributes
@@ -118,6 +119,10 @@ class ClassStatistics(Shown):
     def _facts(self) -> Mapping[str, object]:
         return {"arrivals": self.arrivals, "departures": self.left, "widths": self.widths.size}
 
+    def _content(self) -> dict[str, Floats]:
+        """Return one row for each width."""
+        return {"cores": self.widths, "departures": self.departures, "job_time": self.job_time}
+
 
 def _seen(widths: Floats, departures: Floats, job_time: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the entries that are not empty."""
@@ -144,7 +149,7 @@ def _condensed(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Statistics(Shown):
+class Statistics(ByValue, Shown):
     """Sufficient statistics of every class in a stretch of observation; stretches add.
 
     Attributes
@@ -340,6 +345,12 @@ class Statistics(Shown):
         header = ("class", "arrivals", "departures", "widths")
         rows = zip(self.names, self.classes, strict=True)
         return Table(header, ((name, seen.arrivals, seen.left, seen.widths.size) for name, seen in rows))
+
+    def _content(self) -> dict[str, object]:
+        """Return one row for each class and width."""
+        parts = [table._content() for table in self.classes]
+        names = np.repeat(np.array(self.names), [table.widths.size for table in self.classes])
+        return {"class": names, **{key: np.concatenate([part[key] for part in parts]) for key in parts[0]}}
 
 
 def _total_strata(parts: Sequence[Statistics]) -> tuple[Strata | None, ...] | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -23,6 +23,7 @@ from corewise.errors import CorewiseError, InvalidInput, InvalidPolicy
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
+from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.moving.rule import WidthRule
@@ -68,8 +69,30 @@ class Policy(Protocol):
         ...
 
 
-@dataclass(frozen=True, repr=False)
-class BoundPolicy(Shown):
+class _MadeOnce(ByValue):
+    """Steps of a water-level policy, made when they are first needed; a copy makes them anew."""
+
+    def __init__(self, levels: Callable[[], Levels]) -> None:
+        self.levels = levels
+        self._made: Levels | None = None
+
+    def __call__(self) -> Levels:
+        """Return the steps."""
+        if self._made is None:
+            self._made = self.levels()
+        return self._made
+
+    def allocate(self, counts: Ints) -> Floats:
+        """Return the cores of each class, counts and cores of shape (K, states)."""
+        return self().allocate(counts)
+
+    def __reduce__(self) -> tuple[type[_MadeOnce], tuple[Callable[[], Levels]]]:
+        """Return what to send to another process."""
+        return _MadeOnce, (self.levels,)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoundPolicy(ByValue, Shown):
     """Bound policy: one made for a system; itself a `Policy`, it stays with its system when bound again.
 
     A function from one state to one split is made into a policy by `OwnPolicy`.
@@ -97,9 +120,12 @@ class BoundPolicy(Shown):
 
     @classmethod
     def of_levels(cls, system: System, name: str, levels: Callable[[], Levels]) -> BoundPolicy:
-        """Return a water-level policy; its steps are made when they are first needed."""
-        made = cache(levels)
-        return cls(system, name, lambda counts: made().allocate(counts), levels=made)
+        """Return a water-level policy; its steps are made when they are first needed.
+
+        It can be sent to another process if `levels` can: if it is a partial function, not a local one.
+        """
+        made = _MadeOnce(levels)
+        return cls(system, name, partial(_MadeOnce.allocate, made), levels=made)
 
     @property
     def shares_equally(self) -> bool:
@@ -144,12 +170,15 @@ class BoundPolicy(Shown):
     def _facts(self) -> Mapping[str, object]:
         return {"name": self.name, "classes": tuple(self.system.names), "cores": self.system.cores}
 
+    def _values(self) -> Mapping[str, object]:
+        return self._facts()
+
 
 def counts_by_name(jobs: Mapping[str, int], system: System) -> list[int]:
     """Return the jobs of each class in the order of a system; a class that is not named has none."""
     for name in jobs:
         system.index(name)
-    return [checks.count(jobs.get(name, 0), f"jobs of {name!r}", least=0) for name in system.names]
+    return [checks.whole(jobs.get(name, 0), f"jobs of {name!r}", least=0) for name in system.names]
 
 
 def require_fit(made_for: System, system: System) -> None:

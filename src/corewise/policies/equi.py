@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -33,6 +34,6 @@ class Equi:
         return BoundPolicy(
             system,
             self.name,
-            lambda counts: equal_share(counts, system.cores),
-            levels=lambda: Levels.equal(system.cores, len(system.classes)),
+            partial(equal_share, cores=system.cores),
+            levels=partial(Levels.equal, system.cores, len(system.classes)),
         )

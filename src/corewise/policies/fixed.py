@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -55,15 +56,10 @@ class Fixed:
     def on(self, system: System) -> BoundPolicy:
         """Return the policy for that system."""
         self.require_fit(system)
-        shares = np.array(self.shares)[:, None]
+        return BoundPolicy(system, self.name, partial(_share, np.array(self.shares)[:, None], system.cores))
 
-        def rule(counts: Ints) -> Floats:
-            held = np.where(counts > 0, shares, 0.0)
-            total = held.sum(axis=0)
-            return np.where(
-                total > 0.0,
-                system.cores * held / np.where(total > 0.0, total, 1.0),
-                equal_share(counts, system.cores),
-            )
 
-        return BoundPolicy(system, self.name, rule)
+def _share(shares: Floats, cores: float, counts: Ints) -> Floats:
+    held = np.where(counts > 0, shares, 0.0)
+    total = held.sum(axis=0)
+    return np.where(total > 0.0, cores * held / np.where(total > 0.0, total, 1.0), equal_share(counts, cores))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
@@ -26,10 +27,10 @@ class Greedy:
     def on(self, system: System) -> BoundPolicy:
         """Return GREEDY* for that system."""
         require_system(system)
+        return BoundPolicy.of_levels(system, self.name, partial(_levels, system))
 
-        def levels() -> Levels:
-            ranks = ranked([(speed,) for speed in full_speeds(system)])
-            prices = system.weights * system.size_rates
-            return Levels.of(system.cores, [], marginal_shapes(system), prices, ranks)
 
-        return BoundPolicy.of_levels(system, self.name, levels)
+def _levels(system: System) -> Levels:
+    ranks = ranked([(speed,) for speed in full_speeds(system)])
+    prices = system.weights * system.size_rates
+    return Levels.of(system.cores, [], marginal_shapes(system), prices, ranks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,20 +57,18 @@ class OwnPolicy:
 
     def on(self, system: System) -> BoundPolicy:
         """Return the policy for that system."""
+        return BoundPolicy(system, self.name, partial(OwnPolicy._held, self, system))
 
-        def rule(counts: Ints) -> Floats:
-            some = counts.any(axis=0)
-            states = np.ascontiguousarray(counts.T[some])
-            cores = np.zeros(counts.shape)
-            if self.vectorised:
-                cores[:, some] = self._asked(states, system).T
-            else:
-                cores[:, some] = (
-                    np.array([self._asked(jobs, system) for jobs in states]).reshape(states.shape).T
-                )
-            return cores
-
-        return BoundPolicy(system, self.name, rule)
+    def _held(self, system: System, counts: Ints) -> Floats:
+        """Return the cores per class, counts and cores of shape (K, states)."""
+        some = counts.any(axis=0)
+        states = np.ascontiguousarray(counts.T[some])
+        cores = np.zeros(counts.shape)
+        if self.vectorised:
+            cores[:, some] = self._asked(states, system).T
+        else:
+            cores[:, some] = np.array([self._asked(jobs, system) for jobs in states]).reshape(states.shape).T
+        return cores
 
     def _asked(self, jobs: Ints, system: System) -> Floats:
         """Return the answer of `split`, if it has a number for every class."""

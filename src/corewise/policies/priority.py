@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -50,13 +51,11 @@ class Priority:
         """Return the policy for that system."""
         self.require_fit(system)
         ranks = np.array([self.order.index(name) for name in system.names], dtype=np.int64)
-        order = np.argsort(ranks)
-
-        def rule(counts: Ints) -> Floats:
-            first = order[np.argmax(counts[order] > 0, axis=0)]
-            return np.where((np.arange(order.size)[:, None] == first) & (counts > 0), system.cores, 0.0)
-
-        def levels() -> Levels:
-            return Levels.in_order(system.cores, [(ranks, np.full(ranks.size, system.cores))])
-
+        rule = partial(_first_present, np.argsort(ranks), system.cores)
+        levels = partial(Levels.in_order, system.cores, [(ranks, np.full(ranks.size, system.cores))])
         return BoundPolicy(system, self.name, rule, levels=levels)
+
+
+def _first_present(order: Ints, cores: float, counts: Ints) -> Floats:
+    first = order[np.argmax(counts[order] > 0, axis=0)]
+    return np.where((np.arange(order.size)[:, None] == first) & (counts > 0), cores, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import overload
 
@@ -16,6 +16,7 @@ from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.files import read_bytes, write_bytes
+from corewise.kit.values import ByValue
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
@@ -30,7 +31,7 @@ _WHAT = "saved policy"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tabular(Shown):
+class Tabular(ByValue, Shown):
     """Tabular policy: cores per class for every state of a box; outside it, the Whittle rule of its system.
 
     Attributes
@@ -102,18 +103,21 @@ class Tabular(Shown):
     def on(self, system: System) -> BoundPolicy:
         """Return the policy, if it fits `system`; it stays that of the system it was made for."""
         self.require_fit(system)
-        space = StateSpace.of(self.capacity, len(self.capacity))
+        return BoundPolicy(self.system, self.name, partial(Tabular._held, self), self.cores)
+
+    @cached_property
+    def _space(self) -> StateSpace:
+        return StateSpace.of(self.capacity, len(self.capacity))
+
+    def _held(self, counts: Ints) -> Floats:
+        """Return the cores per class, counts and cores of shape (K, states)."""
+        inside = self._space.contains(counts.T)
+        answer = np.empty(counts.shape)
         flat = self.cores.reshape(len(self.capacity), -1)
-
-        def rule(counts: Ints) -> Floats:
-            inside = space.contains(counts.T)
-            answer = np.empty(counts.shape)
-            answer[:, inside] = flat[:, space.index(counts.T[inside])]
-            if not inside.all():
-                answer[:, ~inside] = self._outside.rule(np.ascontiguousarray(counts[:, ~inside]))
-            return answer
-
-        return BoundPolicy(self.system, self.name, rule, self.cores)
+        answer[:, inside] = flat[:, self._space.index(counts.T[inside])]
+        if not inside.all():
+            answer[:, ~inside] = self._outside.rule(np.ascontiguousarray(counts[:, ~inside]))
+        return answer
 
     @overload
     def allocate(self, counts: Mapping[str, int]) -> dict[str, float]: ...
@@ -161,3 +165,15 @@ class Tabular(Shown):
     def _facts(self) -> Mapping[str, object]:
         made_for = {"classes": tuple(self.system.names), "cores": self.system.cores}
         return {"name": self.name, **made_for, "capacity": self.capacity}
+
+    def _values(self) -> Mapping[str, object]:
+        return self._facts()
+
+    def _content(self) -> dict[str, Floats | Ints]:
+        """Return one row for each state of the table."""
+        classes = list(enumerate(self.system.names))
+        jobs = np.indices(self.cores.shape[1:]).reshape(len(classes), -1)
+        held = self.cores.reshape(len(classes), -1)
+        return {f"jobs.{name}": jobs[i] for i, name in classes} | {
+            f"cores.{name}": held[i] for i, name in classes
+        }

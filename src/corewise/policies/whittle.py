@@ -20,6 +20,7 @@ reconstruction.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -41,12 +42,12 @@ class Whittle:
     def on(self, system: System) -> BoundPolicy:
         """Return the Whittle policy for that system."""
         require_system(system)
+        return BoundPolicy.of_levels(system, self.name, partial(_levels, system))
 
-        def levels() -> Levels:
-            values = (system.weights * system.size_rates).tolist()
-            ranks = ranked(list(zip((-value for value in values), full_speeds(system), strict=True)))
-            linear = [linear_width(job_class.curve, system.cores) for job_class in system.classes]
-            fills = [(ranks, np.ones(ranks.size)), (ranks, np.array(linear) - 1.0)]
-            return Levels.of(system.cores, fills, index_shapes(system), system.weights)
 
-        return BoundPolicy.of_levels(system, self.name, levels)
+def _levels(system: System) -> Levels:
+    values = (system.weights * system.size_rates).tolist()
+    ranks = ranked(list(zip((-value for value in values), full_speeds(system), strict=True)))
+    linear = [linear_width(job_class.curve, system.cores) for job_class in system.classes]
+    fills = [(ranks, np.ones(ranks.size)), (ranks, np.array(linear) - 1.0)]
+    return Levels.of(system.cores, fills, index_shapes(system), system.weights)

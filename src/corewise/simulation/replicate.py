@@ -27,6 +27,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.kit.numbers import value_and_ends
 from corewise.kit.progress import Progress
 from corewise.kit.spoken import of_time
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -46,8 +47,8 @@ Part = TypeVar("Part")
 _TASKS = 32  # enough to keep all workers busy to the end, few enough to share tables
 
 
-@dataclass(frozen=True, repr=False)
-class Percentile(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Percentile(ByValue, Shown):
     """A percentile of response times, averaged over replications.
 
     Attributes
@@ -67,8 +68,8 @@ class Percentile(Shown):
     interval: tuple[float, float]
 
 
-@dataclass(frozen=True, repr=False)
-class ClassReplications(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassReplications(ByValue, Shown):
     """Output of the replications for one class; `percentiles` are those of its response times."""
 
     _shown = ("name", "mean_jobs", "interval", "mean_response_time")
@@ -83,7 +84,7 @@ class ClassReplications(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Replications(Shown):
+class Replications(ByValue, Shown):
     """Independent replications of the same run, with confidence intervals.
 
     Attributes
@@ -103,6 +104,10 @@ class Replications(Shown):
     """
 
     _shown = ("policy", "mean_jobs", "interval", "runs")
+    _exported = (
+        *("policy", "mean_jobs", "interval", "mean_response_time", "mean_cost", "events", "arrivals"),
+        *("departures", "time", "unit", "classes"),
+    )
 
     policy: str
     runs: tuple[Run, ...]
@@ -201,7 +206,7 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     progress : callable, optional
         Called now and then with the share of the replications that are done.
     """
-    count = checks.count(n, "n")
+    count = checks.whole(n, "n")
     window = Window.of(departures, time)
     if isinstance(percentiles, str) or not isinstance(percentiles, Collection):
         raise InvalidInput(f"percentiles must be a list such as [50, 95], got {percentiles!r}")

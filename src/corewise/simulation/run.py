@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.numbers import value_and_ends
 from corewise.kit.spoken import of_time
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
@@ -38,8 +39,8 @@ _NEGLIGIBLE = 1e-3
 """The part of the departures that may be left over where response times come from Little's law."""
 
 
-@dataclass(frozen=True, repr=False)
-class ClassRun(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassRun(ByValue, Shown):
     """Simulation output for one class.
 
     Attributes
@@ -71,7 +72,7 @@ class ClassRun(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run(Shown):
+class Run(ByValue, Shown):
     """Simulation output: the means over a sample path, and what is needed to go on from its end.
 
     Attributes
@@ -113,6 +114,10 @@ class Run(Shown):
     """
 
     _shown = ("policy", "mean_jobs", "interval", "departures")
+    _exported = (
+        *("policy", "mean_jobs", "interval", "mean_response_time", "mean_cost", "events", "arrivals"),
+        *("departures", "time", "unit", "resizes", "state", "classes", "response_times"),
+    )
 
     policy: str
     path: SamplePath | None
@@ -126,7 +131,7 @@ class Run(Shown):
     classes: Mapping[str, ClassRun]
     visited: Ints
     times: Floats
-    observed: Statistics | Replay
+    observed: Statistics | Replay = field(compare=False)
     response_times: Mapping[str, ClassTimes]
     job_times: JobTimes | None = None
     resizes: int | None = None

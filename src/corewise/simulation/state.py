@@ -11,12 +11,13 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.display import Shown
+from corewise.kit.values import ByValue
 
 __all__ = ["State"]
 
 
-@dataclass(frozen=True, repr=False)
-class State(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class State(ByValue, Shown):
     """State of a simulation: where a run ended, and where another can start.
 
     Attributes
@@ -48,7 +49,7 @@ class State(Shown):
     next_arrivals: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        counts = tuple(checks.count(n, "jobs of a state", least=0) for n in self.counts)
+        counts = tuple(checks.whole(n, "jobs of a state", least=0) for n in self.counts)
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "time", checks.finite(self.time, "time of a state"))
         for what, rows in (

@@ -15,6 +15,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, counts_by_name
 from corewise.policies.whole import WholeCores, WholeRule
@@ -26,8 +27,8 @@ _MOST_JOBS = 1_000_000  # each is told its cores
 _SERVED = 1e-6  # of the cores: a class with less is not served
 
 
-@dataclass(frozen=True, repr=False)
-class ClassShare(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassShare(ByValue, Shown):
     """Share of one class: its jobs, the cores they hold together, and those of each.
 
     Attributes
@@ -53,8 +54,8 @@ class ClassShare(Shown):
     speed: float
 
 
-@dataclass(frozen=True, repr=False)
-class Allocation(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocation(ByValue, Shown):
     """Allocation of the cores in one state, with the rule card of its policy.
 
     Attributes

@@ -25,6 +25,7 @@ from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePol
 from corewise.kit.display import Shown, Table
 from corewise.kit.progress import Progress
 from corewise.kit.spoken import labelled
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
 from corewise.policies.equi import Equi
@@ -44,8 +45,8 @@ _MOST_CLASSES_FOR_PRIORITY = 2
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, repr=False)
-class ComparisonRow(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparisonRow(ByValue, Shown):
     """Row of a comparison: the performance of one policy, None where it is unstable or not settled.
 
     Attributes
@@ -97,8 +98,8 @@ class ComparisonRow(Shown):
         return {True: "", False: "unstable", None: "not settled"}[self.stable]
 
 
-@dataclass(frozen=True, repr=False)
-class Comparison(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(ByValue, Shown):
     """Comparison of policies on one system, beside the optimum or a lower bound.
 
     Attributes

@@ -48,6 +48,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.numbers import value_and_ends
 from corewise.kit.spoken import of_time
+from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.policies.fitted.values import FittedValues
@@ -70,8 +71,8 @@ _UNSTABLE = 6.0
 _AWAY = 3.0  # of the 95 % interval: half widths of it from zero
 
 
-@dataclass(frozen=True, repr=False)
-class SimulatedMean(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulatedMean(ByValue, Shown):
     """Steady-state means of a policy by simulation with a control variate, with confidence intervals.
 
     Attributes
@@ -184,7 +185,7 @@ def simulated_mean(
     require_system(system)
     system.require_stable()
     system.require_scale()
-    count = checks.count(events, "events", least=_LEAST_EVENTS)
+    count = checks.whole(events, "events", least=_LEAST_EVENTS)
     rule, most = checked_policy(policy, system), LONGEST * count
     if has_product_form(system, rule):
         return SimulatedMean.exactly(product_form(system, rule.name))

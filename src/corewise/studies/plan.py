@@ -14,7 +14,7 @@ would do with so many cores: that gives a least number of cores that is proved.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from corewise.kit import checks
 from corewise.kit.display import Shown, Table
 from corewise.kit.progress import Progress
 from corewise.kit.spoken import labelled, of_time
+from corewise.kit.values import ByValue
 from corewise.model.speedup import PowerLaw, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy
@@ -39,8 +40,8 @@ _CROWDED = 0.95  # above this load a point takes long, and the curve is steep
 _EXPECTED = 12  # looks, by and large, for the share of the work that is done
 
 
-@dataclass(frozen=True, repr=False)
-class CapacityPlan(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class CapacityPlan(ByValue, Shown):
     """Capacity plan: the fewest cores that meet a target mean response time, and the curve around them.
 
     Attributes
@@ -156,6 +157,9 @@ class CapacityPlan(Shown):
     def _table(self) -> Table:
         return Table.of(self.curve, "cores", "mean_jobs", "mean_response_time", "exact")
 
+    def _content(self) -> Sequence[Point]:
+        return self.curve
+
 
 def plan(
     system: System,
@@ -197,7 +201,7 @@ def plan(
     system.require_arrival_rates()
     system = system.regime(0.0)
     wanted = checks.positive(target, "target")
-    most = checks.count(most_cores, "most_cores")
+    most = checks.whole(most_cores, "most_cores")
     limit = least_response_time(system)
     if wanted < limit:
         raise InvalidInput(

@@ -20,6 +20,7 @@ from corewise.control.improve.improved import Improved
 from corewise.control.solution import solve
 from corewise.errors import InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.names import policy_named
@@ -33,8 +34,8 @@ _MOST_EVENTS = 1_600_000
 _ROUNDING = 1e-9  # as far as exact answers are exact
 
 
-@dataclass(frozen=True, repr=False)
-class Point(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Point(ByValue, Shown):
     """Point of a capacity curve: the performance at a number of cores.
 
     Attributes
@@ -101,7 +102,8 @@ class Responses:
     @cached_property
     def fewest(self) -> int:
         """The fewest whole cores with which some policy keeps up."""
-        return math.floor(self.work * (1.0 + _ROUNDING)) + 1
+        needed = max(job_class.least_cores for job_class in self.system.classes)
+        return max(math.floor(self.work * (1.0 + _ROUNDING)) + 1, needed)
 
     def name(self, cores: int) -> str:
         """Return what to call the policy on that many cores."""
@@ -120,13 +122,13 @@ class Responses:
 
     def with_cores(self, cores: int) -> System:
         """Return the system on that many cores."""
-        return replace(self.system, cores=cores)
+        return self.system.with_cores(cores)
 
     def bound(self, cores: int) -> float:
         """Return a mean response time that no policy undercuts on that many cores: the optimum, if quick."""
         if cores not in self._bounds:
-            classes = [replace(job_class, weight=1.0) for job_class in self.system.classes]
-            system = self.with_cores(cores).with_classes(classes)
+            system = self.with_cores(cores)
+            system = system.with_classes([replace(known, weight=1.0) for known in system.classes])
             jobs = solve(system).bounds[0] if Reach.of(system).exact else lower_bound(system)
             self._bounds[cores] = jobs / float(self.system.arrival_rates.sum())
             self.found()

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.progress import Progress
+from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import bind
 from corewise.simulation.general.trace import Trace
@@ -37,8 +38,8 @@ _EXPECTED = 20.0  # numbers of cores looked at, by and large
 _FORM = re.compile(r"(?P<what>mean|p(?P<percent>\d+(\.\d+)?))(:(?P<name>[^=]+))?=(?P<most>.+)")
 
 
-@dataclass(frozen=True)
-class Level(Shown):
+@dataclass(frozen=True, eq=False)
+class Level(ByValue, Shown):
     """Service level: a statistic of response times that is to be at most so much.
 
     Attributes
@@ -84,8 +85,8 @@ def parse_level(text: str) -> Level:
     return Level(percent, found["name"] and found["name"].strip(), most)
 
 
-@dataclass(frozen=True)
-class Attained(Shown):
+@dataclass(frozen=True, eq=False)
+class Attained(ByValue, Shown):
     """What a number of cores attains of one service level.
 
     Attributes
@@ -107,9 +108,13 @@ class Attained(Shown):
         """Whether it is met for sure."""
         return self.interval[1] <= self.level.most
 
+    def _values(self) -> Mapping[str, object]:
+        told = {"statistic": self.level.statistic, "most": self.level.most}
+        return {**told, "value": self.value, "interval": self.interval, "met": self.met}
 
-@dataclass(frozen=True)
-class ServiceLevels(Shown):
+
+@dataclass(frozen=True, eq=False)
+class ServiceLevels(ByValue, Shown):
     """What a number of cores attains of all service levels, and its price.
 
     Attributes
@@ -131,9 +136,13 @@ class ServiceLevels(Shown):
         """Whether all are met for sure."""
         return all(row.met for row in self.attained)
 
+    def _content(self) -> list[dict[str, object]]:
+        """Return one row for each service level."""
+        return [{"cores": self.cores, "price": self.price, **one._values()} for one in self.attained]
 
-@dataclass(frozen=True)
-class LevelPlan(Shown):
+
+@dataclass(frozen=True, eq=False)
+class LevelPlan(ByValue, Shown):
     """Plan for service levels: the fewest cores that meet them all, and what others attain.
 
     Attributes
@@ -152,6 +161,10 @@ class LevelPlan(Shown):
     cores: int | None
     curve: tuple[ServiceLevels, ...]
     logged: tuple[Attained, ...]
+
+    def _content(self) -> list[dict[str, object]]:
+        """Return one row for each number of cores and service level."""
+        return [line for row in self.curve for line in row._content()]
 
 
 def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
@@ -197,7 +210,7 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
             system.index(level.name)
     cost = None if price is None else checks.positive(price, "price")
     work = math.fsum(job_class.work_rate for job_class in system.classes)
-    least = math.floor(work) + 1
+    least = max(math.floor(work) + 1, *(job_class.least_cores for job_class in system.classes))
     trace, which = _drawn(system, random_generator(rng))
     seen: dict[int, ServiceLevels] = {}
 
@@ -206,7 +219,7 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
             none = tuple(Attained(level, math.inf, (math.inf, math.inf)) for level in levels)
             seen[count] = ServiceLevels(count, none, None if cost is None else cost * count)
         if count not in seen:
-            plant = replace(system, cores=count)
+            plant = system.with_cores(count)
             bound = bind(policy, plant if policy == "residual" else plant.as_memoryless())
             times = response_times(plant, bound, trace, which)
             rows = tuple(_attained(level, times, which, system) for level in levels)

@@ -23,6 +23,7 @@ from corewise.control.improve.equations import Equations
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import FittedRule
@@ -42,7 +43,7 @@ _LONGEST = 20  # times the events asked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Round(Shown):
+class Round(ByValue, Shown):
     """Round of policy improvement: one policy, its fitted values, and its cost by simulation.
 
     Attributes
@@ -63,6 +64,7 @@ class Round(Shown):
     """
 
     _shown = ("mean_cost", "interval", "variance_ratio", "states")
+    _exported = ("policy", *_shown)
 
     policy: BoundPolicy
     values: FittedValues
@@ -73,7 +75,7 @@ class Round(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Shown):
+class Improvement(ByValue, Shown):
     """Result of approximate policy iteration: the improved policy, and the rounds that led to it.
 
     Attributes
@@ -86,6 +88,7 @@ class Improvement(Shown):
     """
 
     _shown = ("rounds", "chosen")
+    _exported = ("policy", "chosen", "rounds")
 
     rounds: tuple[Round, ...]
     chosen: int
@@ -115,6 +118,9 @@ class Improvement(Shown):
     def _table(self) -> Table:
         return Table.of(self.rounds, "mean_cost", "interval", "variance_ratio", "states")
 
+    def _content(self) -> Sequence[Round]:
+        return self.rounds
+
 
 @dataclass(frozen=True)
 class Improved:
@@ -136,9 +142,8 @@ class Improved:
     name: str = "improved"
 
     def __post_init__(self) -> None:
-        checks.count(self.steps, "steps")
-        checks.count(self.events, "events", least=_LEAST_EVENTS)
-        checks.count(self.seed, "seed", least=0)
+        for name, least in (("steps", 1), ("events", _LEAST_EVENTS), ("seed", 0)):
+            object.__setattr__(self, name, checks.whole(getattr(self, name), name, least=least))
 
     def on(self, system: System) -> BoundPolicy:
         """Return the improved policy for that system."""
@@ -180,8 +185,8 @@ def improve(
     system.require_memoryless("improve")
     system.require_stable()
     system.require_scale()
-    checks.count(steps, "steps")
-    checks.count(events, "events", least=_LEAST_EVENTS)
+    steps = checks.whole(steps, "steps")
+    events = checks.whole(events, "events", least=_LEAST_EVENTS)
     generator = random_generator(rng)
     policy = Whittle().on(system)
     rounds: list[Round] = []

@@ -17,6 +17,7 @@ from corewise.errors import InvalidInput
 from corewise.estimation.changes.grid import TIME
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
+from corewise.kit.values import ByValue
 
 __all__ = ["SHARES", "TAKEN_BACK", "Alarm", "Check", "believed_rate", "place_of", "run_length", "threshold"]
 
@@ -65,8 +66,8 @@ def threshold(checks_between: float, parameters: int = 1) -> float:
     return float(brentq(lambda h: math.log(run_length(h, parameters) / checks_between), low, high))
 
 
-@dataclass(frozen=True, repr=False)
-class Alarm(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class Alarm(ByValue, Shown):
     """An alarm: a change point that was detected, and the evidence for it.
 
     Attributes
@@ -146,6 +147,8 @@ class Alarm(Shown):
             "threshold": self.threshold,
             "between": self.between,
         }
+
+    to_dict = as_mapping
 
 
 class Check(NamedTuple):

@@ -35,6 +35,7 @@ from corewise.estimation.throughput.least_squares import Measurements, best_of_f
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue
 from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, moved_points
 
 __all__ = ["CurveFit", "FamilyFit", "fit_curve", "groups_alike"]
@@ -53,8 +54,8 @@ _USUAL, _USUAL_WEIGHT = 0.05, 4
 """A usual relative error, and how many measurements it weighs where groups of them are compared."""
 
 
-@dataclass(frozen=True, repr=False)
-class FamilyFit(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class FamilyFit(ByValue, Shown):
     """Least-squares fit of one family of curves to measured throughputs.
 
     Attributes
@@ -71,6 +72,7 @@ class FamilyFit(Shown):
     """
 
     _shown = ("family", "parameters", "scale", "error")
+    _exported = (*_shown, "criterion")
 
     curve: SpeedUp
     scale: float
@@ -94,8 +96,8 @@ class FamilyFit(Shown):
         return f"{self.family}: {values}; {self.scale:.4g} at one core, relative error {self.error:.2%}"
 
 
-@dataclass(frozen=True, repr=False)
-class CurveFit(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class CurveFit(ByValue, Shown):
     """Speed-up curves fitted to measured throughputs: one of each family, and the concave majorant.
 
     Attributes
@@ -164,6 +166,9 @@ class CurveFit(Shown):
 
     def _table(self) -> Table:
         return Table.of(self.candidates, "family", "parameters", "scale", "error", "criterion")
+
+    def _content(self) -> Sequence[FamilyFit]:
+        return self.candidates
 
 
 def fit_curve(

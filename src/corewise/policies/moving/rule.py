@@ -19,6 +19,7 @@ import numpy as np
 
 from corewise.errors import InvalidPolicy
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.policies.moving._kernels import FOLLOW, HOLD, PRICE, STEADY, Jobs, Prices, choose_widths
 
@@ -82,7 +83,7 @@ _NO_TABLES = PriceTables(
 )
 
 
-class WidthRule:
+class WidthRule(ByValue):
     """Width rule of a policy: whole cores for every job at an event.
 
     Parameters

@@ -19,6 +19,7 @@ import numpy as np
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.values import ByValue
 from corewise.simulation.general._kernels.jobs import BINS, FIRST_BIN, SHIFT, Seen
 
 __all__ = ["PERCENTS", "ClassTimes", "JobTimes", "exact_percentiles"]
@@ -27,8 +28,8 @@ PERCENTS = (50.0, 90.0, 95.0, 99.0)
 """The percentiles that are always given."""
 
 
-@dataclass(frozen=True, repr=False)
-class ClassTimes(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassTimes(ByValue, Shown):
     """Response times of one class: those of the jobs that came and left.
 
     Attributes

@@ -15,6 +15,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown
 from corewise.kit.files import read_text, reason_of
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 
 __all__ = ["Trace", "require_trace"]
@@ -24,7 +25,7 @@ _NEEDED = "time, class and size"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(Shown):
+class Trace(ByValue, Shown):
     """Trace of jobs: when each came, of which class it was, and how large.
 
     Attributes

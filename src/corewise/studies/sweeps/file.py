@@ -100,7 +100,7 @@ class _Reader:
 
     def plan(self, mapping: Table) -> SweepPlan:
         _require_known(mapping, ("seed", *_SHARED, *_KINDS), "sweep")
-        seed = checks.count(mapping.get("seed", 0), "seed", least=0)
+        seed = checks.whole(mapping.get("seed", 0), "seed", least=0)
         shared = {key: mapping[key] for key in _SHARED if key in mapping}
         if "seeds" in shared:
             _seeds(shared["seeds"])  # also if no table asks for them
@@ -172,7 +172,7 @@ class _Reader:
     def _varied_system(self, name: str, cores: float | None, load: float | None) -> System:
         system = self._systems[name]
         if cores is not None:
-            system = replace(system, cores=cores)
+            system = system.with_cores(cores)
         return system if load is None else system.at_load(load)
 
     def _rule(self, policy: str, system: System, kind: str) -> Policy | None:
@@ -246,8 +246,8 @@ def _algorithms(said: Table) -> list[str]:
 
 def _seeds(value: object) -> list[int]:
     if isinstance(value, list | tuple):
-        return [checks.count(seed, "seeds", least=0) for seed in _list(value, "seeds")]
-    count = checks.count(value, "seeds")
+        return [checks.whole(seed, "seeds", least=0) for seed in _list(value, "seeds")]
+    count = checks.whole(value, "seeds")
     _require_few(count)
     return list(range(1, count + 1))
 
@@ -267,7 +267,7 @@ def _choice(said: Table, key: str, otherwise: bool | None = None) -> bool | None
 
 def _numbers(said: Table) -> dict[str, Any]:
     found: dict[str, Any] = {
-        key: checks.count(said[key], key) for key in ("departures", "steps", "test_departures") if key in said
+        key: checks.whole(said[key], key) for key in ("departures", "steps", "test_departures") if key in said
     }
     if "power" in said:
         found["power"] = checks.finite(said["power"], "power")

@@ -14,6 +14,7 @@ from hashlib import sha256
 import numpy as np
 
 from corewise.kit.display import Shown
+from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.policies.base import Policy
 
@@ -93,8 +94,8 @@ class Trial:
         return np.random.default_rng([self.sweep_seed, *words.tolist()])
 
 
-@dataclass(frozen=True, repr=False)
-class SweepPlan(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepPlan(ByValue, Shown):
     """Plan of a sweep: the grid of all its trials.
 
     Attributes
@@ -111,11 +112,15 @@ class SweepPlan(Shown):
     """
 
     _shown = ("name", "seed", "trials")
+    _exported = ("name", "seed", "fingerprint")
 
     name: str
     seed: int
     trials: tuple[Trial, ...]
     fingerprint: str
+
+    def _content(self) -> list[dict[str, str]]:
+        return [{"key": trial.key} for trial in self.trials]
 
 
 def _as_text(value: object) -> str:

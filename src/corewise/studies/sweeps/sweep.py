@@ -22,6 +22,7 @@ import numpy as np
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit.display import Shown, Table
+from corewise.kit.values import ByValue
 from corewise.kit.version import __version__
 from corewise.simulation.intervals import mean_interval
 from corewise.studies.sweeps.file import load_sweep
@@ -35,8 +36,8 @@ __all__ = ["Sweep", "SweepMean", "sweep", "sweep_means"]
 _MOST_DEATHS = 3  # of workers that a trial was sent to; then it is tried once more with nothing beside it
 
 
-@dataclass(frozen=True, repr=False)
-class SweepMean(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepMean(ByValue, Shown):
     """Mean over trials that differ by their seeds alone, with a confidence interval.
 
     Attributes
@@ -131,6 +132,10 @@ class Sweep(Shown, Iterator[SweepRow]):
     def _table(self) -> Table:
         columns = "kind", "system", "policy", "algorithm", "runs", "failed", "mean_jobs", "interval", "gap"
         return Table.of(self.means, *columns)
+
+    def _values(self) -> Mapping[str, object]:
+        """Return the rows so far, and their means."""
+        return {**self.plan._values(), "rows": self.rows, "means": self.means}
 
 
 class _Crew:

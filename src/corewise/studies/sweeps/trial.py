@@ -22,6 +22,7 @@ from corewise.analysis.reach import Reach
 from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
 from corewise.kit.display import Shown
+from corewise.kit.values import ByValue
 from corewise.kit.version import __version__
 from corewise.learning.algorithms import ALGORITHMS, Algorithm
 from corewise.learning.loop import learn
@@ -43,8 +44,8 @@ _ROUNDING = 1e-12
 _KEPT = 8  # policies that a worker remembers: trials that differ by their seeds come one after another
 
 
-@dataclass(frozen=True, repr=False)
-class SweepRow(Shown):
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepRow(ByValue, Shown):
     """Result of one trial; its fields are the columns of the file of results.
 
     Attributes
@@ -130,6 +131,8 @@ class SweepRow(Shown):
             return f"{self.key}: failed: {self.error}"
         gap = "" if self.gap is None else f", {self.gap:.4%} above the optimum"
         return f"{self.key}: mean jobs {self.mean_jobs:.6g}{gap}"
+
+    to_dict = as_mapping
 
 
 def carry_out(trial: Trial, sweep: str, version: str) -> SweepRow:
