@@ -70,7 +70,7 @@ def test_events_of_every_kind_come_back_bit_for_bit(file: Path) -> None:
         assert [seq for seq, _ in journal.events(after=14)] == [15, 16, 17]
     with Journal.open(file, ABOUT) as journal:
         assert list(journal.events()) == list(enumerate(OF_EVERY_KIND, start=1))
-        assert journal.append(ticks("15"), 8.0) == [17]
+        assert journal.append(ticks("15"), 8.0) == [18]
 
 
 def test_an_id_that_is_there_changes_nothing(file: Path) -> None:
