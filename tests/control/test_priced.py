@@ -179,3 +179,13 @@ def test_the_process_with_held_widths_is_that_of_free_moves_for_a_pause_of_nothi
     chain = HeldChain(one, 9)
     free = cw.solve(one, whole_cores=True).mean_jobs
     assert chain.optimum(free, 1e-5) == pytest.approx(free, rel=2e-3)
+
+
+def test_an_idle_core_has_no_price() -> None:
+    """Two jobs that can use 2 cores each on 6: the last core given was worth something, one more is not."""
+    speeds = np.array([[0.0, 1.0, 1.8, 1.8, 1.8, 1.8, 1.8]])
+    price, leaving = np.empty(2), np.empty((1, 2))
+    counts, cores = np.array([[2, 4]]), np.array([[4, 6]])
+    free_prices(np.ones((1, 2)), counts, cores, speeds, price, leaving)
+    assert price.tolist() == [0.0, pytest.approx(0.5 * (0.8 + 0.8))]
+    assert leaving[0].tolist() == pytest.approx([2 * 1.8, 2 * 1.8 + 2 * 1.0])

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
 from corewise.policies.waterfill.levels.steps import Levels
 
@@ -31,6 +31,7 @@ class Equi:
 
     def on(self, system: System) -> BoundPolicy:
         """Return EQUI for that system."""
+        require_system(system)
         return BoundPolicy(
             system,
             self.name,

@@ -38,7 +38,7 @@ _EXPECTED = 20.0  # numbers of cores looked at, by and large
 _FORM = re.compile(r"(?P<what>mean|p(?P<percent>\d+(\.\d+)?))(:(?P<name>[^=]+))?=(?P<most>.+)")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Level(ByValue, Shown):
     """Service level: a statistic of response times that is to be at most so much.
 
@@ -51,6 +51,8 @@ class Level(ByValue, Shown):
     most : float
         What it is to be at most.
     """
+
+    _shown = ("statistic", "most")
 
     percent: float | None
     name: str | None
@@ -85,7 +87,7 @@ def parse_level(text: str) -> Level:
     return Level(percent, found["name"] and found["name"].strip(), most)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attained(ByValue, Shown):
     """What a number of cores attains of one service level.
 
@@ -98,6 +100,8 @@ class Attained(ByValue, Shown):
     interval : tuple of float
         Its 95 % interval.
     """
+
+    _shown = ("level", "value", "interval", "met")
 
     level: Level
     value: float
@@ -113,7 +117,7 @@ class Attained(ByValue, Shown):
         return {**told, "value": self.value, "interval": self.interval, "met": self.met}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ServiceLevels(ByValue, Shown):
     """What a number of cores attains of all service levels, and its price.
 
@@ -126,6 +130,8 @@ class ServiceLevels(ByValue, Shown):
     price : float or None
         What they cost per unit of time.
     """
+
+    _shown = ("cores", "met", "price")
 
     cores: int
     attained: tuple[Attained, ...]
@@ -141,7 +147,7 @@ class ServiceLevels(ByValue, Shown):
         return [{"cores": self.cores, "price": self.price, **one._values()} for one in self.attained]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LevelPlan(ByValue, Shown):
     """Plan for service levels: the fewest cores that meet them all, and what others attain.
 
@@ -156,6 +162,8 @@ class LevelPlan(ByValue, Shown):
     logged : tuple of Attained
         What a log attained, if one is given.
     """
+
+    _shown = ("policy", "cores", "curve")
 
     policy: str
     cores: int | None

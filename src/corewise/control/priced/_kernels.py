@@ -21,14 +21,15 @@ def free_prices(
 
     `steps` are V(n) − V(n − e_i), `speeds` the rates at which a job leaves by its width. Jobs of a class hold
     ⌊x/n⌋ or ⌈x/n⌉ cores. The price lies half-way between the offer for the last core that was given and the
-    best offer for one more.
+    best offer for one more; an idle core is offered nothing.
     """
     classes, states = counts.shape
     widest = speeds.shape[1] - 1
     for s in range(states):
-        last, more = np.inf, 0.0
+        last, more, held = np.inf, 0.0, np.int64(0)
         for i in range(classes):
             n = counts[i, s]
+            held += cores[i, s]
             leaving[i, s] = 0.0
             if n == 0:
                 continue
@@ -40,6 +41,7 @@ def free_prices(
                 last = min(last, steps[i, s] * (speeds[i, high] - speeds[i, high - 1]))
             if low < widest:
                 more = max(more, steps[i, s] * (speeds[i, low + 1] - speeds[i, low]))
+        last = 0.0 if held < widest else last
         price[s] = 0.5 * (last + more) if last < np.inf else more
 
 
