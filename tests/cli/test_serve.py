@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from corewise.live.journal import Journal
 from corewise.live.service import server
 from corewise.live.service.pool_file import load_pool
 from tests.helpers.serving import POOL, service, threads
+from tests.helpers.waiting import until
 
 COMMAND = [sys.executable, "-m", "corewise", "serve", "pool.toml", "--journal", "pool.db", "--port", "0"]
 
@@ -145,14 +145,6 @@ def meanwhile(act: Callable[[str], None]) -> Callable[..., None]:
 def serve(ready: Callable[..., None]) -> None:
     """Serve the pool in this thread, which is the main one, as the command does."""
     server.serve(load_pool("pool.toml"), Path("pool.db"), Path("pool.db.token"), ready=ready)
-
-
-def until(true: Callable[[], object]) -> None:
-    for _ in range(2000):
-        if true():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it does not come about")
 
 
 @pytest.mark.usefixtures("folder")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -23,6 +22,7 @@ from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.instructions import Instruction
 from corewise.live.ledger import InMemory
 from corewise.live.runner import Runner
+from tests.helpers.waiting import until
 
 SYSTEM = cw.System(4, [cw.JobClass("one", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5))])
 
@@ -173,14 +173,6 @@ def test_a_caller_that_fails_when_it_is_answered_concerns_no_other(caplog: pytes
 
 
 # --- a journal that cannot be written ---------------------------------------------------------------
-
-
-def until(true: Callable[[], object]) -> None:
-    for _ in range(5000):
-        if true():
-            return
-        time.sleep(0.002)
-    raise AssertionError("it does not come about")
 
 
 def test_events_are_taken_in_again_when_the_journal_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -429,9 +429,7 @@ def test_the_example_in_the_documents_starts_its_own_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text()
-    (example,) = [
-        block for block in page.split("```") if block.startswith("text") and "client.follow()" in block
-    ]
+    (example,) = [block for block in page.split("```") if "in client.follow():" in block]
     program = example.removeprefix("text\n")
     monkeypatch.chdir(tmp_path)
 

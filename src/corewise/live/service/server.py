@@ -1,7 +1,8 @@
 """The server: a socket, a loop, signals and a log. It stops gracefully, and the next goes on from there.
 
 Connections whose last request has shown the token keep their places. Where there are too many, others make
-room: first those that ask for nothing, the oldest first, so that one that has just come can send its token.
+room: first those that ask for nothing, the oldest first. One that has just come is heard before it may have
+to: what it has sent by then is read, and may show the token.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ __all__ = ["Opened", "listening", "opened", "serve"]
 _GRACE = 5  # seconds that answers under way are given when the service stops
 _SLOWEST = 10.0  # seconds that the head of a request may take
 _LONGEST_HEAD = 16_384  # bytes
+_QUEUED = 512  # connections that wait to be accepted
+_AT_ONCE = 64  # of them that are accepted in one turn of the loop
+_TURNS = 4  # of the loop, from a connection to the request that it sent at once
 _RELOADING: int | None = getattr(signal, "SIGHUP", None)
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _FULL = Problem(503, "too many connections").content()
@@ -176,7 +180,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     """Give a socket that listens."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.create_server(address[:2], family=family, backlog=512)
+        made = socket.create_server(address[:2], family=family, backlog=_QUEUED)
         # Connections have it from here: asyncio sets it only on sockets made with IPPROTO_TCP, and without it
         # the end of an answer waits for the acknowledgement of its beginning, which takes 40 ms.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -207,6 +211,8 @@ class _Server(uvicorn.Server):
         """Begin."""
         self._desk.bell.listen()
         await super().startup(sockets)
+        for one in sockets or []:
+            one.listen(_QUEUED)  # asyncio has made the queue as long as what it takes in at once
 
     async def on_tick(self, counter: int) -> bool:
         """Look, ten times a second, for what signals and the desk want."""
@@ -235,6 +241,7 @@ def _config(guard: Guard) -> uvicorn.Config:
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
         h11_max_incomplete_event_size=_LONGEST_HEAD,
+        backlog=_AT_ONCE,
     )
 
 
@@ -243,7 +250,7 @@ class _Connection(H11Protocol):
 
     def __init__(self, guard: Guard, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.trusted = False
+        self.trusted = self._heard = False
         self._guard = guard
         self._last: object = None
         self._impatience: asyncio.TimerHandle | None = None
@@ -263,12 +270,14 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection."""
         super().connection_made(transport)
-        self.since = self.loop.time()
-        if not self._find_place():
+        self._since = self.loop.time()
+        trusted = sum(one.trusted for one in self._all())
+        if trusted >= self._guard.limits.most_connections:
             transport.write(_REFUSAL)
             transport.close()
             return
         self._impatience = self.loop.call_later(_SLOWEST, self._lose_patience)
+        self._hear(_TURNS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let a connection go."""
@@ -276,24 +285,24 @@ class _Connection(H11Protocol):
             self._impatience.cancel()
         super().connection_lost(exc)
 
-    def _find_place(self) -> bool:
-        """Return whether there is a place, which another connection may have to give up."""
+    def _all(self) -> list[_Connection]:
+        """Return the connections there are, but for those that are being closed."""
+        there = (one for one in self.connections if isinstance(one, _Connection))
+        return [one for one in there if not one.transport.is_closing()]
+
+    def _hear(self, turns: int) -> None:
+        """Wait for what was sent at once, and then count: the place of another may be needed, or this one."""
+        if turns:
+            self.loop.call_soon(self._hear, turns - 1)
+            return
+        self._heard = True
         most = self._guard.limits.most_connections
         if len(self.connections) <= most:
-            return True
-        there = [one for one in self.connections if isinstance(one, _Connection) and not one.closing]
-        if len(there) <= most:
-            return True
-        others = [one for one in there if one is not self and not one.trusted]
-        if not others:
-            return False
-        min(others, key=lambda one: (not one.idle, one.since)).transport.abort()
-        return True
-
-    @property
-    def closing(self) -> bool:
-        """Whether it has given up its place."""
-        return self.transport.is_closing()
+            return
+        heard = [one for one in self._all() if one._heard]
+        others = [one for one in heard if not one.trusted]
+        if len(heard) > most and others:
+            min(others, key=lambda one: (not one.idle, one._since)).transport.abort()
 
     def _lose_patience(self) -> None:
         """Close if no request has come since the last look, and none is being answered."""
