@@ -27,7 +27,7 @@ from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from rich.console import Console
@@ -81,7 +81,7 @@ class Report(Findings):
 class Served:
     """A service in a process of its own."""
 
-    def __init__(self, folder: Path, text: str = POOL, port: int = 0) -> None:
+    def __init__(self, folder: Path, text: str = POOL, port: int = 0, log: IO[str] | None = None) -> None:
         self.folder = folder
         (folder / "pool.toml").write_text(text)
         command = [sys.executable, "-m", "corewise", "serve", "pool.toml", "--journal", "pool.db"]
@@ -89,7 +89,7 @@ class Served:
             [*command, "--port", str(port)],
             cwd=folder,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if log is None else log,
             text=True,
         )
         assert self.process.stdout is not None
@@ -108,8 +108,18 @@ class Served:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def precise_cpu(self) -> float:
+        """Seconds of CPU of all threads that live, to the microsecond."""
+        rows = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(row.read_text().split()[0]) for row in rows) / 1e9
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+    def kill(self) -> None:
+        self.process.kill()
         self.process.wait()
 
 
