@@ -116,18 +116,11 @@ class BareController:
         return 1e-3 * next(self._time)
 
     def take(self, events: Sequence[happened.Event]) -> None:
-        if len(events) == 1:
-            self._controller.handle(events[0])
-        else:
-            _handle_batch(self._controller, events)
+        for event in events:
+            self._controller.handle(event, share=event is events[-1])
 
     def cpu(self) -> float:
         return time.process_time()
-
-
-def _handle_batch(controller: Any, events: Sequence[happened.Event]) -> None:
-    for event in events:
-        controller.handle(event)
 
 
 def _no_policy(digest: str) -> Any:

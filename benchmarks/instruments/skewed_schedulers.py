@@ -76,18 +76,23 @@ class _Wire:
 
     def ask(self, method: str, path: str, body: str | None = None, wait: float = 0.0) -> tuple[int, Any]:
         """Return the status and the JSON of an answer; 0 if there is none."""
+        status, text = self._once(method, path, body, wait) if self._connection else (0, "")
+        if not status:  # a connection that was idle for long may have been closed: that is no failure
+            status, text = self._once(method, path, body, wait)
+        self._answers.add(status, text[:300])
+        return status, json.loads(text) if status == _OK else text
+
+    def _once(self, method: str, path: str, body: str | None, wait: float) -> tuple[int, str]:
         if self._connection is None:
             self._connection = HTTPConnection(self._host, timeout=_TIMEOUT + wait)
         try:
             self._connection.request(method, path, body, self._headers)
             response = self._connection.getresponse()
-            status, text = response.status, response.read().decode()
+            return response.status, response.read().decode()
         except (OSError, HTTPException) as error:
             self._connection.close()
             self._connection = None
-            status, text = 0, f"{type(error).__name__}: {error}"
-        self._answers.add(status, text[:300])
-        return status, json.loads(text) if status == _OK else text
+            return 0, f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True)
