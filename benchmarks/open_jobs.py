@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -47,6 +48,7 @@ class Report(Findings):
 
     jobs: int = 0
     cores: int = 0
+    load: float = 0.0
     rows: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
@@ -222,7 +224,7 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.jobs < 2 * BATCH:
         parser.error(f"--jobs must be at least {2 * BATCH}, got {chosen.jobs}")
-    report = Report(jobs=chosen.jobs, cores=chosen.cores)
+    report = Report(jobs=chosen.jobs, cores=chosen.cores, load=os.getloadavg()[0])
     text = POOL.replace("cores = 64", f"cores = {chosen.cores}")
     with tempfile.TemporaryDirectory() as name, served(Path(name), text) as service:
         report.rows["served"] = measure(ServedPool(service), chosen.jobs)
@@ -241,7 +243,7 @@ def main() -> int:
 def shown(report: Report) -> Table:
     """Return the table: the first and the last batch of arrivals, and all else."""
     table = table_of(
-        f"{report.jobs:,} open jobs on {report.cores} cores, ms",
+        f"{report.jobs:,} open jobs on {report.cores} cores, ms, at a load average of {report.load:.1f}",
         ("", "served: median", "max", "its CPU", "controller: median", "max "),
     )
     served_rows, bare = report.rows["served"], report.rows["controller"]

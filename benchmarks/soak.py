@@ -1,6 +1,7 @@
 """Soak of a service: clocks that differ, readers that come and go, refused moves, a kill every minute.
 
-    python benchmarks/soak.py [--minutes 30] [--quick] [--quiet-minutes N] [--keep FOLDER] [--json FILE]
+    python benchmarks/soak.py [--minutes 30] [--quick] [--keep FOLDER] [--json FILE]
+    python benchmarks/soak.py --only quiet --json quiet.json     # for --against quiet.json
 
 One service on this machine is killed (SIGKILL) every minute and started again on the same journal and port,
 while ten schedulers report the events of simulated jobs, each by its own clock, and follow instructions; the
@@ -451,13 +452,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="with a kill every minute (default 30)")
     parser.add_argument("--last", type=float, help="minutes of the last life (default: a sixth of --minutes)")
     parser.add_argument("--quiet-minutes", type=float, help="of the quiet run (default: as long)")
-    parser.add_argument("--quick", action="store_true", help="2 minutes of each, to check this program")
+    parser.add_argument("--only", choices=("quiet", "storm"), help="one run alone")
+    parser.add_argument(
+        "--against", type=Path, metavar="FILE", help="take the quiet run from a file of --json"
+    )
+    parser.add_argument("--quick", action="store_true", help="4 minutes of each, to check this program")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep journals and logs below FOLDER")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
-    minutes = 1.0 if chosen.quick else chosen.minutes
-    last = 1.0 if chosen.quick else minutes / 6.0 if chosen.last is None else chosen.last
+    minutes = 2.0 if chosen.quick else chosen.minutes
+    last = 2.0 if chosen.quick else minutes / 6.0 if chosen.last is None else chosen.last
     quiet = minutes + last if chosen.quiet_minutes is None else chosen.quiet_minutes
     report = Report()
     report.choices = {
@@ -467,18 +472,24 @@ def main() -> int:
         "seed": chosen.seed,
         "load_average_before": os.getloadavg()[0],
     }
+    if chosen.against is not None:
+        report.runs["quiet"] = json.loads(chosen.against.read_text())["runs"]["quiet"]
     for name, parts, stormy in (("quiet", (0.0, quiet), False), ("storm", (minutes, last), True)):
+        if name in report.runs or chosen.only not in {None, name}:
+            continue
         progress(f"{name}: {sum(parts):g} minutes")
         with folder_for(chosen.keep, name) as folder:
             report.runs[name] = facts(run(folder, *parts, chosen.seed + stormy, stormy=stormy))
     report.choices["load_average_after"] = os.getloadavg()[0]
-    judge(report)
+    if len(report.runs) > 1:
+        judge(report)
     return report.finish(chosen.json, lambda console: show(report, console), width=120)
 
 
 def show(report: Report, console: Console) -> None:
     table = table_of("Soak", ("", *report.runs))
-    plain = [key for key, value in report.runs["storm"].items() if isinstance(value, int | float | str)]
+    some = next(iter(report.runs.values()))
+    plain = [key for key, value in some.items() if isinstance(value, int | float | str)]
     for key in plain:
         cells = (run[key] for run in report.runs.values())
         table.add_row(
@@ -490,7 +501,7 @@ def show(report: Report, console: Console) -> None:
             f"p of {name}, in truth {truth}",
             *(_with_error(r["estimates"][name]) for r in report.runs.values()),
         )
-    for key in report.runs["storm"]["memory"]:
+    for key in some["memory"]:
         cells = (run["memory"][key] for run in report.runs.values())
         table.add_row(
             f"memory: {key.replace('_', ' ')}", *("–" if cell is None else f"{cell:.3g}" for cell in cells)
