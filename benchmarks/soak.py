@@ -52,8 +52,9 @@ CLOCK = 55.0  # seconds that a clock is off at most
 REFUSALS = 0.05
 READERS = 20.0  # a second
 BETWEEN_KILLS = 60.0  # seconds
-GROWTH = 1.0  # MB a minute, and a restart, that memory may grow: ids and instructions are kept up to a number
-WARM = 60.0  # seconds of a life before its memory is looked at
+GROWTH = 1.0  # MB a restart, and a minute, that memory may grow: ids and instructions are kept up to a number
+YOUNG = (8.0, 20.0)  # seconds of age at which the memory of lives is compared
+OLD = 480.0  # seconds that a life must last: instructions that are kept for clients fill up in its first half
 ERRORS_APART = 3.0
 POOL = f"""\
 cores = {CORES}
@@ -92,6 +93,11 @@ class Life:
     starting: float
     memory: list[tuple[float, float]] = field(default_factory=list)
     cpu: float = 0.0
+
+    @property
+    def lasted(self) -> float:
+        """Its age when it was looked at last."""
+        return self.memory[-1][0] if self.memory else 0.0
 
     def megabytes(self, first: float, last: float = math.inf) -> list[tuple[float, float]]:
         """Return the samples of memory between two ages."""
@@ -320,27 +326,27 @@ def _says(there: Mapping[str, Any] | None, sent: Mapping[str, Any]) -> bool:
 
 
 def slope(rows: Sequence[tuple[float, float]]) -> float | None:
-    """Return the slope of a straight line through points; None if there are too few."""
-    if len(rows) < 3:
+    """Return the median slope between two points (Theil and Sen); None if there are too few."""
+    if len(rows) < 4:
         return None
     x, y = np.array(rows).T
-    return float(np.polyfit(x, y, 1)[0])
+    one, other = np.triu_indices(len(rows), 1)
+    return float(np.median((y[other] - y[one]) / (x[other] - x[one])))
 
 
 def memory(service: Killable) -> dict[str, float | None]:
     """Return how the memory of a service grows, over its restarts and within its longest life."""
-    kept = [life.megabytes(10.0, BETWEEN_KILLS - 5.0) for life in service.lives]
-    medians = [(float(k), float(np.median([mb for _, mb in rows]))) for k, rows in enumerate(kept) if rows]
-    longest = max(service.lives, key=lambda life: life.memory[-1][0] if life.memory else 0.0)
-    late = longest.megabytes(WARM)
-    within = slope(late)
+    kept = [life.megabytes(*YOUNG) for life in service.lives]
+    young = [(float(k), float(np.median([mb for _, mb in rows]))) for k, rows in enumerate(kept) if rows]
+    longest = max(service.lives, key=lambda life: life.lasted)
+    within = slope(longest.megabytes(longest.lasted / 2.0)) if longest.lasted >= OLD else None
     return {
-        "first_mb": medians[0][1],
-        "last_mb": medians[-1][1],
+        "first_mb": young[0][1],
+        "last_mb": young[-1][1],
         "most_mb": max(mb for life in service.lives for _, mb in life.memory),
-        "mb_a_restart": slope(medians),
+        "mb_a_restart": slope(young),
         "mb_a_minute": None if within is None else 60.0 * within,
-        "longest_life_minutes": longest.memory[-1][0] / 60.0,
+        "longest_life_minutes": longest.lasted / 60.0,
     }
 
 
@@ -383,6 +389,15 @@ def facts(found: Run) -> dict[str, Any]:
         "logged_errors": service.log.count('"level": "error"'),
         "orphans": service.orphans,
         "memory": memory(service),
+        "lives": [
+            {
+                "starting_seconds": life.starting,
+                "minutes": life.lasted / 60.0,
+                "cpu": life.cpu,
+                "megabytes_every_10_s": [mb for _, mb in life.memory[::10]],
+            }
+            for life in service.lives
+        ],
         "estimates": {name: None if row is None else list(row) for name, row in estimates.items()},
         "rates": {
             name: {key: row[key]["value"] for key in ("arrival_rate", "size_rate") if row.get(key)}
@@ -415,7 +430,8 @@ def judge(report: Report) -> None:
             for name in TRUE
         ),
         ("(d) memory, a restart", storm["memory"]["mb_a_restart"], GROWTH, False, "MB"),
-        ("(d) memory, a minute of the longest life", storm["memory"]["mb_a_minute"], GROWTH, False, "MB"),
+        ("(d) memory, a minute of the last life", storm["memory"]["mb_a_minute"], GROWTH, False, "MB"),
+        ("(d) memory, a minute of the quiet run", quiet["memory"]["mb_a_minute"], GROWTH, False, "MB"),
         ("(e) processes left over", storm["orphans"] + quiet["orphans"], 0.0, False, ""),
         ("(e) 5xx but during restarts", storm["answers_5xx_outside"], 0.0, False, ""),
         ("(e) no answer but during restarts", storm["no_answer_outside"], 0.0, False, ""),
@@ -450,7 +466,7 @@ def folder_for(kept: Path | None, name: str) -> Iterator[Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=30.0, help="with a kill every minute (default 30)")
-    parser.add_argument("--last", type=float, help="minutes of the last life (default: a sixth of --minutes)")
+    parser.add_argument("--last", type=float, help="minutes of the last life (default: a third of --minutes)")
     parser.add_argument("--quiet-minutes", type=float, help="of the quiet run (default: as long)")
     parser.add_argument("--only", choices=("quiet", "storm"), help="one run alone")
     parser.add_argument(
@@ -462,7 +478,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     minutes = 2.0 if chosen.quick else chosen.minutes
-    last = 2.0 if chosen.quick else minutes / 6.0 if chosen.last is None else chosen.last
+    last = 2.0 if chosen.quick else minutes / 3.0 if chosen.last is None else chosen.last
     quiet = minutes + last if chosen.quiet_minutes is None else chosen.quiet_minutes
     report = Report()
     report.choices = {
