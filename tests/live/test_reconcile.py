@@ -79,9 +79,10 @@ def test_more_cores_held_than_there_are_is_an_alert_at_once_and_once() -> None:
     pool.tell(happened.CoresHeld, 1.0, "x", 1000)
     assert pool.alerts == ["1000 cores are held, and the pool has 16: job 'x' reports that it holds 1000"]
     pool.tell(happened.CoresHeld, 2.0, "x", 1001)
-    assert len(pool.alerts) == 1
     pool.tell(happened.CoresHeld, 3.0, "x", 16)
     pool.tell(happened.CoresHeld, 4.0, "x", 17)
+    assert len(pool.alerts) == 1
+    pool.tell(happened.CoresHeld, 70.0, "x", 18)
     assert len(pool.alerts) == 2
 
 

@@ -58,6 +58,7 @@ _T = TypeVar("_T")
 
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
 _KEPT = 100  # alarms and alerts, the latest
+_QUIET = 60.0  # seconds between two alerts that more cores are held than there are
 _LEFT = 10_000  # names of jobs that have left, the latest, and of jobs that left before they came
 
 
@@ -118,6 +119,7 @@ class Controller:
         self.ids: deque[str] = deque()
         self.alerted: set[str] = set()
         self.late = False
+        self.overheld = -math.inf
         self._to_share = False  # something has changed since cores were shared
         self.left: dict[str, float] = {}
         """When jobs left, by their names, the latest last."""
@@ -287,12 +289,16 @@ class Controller:
         return self._alert_of_too_many_held(job, before)
 
     def _alert_of_too_many_held(self, job: RosterJob, before: int) -> list[Instruction]:
-        """Return that jobs hold more cores than there are, if they do since this job holds more."""
-        if job.held <= before:
+        """Return that jobs hold more cores than there are, if they do since this job holds more.
+
+        Not again within some time: a pool that is only watched may really have more.
+        """
+        if job.held <= before or self.time < self.overheld + _QUIET:
             return []
         held = sum(other.held for other in self.roster.active)
-        if not held - job.held + before <= self.pool < held:
+        if held <= self.pool:
             return []
+        self.overheld = self.time
         text = f"{held} cores are held, and the pool has {self.pool}"
         return [Alert("resize", f"{text}: job {job.name!r} reports that it holds {job.held}")]
 

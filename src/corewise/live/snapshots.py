@@ -37,7 +37,18 @@ __all__ = ["configuration_in", "restore", "snapshot_of"]
 
 _FORMAT = "corewise live 2"
 _WHAT = "snapshot of a live pool"
-_PLAIN = ("time", "mode", "pool", "since", "request", "late", "asked_for", "would_have_moved", "reconfigured")
+_PLAIN = (
+    "time",
+    "mode",
+    "pool",
+    "since",
+    "request",
+    "late",
+    "asked_for",
+    "would_have_moved",
+    "reconfigured",
+    "overheld",
+)
 
 
 def snapshot_of(controller: Controller) -> bytes:
