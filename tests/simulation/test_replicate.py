@@ -178,14 +178,18 @@ def test_what_goes_wrong_in_a_worker_comes_back() -> None:
 # --- other processes ------------------------------------------------------------------------------
 
 
-def test_a_bound_policy_cannot_be_sent_to_other_processes() -> None:
+def test_a_bound_policy_goes_to_other_processes_unless_it_has_a_local_function() -> None:
+    equi, own = (
+        cw.Equi().on(SYSTEM),
+        BoundPolicy(SYSTEM, "own", lambda counts: cw.Equi().on(SYSTEM).rule(counts)),
+    )
     with ProcessPoolExecutor(1) as executor:
-        for policy in (cw.Equi().on(SYSTEM), cw.WholeCores(cw.Whittle().on(SYSTEM))):
-            with pytest.raises(
-                cw.errors.InvalidPolicy, match=r"cannot be sent to other processes.*rule itself"
-            ):
-                cw.replicate(SYSTEM, policy, n=2, departures=5, rng=1, executor=executor)
-    assert cw.replicate(SYSTEM, cw.Equi().on(SYSTEM), n=2, departures=5, rng=1).departures == 10
+        for policy in (equi, cw.WholeCores(cw.Whittle().on(SYSTEM))):
+            there = cw.replicate(SYSTEM, policy, n=2, departures=5, rng=1, executor=executor)
+            assert there.mean_jobs == cw.replicate(SYSTEM, policy, n=2, departures=5, rng=1).mean_jobs
+        with pytest.raises(cw.errors.InvalidPolicy, match=r"cannot be sent to other processes.*rule itself"):
+            cw.replicate(SYSTEM, own, n=2, departures=5, rng=1, executor=executor)
+    assert cw.replicate(SYSTEM, own, n=2, departures=5, rng=1).departures == 10
 
 
 POLICIES: dict[str, Callable[[], cw.Policy]] = {
@@ -318,7 +322,7 @@ def test_percentiles_are_those_of_each_path() -> None:
     [
         ({"n": 0}, "n must be at least 1, got 0"),
         ({"n": -3}, "n must be at least 1, got -3"),
-        ({"n": 2.0}, "n must be a whole number, got 2.0"),
+        ({"n": 2.5}, "n must be a whole number, got 2.5"),
         ({"n": True}, "n must be a whole number, got True"),
         ({"n": None}, "n must be a whole number, got None"),
         ({"percentiles": [-1]}, "percentile must lie in [0, 100], got -1"),
