@@ -51,7 +51,7 @@ def test_a_whole_number_is_one_with_a_point_too(value: object) -> None:
         np.array([3.0]),
         3 + 0j,
         np.array(3j),
-        object(),
+        pytest.param(object(), id="object"),
     ],
     ids=repr,
 )

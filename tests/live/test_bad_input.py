@@ -231,12 +231,12 @@ def test_a_journal_goes_on_otherwise_and_one_of_another_version_is_refused_and_l
         assert prove(journal) == before
 
 
-def controller() -> Controller:
+def controller(lateness: float = 0.0) -> Controller:
     return Controller(
         cw.algorithm_1b(cw.System(4, CLASSES)),
         lambda _: cw.Equi(),
         mode="steer",
-        options=Options(checked=True),
+        options=Options(checked=True, lateness=lateness),
     )
 
 
@@ -252,13 +252,16 @@ EVENTS: list[happened.Event] = [
 
 def test_a_clock_that_goes_back_is_absorbed() -> None:
     """A late event counts from when it happened, or from when its job came if it cannot have been there."""
-    one, other = controller(), controller()
+    one, other = controller(10.0), controller(10.0)
     for event in EVENTS:
         one.handle(event)
     held, arrived = replace(EVENTS[1], time=5.0), EVENTS[2]
     for event in (arrived, EVENTS[0], held, *EVENTS[3:]):
         other.handle(event)
     assert one.time == 7.0
+    for seen in (one, other):
+        seen.tally.lateness = 0.0  # nothing is under way any more
+        seen.tally.move_to(7.0)
     assert (one.tally.late, other.tally.late) == (1, 0)
     assert _counted(one) == _counted(other)
 
@@ -266,7 +269,7 @@ def test_a_clock_that_goes_back_is_absorbed() -> None:
 def _counted(seen: Controller) -> dict[str, Any]:
     """What was tallied, but for the numbers of the jobs and of the events that could not be."""
     values = seen.tally.snapshot()
-    return values | {"late": None, "jobs": [row[1:] for row in values["jobs"]]}
+    return values | {"late": None, "delay": None, "jobs": [row[1:] for row in values["jobs"]]}
 
 
 def test_an_id_that_was_seen_changes_and_instructs_nothing(tmp_path: Path) -> None:

@@ -11,10 +11,14 @@ that it falls into is closed. As in stream processing, a window therefore ends a
     W = latest event time − allowed lateness,
 
 and what is dated behind W waits until the watermark has passed it. The allowed lateness grows with the
-largest delay that was seen, up to a limit; where events come in order, nothing waits. An event dated before
-the open window came too late: an arrival or a departure is not counted then, a width counts from the
-beginning of the window on, and progress is left out. The same holds for events that the clock of their own
-job contradicts: a departure dated before the job's last report is not counted.
+largest delay that was seen, up to a limit; where events come in order, nothing waits. While a delay is found
+to be longer than it was allowed for, no window is closed, until the latest event is ahead by so much: what
+jobs held up to then may yet be reported.
+
+An event that is dated before the open window, or was under way for longer than the limit, came too late: an
+arrival or a departure is not counted then, and a width counts from the earliest time on that still counts.
+The same holds for events that the clock of their own job contradicts: a departure dated before the job's last
+report is not counted, nor is progress dated before the job took its width.
 """
 
 from __future__ import annotations
@@ -75,7 +79,7 @@ class LiveTally:
         self._opened = self._now = self._latest = time
         self._delay = 0.0  # the largest seen, up to the limit
         self._first = True  # no window was closed yet
-        self._waiting: list[tuple[float, int, float, list[Any]]] = []
+        self._waiting: list[tuple[float, int, float, float, list[Any]]] = []
         self._number = 0  # of the changes that have waited
         self._order: dict[int | str, float] = {}  # behind which the next change of a job comes
         self._jobs: dict[int | str, _Held] = {}
@@ -92,11 +96,11 @@ class LiveTally:
 
     @property
     def learnable(self) -> bool:
-        """Whether jobs of every class that has left were seen to hold cores for some time.
+        """Whether all up to the watermark was reported, and jobs that have left were seen to hold cores.
 
         Where clocks are coarse all may have happened at once: no rate is likely then.
         """
-        return all(
+        return self._mark >= self._now and all(
             sum(row[1] for width, row in table.items() if width) > 0.0
             for table in self._tables
             if any(row[0] for row in table.values())
@@ -125,70 +129,78 @@ class LiveTally:
     def move_to(self, time: float) -> None:
         """Let time pass: count what the watermark has passed."""
         self._latest = max(self._latest, time)
-        mark = self._latest - min(_MARGIN * self._delay, self.lateness)
+        mark = self._mark
         while self._waiting and self._waiting[0][0] <= mark:
-            order, _, at, change = heapq.heappop(self._waiting)
+            order, _, at, earliest, change = heapq.heappop(self._waiting)
             self._pass_to(order)
-            self._apply(at, change)
+            self._apply(at, earliest, change)
         self._pass_to(mark)
+
+    @property
+    def _mark(self) -> float:
+        """Up to when all should have been reported, by the delays seen so far."""
+        return self._latest - min(_MARGIN * self._delay, self.lateness)
 
     def _take(self, at: float, change: list[Any]) -> None:
         """Count a change now, or once the watermark has passed its time; those of a job in their order."""
-        job = change[1]
-        delay = self._latest - at
-        if self._delay < delay <= self.lateness:
-            self._delay = delay
+        job, earliest = change[1], self._latest - self.lateness
+        if self._delay < self._latest - at <= self.lateness:
+            self._delay = self._latest - at
         order = max(at, self._order.get(job, at))
         if order <= self._now:
-            self._apply(at, change)
+            self._apply(at, earliest, change)
             return
         self._order[job] = order
-        heapq.heappush(self._waiting, (order, self._number, at, change))
+        heapq.heappush(self._waiting, (order, self._number, at, earliest, change))
         self._number += 1
 
-    def _apply(self, at: float, change: Sequence[Any]) -> None:
+    def _apply(self, at: float, earliest: float, change: Sequence[Any]) -> None:
+        """Count a change that counts at its time if that is `earliest` or later."""
         kind, job, *values = change
+        earliest = max(earliest, self._opened)
         match kind:
             case "arrive":
-                self._begin(at, job, *values)
+                self._begin(at, earliest, job, *values)
             case "hold":
-                self._resize(at, job, *values)
+                self._resize(at, earliest, job, *values)
             case "progress":
-                self._mark(at, job, *values)
+                self._work(at, job, *values)
             case _:
-                self._end(at, job, *values)
+                self._end(at, earliest, job, *values)
 
     def _pass_to(self, time: float) -> None:
         if time > self._now:
             self._area += len(self._jobs) * (time - self._now)
             self._now = time
 
-    def _begin(self, at: float, job: int | str, job_class: int, cores: int, counted: bool) -> None:
-        since = min(max(at, self._opened), self._now)
+    def _begin(
+        self, at: float, earliest: float, job: int | str, job_class: int, cores: int, counted: bool
+    ) -> None:
+        since = min(max(at, earliest), self._now)
         self._area += self._now - since
         self._jobs[job] = _Held(job_class, cores, since, cores, since)
-        if counted and self._is_in_time(at, self._opened):
+        if counted and self._is_in_time(at, earliest):
             self._arrivals[job_class] += 1
 
-    def _resize(self, at: float, job: int | str, cores: int, paused: float) -> None:
+    def _resize(self, at: float, earliest: float, job: int | str, cores: int, paused: float) -> None:
         held = self._jobs[job]
-        self._is_in_time(at, held.since)
-        self._spend(held, paused, at)
+        self._is_in_time(at, max(held.since, earliest))
+        self._spend(held, paused, max(at, earliest))
         if cores != held.cores:
             self.marks.end_stretch(held.job_class, held.cores, held.pace)
             held.began = held.since
         held.cores = cores
         held.width = cores or held.width
 
-    def _mark(self, at: float, job: int | str, amount: float) -> None:
+    def _work(self, at: float, job: int | str, amount: float) -> None:
         held = self._jobs[job]
         if self._is_in_time(at, held.began):  # windows do not cut progress
             self.marks.mark(held.job_class, held.pace, amount)
 
-    def _end(self, at: float, job: int | str, finished: bool) -> None:
+    def _end(self, at: float, earliest: float, job: int | str, finished: bool) -> None:
         held = self._jobs.pop(job)
         self._order.pop(job, None)
-        departed = self._is_in_time(at, held.since) and finished
+        departed = self._is_in_time(at, max(held.since, earliest)) and finished
         self._spend(held, 0.0, at)
         self._area -= self._now - held.since
         self.marks.end_stretch(held.job_class, held.cores, held.pace)
@@ -234,15 +246,17 @@ class LiveTally:
         """Have other classes: what was counted of those that stay, by name, stays; the rest is dropped."""
         old = {name: i for i, name in enumerate(self.names)}
         place = {old[name]: i for i, name in enumerate(names) if name in old}
-        waiting = [(job, values[0]) for _, _, _, (kind, job, *values) in self._waiting if kind == "arrive"]
+        changes = [row[-1] for row in self._waiting]
+        waiting = [(change[1], change[2]) for change in changes if change[0] == "arrive"]
         classes = {**{job: held.job_class for job, held in self._jobs.items()}, **dict(waiting)}
         gone = {job for job, job_class in classes.items() if job_class not in place}
         self._jobs = {job: held for job, held in self._jobs.items() if job not in gone}
         for held in self._jobs.values():
             held.job_class = place[held.job_class]
-        self._waiting = [row for row in self._waiting if row[3][1] not in gone]  # sorted as before
+        self._waiting = [row for row in self._waiting if row[-1][1] not in gone]
         heapq.heapify(self._waiting)
-        for _, _, _, change in self._waiting:
+        for row in self._waiting:
+            change = row[-1]
             if change[0] == "arrive":
                 change[2] = place[change[2]]
         self._order = {job: order for job, order in self._order.items() if job not in gone}
@@ -268,7 +282,7 @@ class LiveTally:
             "delay": self._delay,
             "first": self._first,
             "late": [self.late, self.behind],
-            "waiting": [[order, at, change] for order, _, at, change in sorted(self._waiting)],
+            "waiting": [[order, at, earliest, row] for order, _, at, earliest, row in sorted(self._waiting)],
             "jobs": jobs,
             "arrivals": self._arrivals,
             "tables": [[list(row) for row in table] for table in tables],
@@ -284,9 +298,10 @@ class LiveTally:
         tally._now, tally._latest = snapshot["now"], snapshot["latest"]
         tally._delay, tally._first = snapshot["delay"], snapshot["first"]
         tally.late, tally.behind = snapshot["late"]
-        tally._waiting = [(order, n, at, change) for n, (order, at, change) in enumerate(snapshot["waiting"])]
+        waiting = enumerate(snapshot["waiting"])
+        tally._waiting = [(order, n, at, earliest, row) for n, (order, at, earliest, row) in waiting]
         tally._number = len(tally._waiting)
-        tally._order = {change[1]: order for order, _, _, change in tally._waiting}
+        tally._order = {change[1]: order for order, _, _, _, change in tally._waiting}
         tally._jobs = {
             job: _Held(job_class, cores, since, width, began, _to_pace(pace))
             for job, job_class, cores, since, width, began, pace in snapshot["jobs"]
