@@ -151,7 +151,7 @@ class SkewedScheduler:
         seed: int,
         answers: Answers,
     ) -> None:
-        self._stem = f"s{number}-"
+        self._stem, self._names_generations = f"s{number}-", number % 2 == 0
         self._classes, self.clock, self._refusals = classes, clock, refusals
         self._rng = random.Random(f"{seed} {number}")
         self._posts, self._polls = (_Wire(address, token, answers) for _ in range(2))
@@ -159,7 +159,7 @@ class SkewedScheduler:
         self._due = {name: self._now() + self._gap(name) for name in classes}
         self._jobs: dict[str, _Job] = {}
         self._numbers, self._ids = count(1), count(1)
-        self._instructed: SimpleQueue[tuple[str, int]] = SimpleQueue()
+        self._instructed: SimpleQueue[tuple[str, tuple[int, int]]] = SimpleQueue()
         self.over = threading.Event()
         """Set it to end."""
         self._threads = [threading.Thread(target=act, daemon=True) for act in (self._run, self._follow)]
@@ -200,19 +200,19 @@ class SkewedScheduler:
             moves = self._wait()
             now = self._now()
             rows = self._until(now)
-            rows += [row for job, cores in moves.items() for row in self._move(now, job, cores)]
+            rows += [row for job, told in moves.items() for row in self._move(now, job, *told)]
             if rows:
                 self._send(rows)
 
-    def _wait(self) -> dict[str, int]:
+    def _wait(self) -> dict[str, tuple[int, int]]:
         """Wait for an instruction, or until something is due; return the last instruction of each job."""
         due = min(*self._due.values(), *(job.due for job in self._jobs.values()), self._now() + 0.5)
-        moves: dict[str, int] = {}
+        moves: dict[str, tuple[int, int]] = {}
         with suppress(Empty):
-            job, cores = self._instructed.get(timeout=max(due - self._now(), 0.0))
+            job, told = self._instructed.get(timeout=max(due - self._now(), 0.0))
             while True:
-                moves[job] = cores
-                job, cores = self._instructed.get_nowait()
+                moves[job] = told
+                job, told = self._instructed.get_nowait()
         return moves
 
     def _until(self, now: float) -> list[tuple[float, dict[str, Any]]]:
@@ -234,21 +234,26 @@ class SkewedScheduler:
             self._due[name] = at + self._gap(name)
             rows.append((at, {"kind": "job-arrived", "job": job, "job_class": name}))
 
-    def _move(self, now: float, name: str, cores: int) -> list[tuple[float, dict[str, Any]]]:
-        """Return what comes of an instruction: the job holds the cores, or the move is refused."""
+    def _move(self, now: float, name: str, cores: int, generation: int) -> list[tuple[float, dict[str, Any]]]:
+        """Return what comes of an instruction: the job holds the cores, or the move is refused.
+
+        Every other scheduler names the instruction that it answers.
+        """
         job = self._jobs.get(name)
         if job is None:
             return []
+        about: dict[str, Any] = {"job": name, "cores": cores}
+        about |= {"generation": generation} if self._names_generations else {}
         self.moves += 1
         if cores != job.held and self._rng.random() < self._refusals:
             self.refused_moves += 1
-            return [(now, {"kind": "move-refused", "job": name, "cores": cores, "why": "the node is busy"})]
+            return [(now, {"kind": "move-refused", **about, "why": "the node is busy"})]
         if not job.held:
             self.waited = max(self.waited, now - job.since)
         job.left -= (now - job.since) * job.rate
         job.since, job.held = now, cores
         job.rate = float(self._classes[job.job_class].curve.rate(float(cores))) if cores else 0.0
-        return [(now, {"kind": "cores-held", "job": name, "cores": cores})]
+        return [(now, {"kind": "cores-held", **about})]
 
     # --- the wire -------------------------------------------------------------------------------------
 
@@ -279,7 +284,7 @@ class SkewedScheduler:
                 last = row["number"]
                 if row["kind"] == "set-cores" and row["job"].startswith(self._stem):
                     self.instructions.append((last, row["job"], row["cores"]))
-                    self._instructed.put((row["job"], row["cores"]))
+                    self._instructed.put((row["job"], (row["cores"], row["generation"])))
             time.sleep(_PAUSE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from corewise.live.journal import Journal
 from corewise.live.lessons import how_to_learn
 from corewise.live.proof import prove
 from corewise.live.reconcile import ListedJob, reconciling_events
+from corewise.live.roster import RosterJob
 from tests.helpers.serving import service
 
 SYSTEM = cw.System(16, [cw.JobClass(name, None, None, cw.Amdahl(0.5)) for name in ("one", "two")])
@@ -191,3 +193,133 @@ def test_alerts_of_jobs_are_given_to_the_sender(tmp_path: Path) -> None:
         (alert,) = answer["instructions"]
         assert alert["kind"] == Alert.kind
         assert "no job 'nobody' is there" in alert["text"]
+
+
+# --- instructions that cross with answers -----------------------------------------------------------
+
+
+def test_a_refusal_of_an_earlier_instruction_does_not_cancel_a_later_one() -> None:
+    pool = Steered()
+    pool.tell(happened.JobArrived, 0.0, "a", "one")
+    pool.tell(happened.CoresHeld, 1.0, "a", 16)
+    pool.tell(happened.JobArrived, 2.0, "x", "one")
+    pool.tell(happened.CoresHeld, 3.0, "a", 8)  # x is told 8
+    pool.tell(happened.JobArrived, 4.0, "b", "one")  # and fewer
+    pool.tell(happened.JobFinished, 5.0, "b")  # and 8 again: under way
+    assert pool.tell(happened.MoveRefused, 6.0, "x", 8, "busy") == {}  # the first 8
+    assert pool.controller.roster.jobs["x"].told == 8
+
+
+def test_an_answer_to_an_earlier_instruction_leaves_later_ones_under_way() -> None:
+    pool = Steered()
+    pool.tell(happened.JobArrived, 0.0, "a", "one")
+    pool.tell(happened.CoresHeld, 1.0, "a", 16)
+    assert pool.tell(happened.JobArrived, 2.0, "b", "one") == {"a": 8}
+    assert pool.tell(happened.JobEnded, 3.0, "b", "cancelled") == {"a": 16}
+    assert pool.tell(happened.JobArrived, 4.0, "c", "one") == {"a": 8}
+    assert pool.tell(happened.CoresHeld, 5.0, "a", 8) == {}  # the first 8: it may yet take 16
+    assert pool.tell(happened.CoresHeld, 6.0, "a", 16) == {}
+    assert pool.tell(happened.CoresHeld, 7.0, "a", 8) == {"c": 8}
+    told = pool.controller.roster.jobs["a"].generation
+    with pytest.raises(InvalidInput, match=f"generation {told + 1} of job 'a', which was told {told} times"):
+        pool.tell(happened.CoresHeld, 8.0, "a", 8, 0.0, told + 1)
+
+
+def test_an_answer_that_names_the_last_instruction_answers_all() -> None:
+    pool = Steered()
+    pool.tell(happened.JobArrived, 0.0, "a", "one")
+    pool.tell(happened.CoresHeld, 1.0, "a", 16)
+    pool.tell(happened.JobArrived, 2.0, "b", "one")
+    pool.tell(happened.JobEnded, 3.0, "b", "cancelled")
+    pool.tell(happened.JobArrived, 4.0, "c", "one")
+    last = pool.controller.roster.jobs["a"].generation
+    assert pool.tell(happened.CoresHeld, 5.0, "a", 8, 0.0, last) == {"c": 8}
+
+
+def test_what_was_taken_back_and_never_carried_out_is_free_after_a_while() -> None:
+    pool = Steered()
+    pool.tell(happened.JobArrived, 0.0, "a", "one")
+    pool.tell(happened.CoresHeld, 1.0, "a", 16)
+    pool.tell(happened.JobArrived, 2.0, "b", "one")
+    pool.tell(happened.JobEnded, 3.0, "b", "cancelled")
+    pool.tell(happened.JobArrived, 4.0, "c", "one")
+    pool.tell(happened.CoresHeld, 5.0, "a", 8)  # it skips what was overtaken, and does not say so
+    assert pool.tell(happened.Tick, 40.0) == {}
+    assert pool.tell(happened.Tick, 70.0) == {"c": 8}  # twice the patience later
+
+
+def test_a_job_that_refuses_to_shrink_keeps_its_cores() -> None:
+    """It was told to hold none, as its least did not fit any more."""
+    pool = Steered()
+    pool.tell(happened.JobArrived, 0.0, "a", "one")
+    pool.tell(happened.CoresHeld, 1.0, "a", 16)
+    assert pool.tell(happened.JobArrived, 2.0, "b", "one") == {"a": 8}
+    assert pool.tell(happened.MoveRefused, 3.0, "a", 8, "no checkpoint now") == {"a": 16}
+    assert pool.tell(happened.JobArrived, 4.0, "c", "two") == {}
+    assert pool.tell(happened.JobFinished, 5.0, "a") == {"b": 8, "c": 8}
+
+
+def most_held(seed: int, *, named: bool) -> int:
+    """The most cores held by schedulers that carry out instructions in order, after any time, or refuse them.
+
+    Answers are under way for some time, too; `named` ones say which instruction they answer.
+    """
+    rng, pool, held, most = random.Random(seed), Steered(), dict[str, int](), 0
+    told: dict[str, list[SetCores]] = {}
+    answers: list[tuple[str, happened.Event]] = []
+    names = count()
+
+    def report(event: happened.Event) -> None:
+        for one in pool.controller.handle(event):
+            if isinstance(one, SetCores) and one.job in told:
+                told[one.job].append(one)
+
+    for step in range(3000):
+        time = 0.01 * step
+        match rng.choices(["come", "go", "follow", "answer"], [1, 1, 4, 4])[0]:
+            case "come" if len(held) < 8:
+                name = f"j{next(names)}"
+                held[name], told[name] = 0, []
+                report(happened.JobArrived(time, next(pool.ids), name, rng.choice(["one", "two"])))
+            case "go" if held and not answers:
+                name = rng.choice(list(held))
+                del held[name], told[name]
+                report(happened.JobFinished(time, next(pool.ids), name))
+            case "follow" if any(told.values()):
+                name = rng.choice([name for name, rows in told.items() if rows])
+                one = told[name].pop(0)
+                generation = one.generation if named else None
+                if one.cores != held[name] and rng.random() < 0.1:
+                    refusal = happened.MoveRefused(
+                        time, next(pool.ids), name, one.cores, "no", None, generation
+                    )
+                    answers.append((name, refusal))
+                else:
+                    held[name] = one.cores
+                    most = max(most, sum(held.values()))
+                    now = happened.CoresHeld(time, next(pool.ids), name, one.cores, 0.0, generation)
+                    answers.append((name, now))
+            case "answer" if answers:
+                name, event = answers.pop(0)
+                if name in held:
+                    report(event)
+            case _:
+                pass
+    return most
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_schedulers_that_are_late_and_refuse_never_hold_more_than_there_is(seed: int, named: bool) -> None:
+    assert most_held(seed, named=named) == 16
+
+
+def test_if_any_answer_answered_all_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: what was so before, and was seen in a pool of ten schedulers."""
+
+    def answer(job: RosterJob, cores: int, _generation: int | None) -> bool:
+        job.unanswered = [] if cores == job.told else job.unanswered
+        return True
+
+    monkeypatch.setattr(RosterJob, "answer", answer)
+    assert max(most_held(seed, named=False) for seed in range(6)) > 16

@@ -51,6 +51,11 @@ class JobsThere:
         job = self._jobs.get(name)
         return None if job is None else job.came
 
+    def generation(self, name: str) -> int:
+        """Return how often a job was told what to hold, before the events of the group."""
+        job = None if name in self._changes else self._jobs.get(name)
+        return 0 if job is None else job.generation
+
     def has_left(self, name: str) -> bool:
         """Return whether a job of that name has left, as far as that is remembered."""
         return name in self._left or name in self._early or name in self._changes
@@ -107,6 +112,7 @@ def require(event: happened.Event, system: System, jobs: JobsThere, pool: int) -
             | happened.ShortRounds()
         ):
             _require_job(event, event.job, jobs)
+            _require_generation(event, jobs)
         case happened.LimitsChanged():
             system.index(event.job_class)
             if event.least > pool:
@@ -151,6 +157,18 @@ def _require_configuration(event: happened.PoolConfigured, system: System, jobs:
                 f"class {name!r} cannot be dropped: {there} there; keep it until they have left, or end "
                 "those that are gone by PUT /v1/jobs with all that run"
             )
+
+
+def _require_generation(event: happened.Event, jobs: JobsThere) -> None:
+    """Refuse the answer to an instruction that was never given."""
+    if not isinstance(event, happened.CoresHeld | happened.MoveRefused) or event.generation is None:
+        return
+    last = jobs.generation(event.job)
+    if event.generation > last:
+        raise InvalidInput(
+            f"{event.kind}: generation {event.generation} of job {event.job!r}, which was told {last} times "
+            "what to hold"
+        )
 
 
 def hint_of(name: str, jobs: Collection[str]) -> str:

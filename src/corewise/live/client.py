@@ -8,7 +8,7 @@ What has happened is told until it is acknowledged: events have ids, so that tel
     client.arrived("train-7", "training")
     for told in client.follow():
         resize(told["job"], told["cores"])
-        client.held(told["job"], told["cores"])
+        client.held(told["job"], told["cores"], generation=told["generation"])
 """
 
 from __future__ import annotations
@@ -90,13 +90,21 @@ class Client:
         """Tell of a job that was there before anybody looked."""
         return self._tell(happened.JobPresent, job, job_class, held)
 
-    def held(self, job: str, cores: int, *, paused: float = 0.0) -> dict[str, Any]:
-        """Tell what a job holds from now on, and for how many seconds it stood still for the move."""
-        return self._tell(happened.CoresHeld, job, cores, paused)
+    def held(
+        self, job: str, cores: int, *, paused: float = 0.0, generation: int | None = None
+    ) -> dict[str, Any]:
+        """Tell what a job holds from now on, and for how many seconds it stood still for the move.
 
-    def refused(self, job: str, cores: int, why: str, *, fits: int | None = None) -> dict[str, Any]:
+        `generation` is that of the instruction which was carried out: with it, no core is promised twice
+        though instructions cross with answers.
+        """
+        return self._tell(happened.CoresHeld, job, cores, paused, generation)
+
+    def refused(
+        self, job: str, cores: int, why: str, *, fits: int | None = None, generation: int | None = None
+    ) -> dict[str, Any]:
         """Tell that a job cannot hold so many cores, why, and how many it could hold if that is known."""
-        return self._tell(happened.MoveRefused, job, cores, why, fits)
+        return self._tell(happened.MoveRefused, job, cores, why, fits, generation)
 
     def progress(self, job: str, amount: float) -> dict[str, Any]:
         """Tell how much work a job has done since it last told."""
@@ -175,7 +183,8 @@ class Client:
             after, journal = int(now["last"]), now["journal"]
             waiting = [row for row in now["jobs"] if row["told"] != row["held"]]
             for row in sorted(waiting, key=lambda row: row["told"] - row["held"]):  # shrinks come first
-                yield {"number": after, "kind": "set-cores", "job": row["job"], "cores": row["told"]}
+                told = {"job": row["job"], "cores": row["told"], "generation": row["generation"]}
+                yield {"number": after, "kind": "set-cores", **told}
         while True:
             page = self.instructions(after, _WAIT, journal=journal)
             journal = page["journal"]

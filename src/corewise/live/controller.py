@@ -277,14 +277,13 @@ class Controller:
         if is_overtaken(event.time, job.held_at, self.options.lateness):
             return []
         before = job.held
-        self.roster.hold(job, event.cores)
+        self.roster.hold(job, event.cores, event.generation)
         job.held_at, job.told_at = event.time, self.time
         if self.mode == "watch":
             job.told = event.cores
         self.moving.report(job.job_class, event.paused)
         self.tally.hold(job.age, event.cores, event.time, event.paused)
         if job.held == job.told:
-            job.withdrawn = 0
             self.alerted.discard(job.name)
         return self._alert_of_too_many_held(job, before)
 
@@ -320,7 +319,7 @@ class Controller:
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
         """Tell a job no more what it cannot hold, and somebody that it cannot."""
         job = self.roster.jobs[event.job]
-        self.roster.refuse(job, event.cores, event.fits, self.time, self.options.retry)
+        self.roster.refuse(job, event.cores, event.fits, event.generation, self.time, self.options.retry)
         return [Alert("resize", f"job {event.job!r} cannot hold {in_cores(event.cores)}: {event.why}")]
 
     @property
@@ -380,17 +379,20 @@ class Controller:
             self._aim(given)
         told = self.roster.moves(self.pool, self.time)
         reason = Reason(counts, given, self.policy_name, self.mode)
-        return [SetCores(job.name, job.told, reason) for job in told]
+        return [SetCores(job.name, job.told, reason, job.generation) for job in told]
 
     def _aim(self, given: tuple[int, ...]) -> None:
         """Set the target of every job: an equal share, or what is worth its move."""
         if self.moving.free:
             self.roster.aim(given, self.pool, self.time)
         else:
-            jobs = [job for job in self.roster if job.retry_at <= self.time]
+            kept = self.roster.pinned
+            left, pool = self.roster.beside(kept, given, self.pool)
+            jobs = [job for job in self.roster if job.retry_at <= self.time and not job.pinned]
             limits = [self.roster.bounds(job, self.pool) for job in jobs]
             believed = self.learner.standing.believed
-            self.roster.assign(self.moving.targets(jobs, limits, self._policy, given, self.pool, believed))
+            targets = self.moving.targets(jobs, limits, self._policy, left, pool, believed)
+            self.roster.assign({**targets, **{job.name: job.held for job in kept}})
 
     def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Return the whole cores of each class: what the policy gives it, or an equal share."""
@@ -489,7 +491,7 @@ class Controller:
         return [Alert("time", f"{text}: dated before what counts already")]
 
     def _alert_of_late_moves(self) -> list[Instruction]:
-        """Return whoever has not come to hold what it was told, once."""
+        """Return which jobs have not come to hold what they were told, once."""
         late = [
             job
             for job in self.roster.active
@@ -498,6 +500,8 @@ class Controller:
             and job.name not in self.alerted
         ]
         self.alerted.update(job.name for job in late)
+        for job in self.roster.active:
+            job.forget_unanswered(self.time - 2.0 * self.options.patience)
         return [
             Alert(
                 "resize",

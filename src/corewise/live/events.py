@@ -151,10 +151,13 @@ class CoresHeld(Event):
     cores: int
     paused: float = 0.0
     """How long of the time since the last such event it stood still for the move; that counts at no width."""
+    generation: int | None = None
+    """The instruction that it answers, and all before it; if not given, the first that it fits."""
 
     def __post_init__(self) -> None:
         super(CoresHeld, self).__post_init__()
         checks.within(self.paused, 0.0, float("inf"), f"{self.kind}: paused")
+        _require_generation(self.generation, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,8 @@ class MoveRefused(Event):
     """A move that will not come about: the job cannot hold so many cores, and keeps those that it holds.
 
     It is not told so many again: of a growth that was refused, what would fit is its most from now on, or
-    what it holds; of a shrink, what it holds is its least.
+    what it holds. A job that refuses to give up cores keeps them, and is not asked again. One whose start was
+    refused is offered cores again after a while, or at once if it is known how many would fit.
     """
 
     kind: ClassVar[str] = "move-refused"
@@ -171,12 +175,15 @@ class MoveRefused(Event):
     why: str
     fits: int | None = None
     """How many cores it could hold, if that is known."""
+    generation: int | None = None
+    """The instruction that it refuses; if not given, the first that it fits."""
 
     def __post_init__(self) -> None:
         super(MoveRefused, self).__post_init__()
         self._require_line("why")
         if self.fits is not None:
             checks.count(self.fits, f"{self.kind}: fits", least=0)
+        _require_generation(self.generation, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +404,11 @@ def event_from_mapping(mapping: object) -> Event:
     except TypeError:
         missing = [key for key in known if key not in values]
         raise InvalidInput(f"{name}: {' and '.join(missing)} missing") from None
+
+
+def _require_generation(value: object, kind: str) -> None:
+    if value is not None:
+        checks.count(value, f"{kind}: generation", least=0)
 
 
 def _require_one_of(value: object, known: tuple[str, ...], what: str) -> None:

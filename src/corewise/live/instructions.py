@@ -45,6 +45,8 @@ class SetCores(Instruction):
     job: str
     cores: int
     reason: Reason
+    generation: int = 0
+    """How often the job was told what to hold, this time included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,14 @@ def instruction_to_mapping(instruction: Instruction) -> dict[str, Any]:
     """Return an instruction as plain values, which JSON can hold."""
     made: dict[str, Any] = {"kind": instruction.kind}
     match instruction:
-        case SetCores(job, cores, reason):
+        case SetCores(job, cores, reason, generation):
             why = {
                 "counts": reason.counts,
                 "cores": reason.cores,
                 "policy": reason.policy,
                 "rule": reason.rule,
             }
-            made.update(job=job, cores=cores, reason=why)
+            made.update(job=job, cores=cores, reason=why, generation=generation)
         case Solve(request):
             made.update(request=request)
         case Alert(about, text):

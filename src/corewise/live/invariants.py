@@ -50,7 +50,7 @@ def _targets_fit(controller: Controller) -> None:
     _require(targets <= controller.pool, f"{targets} cores are aimed at, of {controller.pool}")
     for job in controller.roster if controller.mode != "hold" else ():
         least, most = controller.roster.bounds(job, controller.pool)
-        within = job.target == 0 or least <= job.target <= most
+        within = job.target == 0 or job.pinned or least <= job.target <= most
         _require(within, f"job {job.name!r} is to hold {job.target} cores, not {least} to {most}")
 
 
@@ -65,7 +65,7 @@ def _nothing_is_left_over(controller: Controller) -> None:
     for job in controller.roster:
         least, most = controller.roster.bounds(job, controller.pool)
         waits = job.target == 0 and (least > rest or job.retry_at > controller.time)
-        used = job.target == most or waits
+        used = job.target == most or waits or job.pinned
         _require(used, f"{rest} cores are left over, and job {job.name!r} with {job.target} could use them")
 
 

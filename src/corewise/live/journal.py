@@ -92,6 +92,11 @@ class JournalReader(JournalFile):
             raise InvalidFile(f"{self.path}: policy {digest!r} is damaged: it has another SHA-256")
         return content
 
+    @property
+    def snapshot_at(self) -> int:
+        """The number of the event behind which the last snapshot was made; 0 if there is none."""
+        return int(self._rows("SELECT coalesce(max(seq), 0) FROM snapshot")[0][0])
+
     def snapshot(self) -> tuple[int, bytes] | None:
         """Return the last snapshot and the number of the event behind which it was made, if there is one."""
         found = self._rows("SELECT seq, body FROM snapshot ORDER BY seq DESC LIMIT 1")

@@ -24,6 +24,11 @@ class Ledger(Protocol):
 
     durable: ClassVar[bool]
 
+    @property
+    def snapshot_at(self) -> int:
+        """The number of the event behind which the last snapshot was made; 0 if there is none."""
+        ...
+
     def append(
         self, events: Iterable[Event], received: float, shared: Sequence[bool] | None = None
     ) -> list[int | None]:
@@ -66,6 +71,7 @@ class InMemory:
     """Ledger of a pool without a journal: it numbers events and keeps policies, and forgets all else."""
 
     durable: ClassVar[bool] = False
+    snapshot_at = 0
 
     def __init__(self) -> None:
         self._policies: dict[str, bytes] = {}

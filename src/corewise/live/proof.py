@@ -85,13 +85,17 @@ class _Recorded:
 
     def matched(self, step: Replayed) -> tuple[int, int]:
         """Return how many instructions of an event are in the journal, and how many it lacks."""
-        found = [_encoded(instruction_to_mapping(told)) for told in step.instructions]
+        made = [instruction_to_mapping(told) for told in step.instructions]
         if step.seq > self._instructed:
-            return 0, len(found)
-        there = []
+            return 0, len(made)
+        rows = []
         while self._next is not None and self._next[1] == step.seq:
-            there.append(_encoded(self._next[2]))
+            rows.append(self._next[2])
             self._next = next(self._rows, None)
+        if any("generation" not in row for row in rows):  # as versions before 0.3 wrote them
+            for mapping in made:
+                mapping.pop("generation", None)
+        found, there = ([_encoded(mapping) for mapping in of] for of in (made, rows))
         if there != found:
             raise InvalidFile(
                 f"{self._path}: event {step.seq} leads to other instructions: "

@@ -9,15 +9,18 @@ while
 and what does not fit waits for the next time a job says what it holds. Shrinks are instructed at once.
 
 Where instructions travel, a job may yet carry out one that was taken back: told 16 cores and then 8, it may
-hold 16 for a while. There, with `late_moves`, the most that it was told since it last held what it was told
-counts in the place of told. Engines of this process carry out the last instruction only.
+hold 16 for a while. There, with `late_moves`, every instruction that is not answered yet counts in the place
+of told. Instructions to a job have numbers, its *generations*, and an answer that names one answers all up to
+it. One that names none answers the first that it fits: told 8, 16 and 8, a job that reports 8 may yet take
+16. Instructions that were taken back and not carried out for a while count no longer. Engines of this process
+carry out the last instruction only.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -54,14 +57,18 @@ class RosterJob:
         When it was last heard of what it holds, by the clock of whoever told.
     begun : bool
         Whether it was ever told to hold cores, or held some.
-    withdrawn : int
-        The most cores it was told and may yet take, though it was told something else since.
+    generation : int
+        How often it was told what to hold.
+    unanswered : list of (int, int, float)
+        What it was told and may yet carry out: generation, cores, and when.
     came : float
         When it came, or was first reported if it was there before.
     retry_at : float
         Before when it is offered no cores, as its start was refused.
     refusals : int
         How often its start was refused since it last held cores.
+    pinned : bool
+        Whether it has refused to give up cores: it keeps those that it holds.
     """
 
     name: str
@@ -76,33 +83,58 @@ class RosterJob:
     told_at: float = 0.0
     held_at: float = -math.inf
     begun: bool = False
-    withdrawn: int = 0
+    generation: int = 0
+    unanswered: list[tuple[int, int, float]] = field(default_factory=list)
     came: float = -math.inf
     retry_at: float = -math.inf
     refusals: int = 0
+    pinned: bool = False
+
+    @property
+    def withdrawn(self) -> int:
+        """The most cores that it was told and may yet take, though it was told something else since."""
+        return max((cores for number, cores, _ in self.unanswered if number < self.generation), default=0)
 
     @property
     def taken(self) -> int:
-        """The cores that nobody else can count on."""
+        """The cores that no other job can count on."""
         return max(self.held, self.told, self.withdrawn)
 
     def tell(self, cores: int, time: float, *, late_moves: bool = False) -> None:
         """Tell it what to hold; told anew before it has followed, it is late all the same."""
         if self.held == self.told:
             self.told_at = time
-        elif late_moves:
-            self.withdrawn = max(self.withdrawn, self.told)
         self.told = cores
+        self.generation += 1
+        if late_moves:
+            self.unanswered.append((self.generation, cores, time))
         self.begun = self.begun or cores > 0
 
-    def refuse(self, cores: int, fits: int | None, time: float, retry: float) -> None:
+    def answer(self, cores: int, generation: int | None) -> bool:
+        """Take what it was told as answered, up to a generation; return whether that is the last one.
+
+        Without a generation it is the first instruction to hold so many cores that is answered.
+        """
+        if generation is None:
+            fitting = (number for number, told, _ in self.unanswered if told == cores)
+            last = self.generation if cores == self.told else 0
+            generation = next(fitting, last)
+        self.unanswered = [row for row in self.unanswered if row[0] > generation]
+        return generation == self.generation
+
+    def forget_unanswered(self, before: float) -> None:
+        """Count no longer on what it was told before a time, was taken back, and has not come to hold."""
+        self.unanswered = [row for row in self.unanswered if row[2] >= before or row[0] == self.generation]
+
+    def refuse(self, cores: int, fits: int | None, generation: int | None, time: float, retry: float) -> None:
         """Take so many cores to be more than it can hold, or fewer.
 
-        A job whose start was refused holds nothing and is to hold nothing. If it is known how many cores
-        would fit, it is offered those; otherwise it is offered cores again after a while, which doubles each
-        time.
+        A job whose start was refused holds nothing and is to hold nothing, unless it was told something else
+        since. If it is known how many cores would fit, it is offered those; otherwise it is offered cores
+        again after a while, which doubles each time.
         """
-        self.withdrawn = 0
+        if not self.answer(cores, generation) and not self.held:
+            return
         if not self.held:
             self.told, self.begun = 0, False
             if not fits:
@@ -110,8 +142,7 @@ class RosterJob:
                 self.refusals += 1
                 return
         if cores < self.held:
-            self.least = self.held
-            self.most = None if self.most is None else max(self.most, self.held)
+            self.pinned = True
         elif fits is not None or self.held:
             self.most = max(self.held, min(fits or 0, cores - 1), 1)
             self.least = None if self.least is None else min(self.least, self.most)
@@ -212,8 +243,10 @@ class Roster:
             job.job_class = place
             self._list(job)
 
-    def hold(self, job: RosterJob, cores: int) -> None:
-        """Set the cores that a job holds."""
+    def hold(self, job: RosterJob, cores: int, generation: int | None = None) -> None:
+        """Set the cores that a job holds, and which instruction that answers."""
+        job.answer(cores, generation)
+        job.pinned = job.pinned and cores == job.held
         job.held = cores
         job.begun = job.begun or cores > 0
         if cores:
@@ -221,10 +254,18 @@ class Roster:
             self._active[job.age] = job
             self._refused.pop(job.age, None)
 
-    def refuse(self, job: RosterJob, cores: int, fits: int | None, time: float, retry: float) -> None:
+    def refuse(
+        self,
+        job: RosterJob,
+        cores: int,
+        fits: int | None,
+        generation: int | None,
+        time: float,
+        retry: float,
+    ) -> None:
         """Take so many cores to be more than a job can hold, or fewer; see `RosterJob.refuse`."""
         self._own[job.job_class] -= job.least is not None
-        job.refuse(cores, fits, time, retry)
+        job.refuse(cores, fits, generation, time, retry)
         self._own[job.job_class] += job.least is not None
         if job.refusals:
             self._refused[job.age] = job
@@ -241,9 +282,31 @@ class Roster:
         )
 
     def aim(self, given: Sequence[int], pool: int, time: float) -> None:
-        """Set the target of every job for the cores that a policy gives to each class."""
+        """Set the target of every job for the cores that a policy gives to each class.
+
+        A job that has refused to give up cores keeps them; the others share what is left.
+        """
+        kept = self.pinned
         queues = [_Queue(queue.values(), self, pool, time) for queue in self._queues]
-        self.assign(share_queues(queues, given, pool, self._leasts))
+        left, rest = self.beside(kept, given, pool)
+        self.assign(
+            {**{job.name: job.held for job in kept}, **share_queues(queues, left, rest, self._leasts)}
+        )
+
+    @property
+    def pinned(self) -> list[RosterJob]:
+        """The jobs that have refused to give up cores, oldest first."""
+        return [job for job in self.active if job.pinned]
+
+    def beside(self, kept: Sequence[RosterJob], given: Sequence[int], pool: int) -> tuple[list[int], int]:
+        """Return the cores of each class and of the pool that are left beside jobs that keep theirs."""
+        left, rest = list(given), pool
+        for job in kept:
+            left[job.job_class] = max(left[job.job_class] - job.held, 0)
+            rest = max(rest - job.held, 0)
+        while sum(left) > rest:  # a class had less than one job of it keeps
+            left[left.index(max(left))] -= 1
+        return left, rest
 
     def assign(self, targets: Mapping[str, int]) -> None:
         """Set the target of every job, by its name; of those that are not named to zero."""
@@ -259,22 +322,25 @@ class Roster:
     def keep(self, pool: int, time: float) -> None:
         """Set the target of every job to what it was told, and share out what is left to those that wait.
 
-        Where there are no longer so many cores, all that run have fewer.
+        Where there are no longer so many cores, all that run have fewer, but for those that refuse to.
         """
-        running = [job for job in self.active if job.told]
+        pinned = self.pinned
+        running = [job for job in self.active if job.told and not job.pinned]
         waiting = [
             _Queue([job for job in queue.values() if not job.told], self, pool, time)
             for queue in self._queues
         ]
         nothing = [0] * len(self.limits)
         kept = {job.name: job.told for job in running}
-        if sum(kept.values()) > pool:
+        rest = self.beside(pinned, nothing, pool)[1]
+        if sum(kept.values()) > rest:
             claims = [
                 self.claim(job, pool)._replace(least=min(self.bounds(job, pool)[0], job.told), most=job.told)
                 for job in running
             ]
-            kept = dict(share(claims, nothing, pool))
-        rest = pool - sum(kept.values())
+            kept = dict(share(claims, nothing, rest))
+        rest -= sum(kept.values())
+        kept |= {job.name: job.held for job in pinned}
         self.assign({**kept, **share_queues(waiting, nothing, rest, self._leasts)})
 
     @property
@@ -316,7 +382,8 @@ class Roster:
         roster = cls([(least, most) for least, most in snapshot["limits"]], late_moves=late_moves)
         roster._named = snapshot["named"]
         for row in snapshot["jobs"]:
-            roster._list(RosterJob(**row))
+            unanswered = [tuple(told) for told in row["unanswered"]]
+            roster._list(RosterJob(**{**row, "unanswered": unanswered}))
         return roster
 
 
@@ -328,7 +395,7 @@ class _Queue:
 
     def __iter__(self) -> Iterator[Claim]:
         claim, pool, time = self._roster.claim, self._pool, self._time
-        return (claim(job, pool) for job in self._jobs if job.retry_at <= time)
+        return (claim(job, pool) for job in self._jobs if job.retry_at <= time and not job.pinned)
 
 
 def _limits(job_class: JobClass) -> tuple[int, int | None]:

@@ -148,7 +148,9 @@ class Runner:
         self._ticked = controller.time
         self._session = f"{time.time_ns():x}-{os.getpid():x}"
         self._numbers = count(1)
-        self._number = self._kept = 0  # the last event handled, and that of the last snapshot
+        self._number = self._kept = (
+            ledger.snapshot_at
+        )  # the last event handled, and that of the last snapshot
 
     # --- from any thread ----------------------------------------------------------------------------
 

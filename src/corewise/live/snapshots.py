@@ -54,9 +54,8 @@ _PLAIN = (
 def snapshot_of(controller: Controller) -> bytes:
     """Return all of the state of a controller."""
     learner = controller.learner
-    learner.settle()
     standing = learner.standing
-    parts, arrays = packed_parts((*standing.memory.parts, *learner.new))
+    parts, arrays = packed_parts((*standing.memory.parts, *learner.taken, *learner.new))
     found = controller.estimates
     about = {
         "configuration": controller.configuration.mapping,
@@ -79,6 +78,7 @@ def snapshot_of(controller: Controller) -> bytes:
         "estimated": system_to_mapping(standing.estimated),
         "believed": system_to_mapping(standing.believed),
         "memory": parts,
+        "taken": len(learner.taken),
         "new": len(learner.new),
     }
     ids = np.frombuffer("\n".join(controller.ids).encode(), dtype=np.uint8)
@@ -118,6 +118,7 @@ def restore(controller: Controller, content: bytes) -> None:
         controller.tally = LiveTally.of(controller.system.names, about["tally"], controller.options.lateness)
         memory, parts = controller.learner.algorithm.memory, unpacked_parts(about["memory"], arrays)
         ids = arrays.pop("ids").tobytes().decode()
+        remembered = len(parts) - about["taken"] - about["new"]
         controller.learner.standing = LearnerState(
             about["k"],
             about["departures"],
@@ -125,9 +126,11 @@ def restore(controller: Controller, content: bytes) -> None:
             system_from_mapping(about["estimated"], optional=RATES),
             system_from_mapping(about["believed"], optional=RATES),
             None,
-            memory.of_parts(parts[: len(parts) - about["new"]]),
+            memory.of_parts(parts[:remembered]),
         )
-        controller.learner.new = _windows(parts[len(parts) - about["new"] :])
+        windows = _windows(parts[remembered:])
+        controller.learner.taken = windows[: about["taken"]]
+        controller.learner.new = windows[about["taken"] :]
         controller.remember_ids(ids.split("\n") if ids else [])
 
 

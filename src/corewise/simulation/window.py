@@ -78,8 +78,8 @@ class Window:
 class Replay:
     """Replay of a run, with the same random numbers, for what was not kept count of.
 
-    Not every bound policy can be sent to another process: there, the policy is bound again. `tables` is whether
-    tables over states may be used, as far as they suit the system.
+    Not every bound policy can be sent to another process: there, the policy is bound again. `tables` is
+    whether tables over states may be used, as far as they suit the system.
     """
 
     system: System

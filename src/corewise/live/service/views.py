@@ -34,6 +34,7 @@ def _job(controller: Controller, job: RosterJob) -> dict[str, Any]:
         "held": job.held,
         "told": job.told,
         "target": job.target,
+        "generation": job.generation,
         "least": least,
         "most": most,
         "arrived": plain(job.arrived),

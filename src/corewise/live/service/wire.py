@@ -87,6 +87,7 @@ _TYPES: dict[str, Any] = {
     "least": Whole | None,
     "most": Whole | None,
     "paused": Amount,
+    "generation": Annotated[int, Field(ge=0, le=2**53)] | None,
     "amount": Amount,
 }
 
@@ -233,6 +234,7 @@ class SetCoresView(BaseModel):
     job: str
     cores: int
     reason: ReasonView
+    generation: Annotated[int, Field(description="To be named in the answer.")] = 0
 
 
 class AlertView(BaseModel):
@@ -284,6 +286,7 @@ class JobView(BaseModel):
     held: int
     told: int
     target: int
+    generation: int
     least: int
     most: int
     arrived: float | None
