@@ -210,13 +210,19 @@ def test_a_refusal_of_an_earlier_instruction_does_not_cancel_a_later_one() -> No
     assert pool.controller.roster.jobs["x"].told == 8
 
 
-def test_an_answer_to_an_earlier_instruction_leaves_later_ones_under_way() -> None:
+def told_8_16_and_8() -> Steered:
+    """A pool whose job a holds 16 cores, and has three instructions under way; job c waits."""
     pool = Steered()
     pool.tell(happened.JobArrived, 0.0, "a", "one")
     pool.tell(happened.CoresHeld, 1.0, "a", 16)
     assert pool.tell(happened.JobArrived, 2.0, "b", "one") == {"a": 8}
     assert pool.tell(happened.JobEnded, 3.0, "b", "cancelled") == {"a": 16}
     assert pool.tell(happened.JobArrived, 4.0, "c", "one") == {"a": 8}
+    return pool
+
+
+def test_an_answer_to_an_earlier_instruction_leaves_later_ones_under_way() -> None:
+    pool = told_8_16_and_8()
     assert pool.tell(happened.CoresHeld, 5.0, "a", 8) == {}  # the first 8: it may yet take 16
     assert pool.tell(happened.CoresHeld, 6.0, "a", 16) == {}
     assert pool.tell(happened.CoresHeld, 7.0, "a", 8) == {"c": 8}
@@ -226,23 +232,13 @@ def test_an_answer_to_an_earlier_instruction_leaves_later_ones_under_way() -> No
 
 
 def test_an_answer_that_names_the_last_instruction_answers_all() -> None:
-    pool = Steered()
-    pool.tell(happened.JobArrived, 0.0, "a", "one")
-    pool.tell(happened.CoresHeld, 1.0, "a", 16)
-    pool.tell(happened.JobArrived, 2.0, "b", "one")
-    pool.tell(happened.JobEnded, 3.0, "b", "cancelled")
-    pool.tell(happened.JobArrived, 4.0, "c", "one")
+    pool = told_8_16_and_8()
     last = pool.controller.roster.jobs["a"].generation
     assert pool.tell(happened.CoresHeld, 5.0, "a", 8, 0.0, last) == {"c": 8}
 
 
 def test_what_was_taken_back_and_never_carried_out_is_free_after_a_while() -> None:
-    pool = Steered()
-    pool.tell(happened.JobArrived, 0.0, "a", "one")
-    pool.tell(happened.CoresHeld, 1.0, "a", 16)
-    pool.tell(happened.JobArrived, 2.0, "b", "one")
-    pool.tell(happened.JobEnded, 3.0, "b", "cancelled")
-    pool.tell(happened.JobArrived, 4.0, "c", "one")
+    pool = told_8_16_and_8()
     pool.tell(happened.CoresHeld, 5.0, "a", 8)  # it skips what was overtaken, and does not say so
     assert pool.tell(happened.Tick, 40.0) == {}
     assert pool.tell(happened.Tick, 70.0) == {"c": 8}  # twice the patience later

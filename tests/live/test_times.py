@@ -88,6 +88,8 @@ def test_history_that_is_told_late_is_in_the_books_and_not_learned_from() -> Non
     assert seen.learner.standing.k == 0
     assert seen.tally.departures == 0
     assert seen.tally.late > 3 * jobs
+    assert seen.report().late_events == seen.tally.late
+    assert f"{seen.tally.late} events came too late to be learned from" in str(seen.report())
     assert [text.split(" came ")[0] for text in alerts] == [
         "one event",
         *(f"{n} events" for n in (10, 100, 1000)),
@@ -213,6 +215,8 @@ def test_an_end_that_overtakes_its_arrival_leaves_no_ghost() -> None:
     assert list(seen.roster.jobs) == ["q", "r"]
 
 
+LATE = [(10.0, "a+", 2.0), (11.0, "b+", 11.0), (12.0, "a4", 4.0), (13.0, "a-", 12.0), (14.0, "b-", 13.0)]
+
 # --- the tally alone --------------------------------------------------------------------------------
 
 
@@ -232,14 +236,7 @@ def tallied(changes: Iterable[tuple[float, str, float]], lateness: float) -> Liv
 
 
 def test_a_window_ends_at_the_watermark_and_what_lies_behind_is_for_the_next() -> None:
-    changes = [
-        (10.0, "a+", 2.0),
-        (11.0, "b+", 11.0),
-        (12.0, "a4", 4.0),
-        (13.0, "a-", 12.0),
-        (14.0, "b-", 13.0),
-    ]
-    tally = tallied(changes, 100.0)  # the first is 8 late: from then on the watermark is 10 behind
+    tally = tallied(LATE, 100.0)  # the first is 8 late: from then on the watermark is 10 behind
     first = tally.close()
     assert (first.time, first.departures, first["one"].arrivals) == (10.0, 0, 1)
     assert table(first) == {1.0: (0.0, 2.0), 4.0: (0.0, 6.0)}
@@ -257,14 +254,7 @@ def test_nothing_waits_where_events_come_in_order() -> None:
 
 
 def test_a_tally_goes_on_from_its_snapshot_while_events_wait() -> None:
-    changes = [
-        (10.0, "a+", 2.0),
-        (11.0, "b+", 11.0),
-        (12.0, "a4", 4.0),
-        (13.0, "a-", 12.0),
-        (14.0, "b-", 13.0),
-    ]
-    whole = tallied(changes, 100.0)
+    whole = tallied(LATE, 100.0)
     again = LiveTally.of(["one"], whole.snapshot(), 100.0)
     for tally in (whole, again):
         tally.move_to(17.0)

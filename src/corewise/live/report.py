@@ -162,6 +162,8 @@ class Report(Shown):
     reason : str
         Why none is, or not the last one that was solved for, and which classes share equally beside it; empty
         if there is nothing of the kind to say.
+    late_events : int
+        Events that came too late to be learned from.
     """
 
     _shown = ("mode", "pool", "policy", "gain")
@@ -181,6 +183,7 @@ class Report(Shown):
     would_have_moved: int
     adopted: bool = False
     reason: str = ""
+    late_events: int = 0
 
     @property
     def held(self) -> int:
@@ -236,6 +239,8 @@ class Report(Shown):
     def _notes(self) -> Iterator[str]:
         if self.mode == "watch":
             yield f"{self.would_have_moved} moves would have been made"
+        if self.late_events:
+            yield f"{self.late_events} events came too late to be learned from"
         for row in self.classes:
             if row.learned is not None and row.learned.note:
                 yield f"{row.name}: {row.learned.note}"
@@ -267,6 +272,7 @@ def report_of(controller: Controller) -> Report:
         controller.would_have_moved,
         controller.adopted is not None,
         reason(controller),
+        controller.tally.late,
     )
 
 

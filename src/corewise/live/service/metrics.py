@@ -54,6 +54,7 @@ class _Facts(Collector):
         yield _counter("learning_windows", "Windows learned from.", report["windows"])
         found = sum(alarm["kind"] != TAKEN_BACK for alarm in report["alarms"])
         yield _counter("changes_found", "Changes of rates or curves that were found.", found)
+        yield _counter("late_events", "Events that came too late to be learned from.", report["late_events"])
         yield _counter("alerts", "What somebody should know of.", self._desk.alerted)
 
     def _classes(self) -> Iterator[Metric]:
