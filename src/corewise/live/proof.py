@@ -1,6 +1,7 @@
 """Proof of a journal: its events, handled again, lead to the same instructions and to the same state.
 
-Every instruction that the journal has is held against the one that the event leads to now. Those of the last
+Every instruction that the journal has is held against the one that the event leads to now; of a journal of an
+earlier version all but alerts, of which there may be more now. Those of the last
 events before a crash may be missing, as they are not waited for. The events are handled twice, and the state
 after them, jobs, statistics, estimates, policy, must be the same to the last bit; its digest is told, so that
 two machines can be compared.
@@ -17,7 +18,7 @@ from typing import Any
 from corewise.errors import InvalidFile
 from corewise.kit.jsonable import plain
 from corewise.live.controller import Controller
-from corewise.live.instructions import instruction_to_mapping
+from corewise.live.instructions import Alert, instruction_to_mapping
 from corewise.live.journal import JournalReader
 from corewise.live.origin import controller_of
 from corewise.live.replay import Replayed, replay
@@ -80,8 +81,16 @@ class _Recorded:
 
     def __init__(self, journal: JournalReader) -> None:
         self._path, self._instructed = journal.path, journal.instructed
+        self._older = "lateness" not in (journal.about.get("options") or {})
         self._rows: Iterator[tuple[int, int, dict[str, Any]]] = journal.instruction_mappings()
         self._next = next(self._rows, None)
+
+    def _comparable(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return instructions without what versions before 0.3 did not have: generations, and some alerts."""
+        if not self._older:
+            return rows
+        decisions = [row for row in rows if row["kind"] != Alert.kind]
+        return [{key: value for key, value in row.items() if key != "generation"} for row in decisions]
 
     def matched(self, step: Replayed) -> tuple[int, int]:
         """Return how many instructions of an event are in the journal, and how many it lacks."""
@@ -92,16 +101,15 @@ class _Recorded:
         while self._next is not None and self._next[1] == step.seq:
             rows.append(self._next[2])
             self._next = next(self._rows, None)
-        if any("generation" not in row for row in rows):  # as versions before 0.3 wrote them
-            for mapping in made:
-                mapping.pop("generation", None)
-        found, there = ([_encoded(mapping) for mapping in of] for of in (made, rows))
+        found, there = (
+            [_encoded(row) for row in of] for of in (self._comparable(made), self._comparable(rows))
+        )
         if there != found:
             raise InvalidFile(
                 f"{self._path}: event {step.seq} leads to other instructions: "
                 f"{_listed(there)} in the journal, {_listed(found)} now"
             )
-        return len(found), 0
+        return len(rows), 0
 
 
 def state_digest(controller: Controller) -> str:
