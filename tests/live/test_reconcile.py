@@ -189,10 +189,12 @@ def test_a_batch_shares_cores_once(tmp_path: Path) -> None:
 
 def test_alerts_of_jobs_are_given_to_the_sender(tmp_path: Path) -> None:
     with service(tmp_path) as running:
-        answer = running.client().finished("nobody")
+        client = running.client()
+        answer = client.finished("nobody")
         (alert,) = answer["instructions"]
         assert alert["kind"] == Alert.kind
-        assert "no job 'nobody' is there" in alert["text"]
+        assert "no job 'nobody' is there yet" in alert["text"]
+        assert client.arrived("nobody", "one")["instructions"] == []  # it has come and gone
 
 
 # --- instructions that cross with answers -----------------------------------------------------------

@@ -201,7 +201,7 @@ def test_what_is_said_of_an_earlier_job_does_not_touch_a_later_one_of_its_name()
 def test_an_end_that_overtakes_its_arrival_leaves_no_ghost() -> None:
     seen = controller()
     (alert,) = [one for one in seen.handle(happened.JobFinished(5.0, "1", "q")) if isinstance(one, Alert)]
-    assert "no job 'q' is there; it counts once its arrival is reported" in alert.text
+    assert "no job 'q' is there yet (it counts once its arrival is reported)" in alert.text
     with pytest.raises(InvalidInput, match="no job 'q' is there"):
         seen.handle(happened.JobFinished(5.5, "2", "q"))  # it was reported already
     seen.handle(happened.JobArrived(3.0, "3", "q", "etl"))
@@ -211,8 +211,12 @@ def test_an_end_that_overtakes_its_arrival_leaves_no_ghost() -> None:
     seen.handle(happened.JobArrived(6.0, "4", "q", "etl"))  # another job
     assert list(seen.roster.jobs) == ["q"]
     seen.handle(happened.JobFinished(7.0, "5", "r"))
-    seen.handle(happened.JobArrived(8.0, "6", "r", "etl"))  # a name used again, after a stray end
-    assert list(seen.roster.jobs) == ["q", "r"]
+    seen.handle(happened.JobArrived(8.0, "6", "r", "etl"))  # neither was dated by its sender
+    assert list(seen.roster.jobs) == ["q"]
+    assert (book.arrived, book.finished, book.responses) == (3, 2, 1)
+    seen.handle(happened.JobFinished(9.0, "7", "s"))
+    seen.handle(happened.JobArrived(100.0, "8", "s", "etl"))  # a name used again, after a stray end
+    assert list(seen.roster.jobs) == ["q", "s"]
 
 
 LATE = [(10.0, "a+", 2.0), (11.0, "b+", 11.0), (12.0, "a4", 4.0), (13.0, "a-", 12.0), (14.0, "b-", 13.0)]

@@ -18,6 +18,7 @@ from corewise.live.configuration import Configuration
 from corewise.live.lessons import Lesson
 from corewise.live.roster import RosterJob
 from corewise.model.system import System
+from corewise.observation.journal_log import has_overtaken
 
 if TYPE_CHECKING:
     from corewise.live.controller import Controller
@@ -39,9 +40,10 @@ class JobsThere:
     """
 
     def __init__(
-        self, jobs: Mapping[str, RosterJob], left: Mapping[str, object], early: Mapping[str, object]
+        self, jobs: Mapping[str, RosterJob], left: Mapping[str, object], early: Mapping[str, happened.Event]
     ) -> None:
         self._jobs, self._left, self._early = jobs, left, early
+        self._ends: ChainMap[str, float | None] = ChainMap({})  # of jobs that were not there; None once used
         self._changes: ChainMap[str, float | None] = ChainMap({})  # when each has come; None once it has left
 
     def came(self, name: str) -> float | None:
@@ -73,21 +75,34 @@ class JobsThere:
         """Take in what an event changes."""
         match event:
             case happened.JobArrived() | happened.JobPresent():
-                self._changes[event.job] = event.time
+                end = self._end_of(event.job)
+                self._ends[event.job] = None
+                gone = end is not None and has_overtaken(end, event.time)
+                self._changes[event.job] = None if gone else event.time
             case happened.JobFinished() | happened.JobEnded():
+                if self.came(event.job) is None:
+                    self._ends[event.job] = event.time
                 self._changes[event.job] = None
             case _:
                 pass
 
+    def _end_of(self, name: str) -> float | None:
+        """Return when a job has ended that has not come yet."""
+        if name in self._ends:
+            return self._ends[name]
+        end = self._early.get(name)
+        return None if end is None else end.time
+
     def branch(self) -> JobsThere:
         """Return a copy whose changes can be dropped."""
         made = JobsThere(self._jobs, self._left, self._early)
-        made._changes = self._changes.new_child()
+        made._changes, made._ends = self._changes.new_child(), self._ends.new_child()
         return made
 
     def merge(self, branch: JobsThere) -> None:
         """Take in the changes of a branch."""
         self._changes.update(branch._changes.maps[0])
+        self._ends.update(branch._ends.maps[0])
 
 
 def require(event: happened.Event, system: System, jobs: JobsThere, pool: int) -> None:

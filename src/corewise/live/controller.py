@@ -47,7 +47,7 @@ from corewise.live.roster import Roster, RosterJob
 from corewise.live.snapshots import restore, snapshot_of
 from corewise.live.tally import LiveTally
 from corewise.model.system import System
-from corewise.observation.journal_log import is_overtaken
+from corewise.observation.journal_log import has_overtaken, is_overtaken
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
 from corewise.policies.whole import require_whole
@@ -256,17 +256,20 @@ class Controller:
         self.tally.arrive(job.age, i, held, event.time, counted=not math.isnan(arrived))
         self.books[i].open(counted=not math.isnan(arrived))
         end = self.early.pop(event.job, None)
-        if end is not None and end.time >= event.time:  # the end has overtaken the arrival
-            self._let_go(end)
+        if end is not None and has_overtaken(end.time, event.time):
+            self._let_go(end, max(end.time, event.time))
 
-    def _let_go(self, event: happened.JobFinished | happened.JobEnded) -> list[Instruction]:
+    def _let_go(
+        self, event: happened.JobFinished | happened.JobEnded, at: float | None = None
+    ) -> list[Instruction]:
+        """Let a job go, whose time in the pool ends `at`: if nothing else is said, when that happened."""
         if event.job not in self.roster.jobs:
             _keep_latest(self.early, event.job, event)
-            missing = f"no job {event.job!r} is there{hint_of(event.job, self.roster.jobs)}"
-            return [Alert("job", f"{event.kind}: {missing}; it counts once its arrival is reported")]
+            missing = f"no job {event.job!r} is there yet{hint_of(event.job, self.roster.jobs)}"
+            return [Alert("job", f"{event.kind}: {missing} (it counts once its arrival is reported)")]
         finished = isinstance(event, happened.JobFinished)
         job = self.roster.remove(event.job)
-        self.tally.leave(job.age, event.time, finished=finished)
+        self.tally.leave(job.age, event.time if at is None else at, finished=finished)
         self.books[job.job_class].close(event.time - job.arrived, finished=finished)
         self.alerted.discard(event.job)
         _keep_latest(self.left, event.job, event.time)

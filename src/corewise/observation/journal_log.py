@@ -30,8 +30,9 @@ from corewise.observation.journal_file import JournalFile
 from corewise.observation.rows import NOBODY, Event
 from corewise.observation.sample_path import SamplePath
 
-__all__ = ["is_overtaken", "read_journal"]
+__all__ = ["has_overtaken", "is_overtaken", "read_journal"]
 
+_UNDER_WAY = 10.0  # seconds by which the arrival of a job may be received after its end
 _SHORTLY = 1.0  # seconds in which reports may overtake each other wherever they come from
 
 LogRow = tuple[float, int, int, int, float]
@@ -63,6 +64,15 @@ def is_overtaken(time: float, last: float, lateness: float) -> bool:
     A report that is dated much earlier was not under way for so long: the clock of its sender was set back.
     """
     return last - max(lateness, _SHORTLY) <= time < last
+
+
+def has_overtaken(end: float, arrival: float) -> bool:
+    """Return whether the end of a job, reported before its arrival, has overtaken it on the way.
+
+    An end that was reported long before belongs to another job. One shortly before may be of this one: where
+    neither was dated by its sender, both have the times of their receipt.
+    """
+    return end >= arrival - _UNDER_WAY
 
 
 def _require_classes(name: str, about: Mapping[str, Any], system: System) -> None:
@@ -191,8 +201,8 @@ class _Rows:
         else:
             self._add(job, at, Event.ARRIVAL, 0.0)
         end = self._early.pop(event["job"], -math.inf)
-        if end >= at:  # the end has overtaken the arrival
-            self._leave(job, end, finished=True)
+        if has_overtaken(end, at):
+            self._leave(job, max(end, at), finished=end >= at)
             self._forget(event["job"])
 
     def _pause(self, job: _Job, at: float, paused: float) -> None:
