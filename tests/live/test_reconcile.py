@@ -84,7 +84,7 @@ def test_more_cores_held_than_there_are_is_an_alert_at_once_and_once() -> None:
     pool.tell(happened.CoresHeld, 3.0, "x", 16)
     pool.tell(happened.CoresHeld, 4.0, "x", 17)
     assert len(pool.alerts) == 1
-    pool.tell(happened.CoresHeld, 70.0, "x", 18)
+    pool.tell(happened.CoresHeld, 3700.0, "x", 18)
     assert len(pool.alerts) == 2
 
 

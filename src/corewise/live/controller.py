@@ -58,7 +58,7 @@ _T = TypeVar("_T")
 
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
 _KEPT = 100  # alarms and alerts, the latest
-_QUIET = 60.0  # seconds between two alerts that more cores are held than there are
+_QUIET = 3600.0  # seconds between two alerts that more cores are held than there are
 _LEFT = 10_000  # names of jobs that have left, the latest, and of jobs that left before they came
 
 
