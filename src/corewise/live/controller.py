@@ -10,8 +10,8 @@ answer is adopted if it passes the gate (`corewise.live.gate`):
 - the one in force in the mean.
 
 Until then EQUI is in force, which needs to know nothing; classes that the policy is not for share equally
-beside it. In `watch` no core is ever touched, and what would
-have been done is counted; in `hold` jobs keep the cores they have.
+beside it. In `watch` no core is ever touched, and what would have been done is counted; in `hold` jobs keep
+the cores they have.
 
 An event counts at its time or not at all, whenever it is reported (`corewise.live.tally`). An id that was
 seen before changes nothing.
@@ -320,7 +320,7 @@ class Controller:
         return []
 
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
-        """Tell a job no more what it cannot hold, and somebody that it cannot."""
+        """Take note of what a job cannot hold, and alert."""
         job = self.roster.jobs[event.job]
         self.roster.refuse(job, event.cores, event.fits, event.generation, self.time, self.options.retry)
         return [Alert("resize", f"job {event.job!r} cannot hold {in_cores(event.cores)}: {event.why}")]
@@ -392,9 +392,9 @@ class Controller:
             kept = self.roster.pinned
             left, pool = self.roster.beside(kept, given, self.pool)
             jobs = [job for job in self.roster if job.retry_at <= self.time and not job.pinned]
-            limits = [self.roster.bounds(job, self.pool) for job in jobs]
+            limits = [self.roster.bounds(job, pool) for job in jobs]
             believed = self.learner.standing.believed
-            targets = self.moving.targets(jobs, limits, self._policy, left, pool, believed)
+            targets = self.moving.targets(jobs, limits, self._policy, left, pool, believed) if pool else {}
             self.roster.assign({**targets, **{job.name: job.held for job in kept}})
 
     def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
