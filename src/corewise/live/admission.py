@@ -54,7 +54,7 @@ class JobsThere:
         return None if job is None else job.came
 
     def generation(self, name: str) -> int:
-        """Return how often a job was told what to hold, before the events of the group."""
+        """Return the number of the last instruction to a job, before the events of the group."""
         job = None if name in self._changes else self._jobs.get(name)
         return 0 if job is None else job.generation
 
@@ -181,8 +181,8 @@ def _require_generation(event: happened.Event, jobs: JobsThere) -> None:
     last = jobs.generation(event.job)
     if event.generation > last:
         raise InvalidInput(
-            f"{event.kind}: generation {event.generation} of job {event.job!r}, which was told {last} times "
-            "what to hold"
+            f"{event.kind}: generation {event.generation} of job {event.job!r}, whose last instruction "
+            f"has number {last}"
         )
 
 

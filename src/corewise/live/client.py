@@ -162,9 +162,9 @@ class Client:
     def follow(self, after: int | None = None, *, journal: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield instructions to set cores as they come: each at least once, and none that was overtaken.
 
-        By default the first ones are those that jobs have yet to follow, whenever they were given: whoever
-        begins again, or tells of a job before, misses nothing and need not remember anything. Their number is
-        that of the last instruction there is.
+        By default the first ones are those that jobs have yet to follow, whenever they were given: a
+        scheduler that begins again, or reports a job before, misses nothing and need not remember anything.
+        Their number is that of the last instruction there is.
 
         Parameters
         ----------

@@ -2,8 +2,8 @@
 
 A journal holds it as plain values, from which the controller can be made again. It may change while the
 journal goes on: the event `pool-configured` has the new one. An algorithm with a schedule, a memory or a
-policy of its user's own is named, but cannot be made from its name; whoever has it can go on with it, and
-cannot change it.
+policy of its user's own is named, but cannot be made from its name; a program that has it can go on with it,
+and cannot change it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Options:
     least_seen : int
         Departures of a class before it is part of a policy other than EQUI; until then it shares equally.
     patience : float
-        How long a job may take to hold what it was told before somebody is alerted.
+        How long a job may take to hold the cores it was assigned before there is an alert.
     checked : bool
         Whether all invariants are checked after every event.
     snapshot_every : int
         After how many events the state is written to the journal.
     late_moves : bool
-        Whether a job may yet carry out what it was told before the last instruction, as where instructions
-        travel: then nobody counts on those cores until it holds what it was last told.
+        Whether a job may yet carry out an instruction that a later one has replaced, as where instructions
+        travel: then no other job is given those cores until it has answered.
     lateness : float
         How long after the latest event an event may be reported and still be learned from; zero where one
         clock dates all of them in order.

@@ -46,7 +46,7 @@ class SetCores(Instruction):
     cores: int
     reason: Reason
     generation: int = 0
-    """How often the job was told what to hold, this time included."""
+    """The number of this instruction among those to the job."""
 
 
 @dataclass(frozen=True, slots=True)

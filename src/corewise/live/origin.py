@@ -19,7 +19,7 @@ def controller_of(
 ) -> Controller:
     """Return the controller of a journal as it was before the first event, or that of a snapshot.
 
-    `own` is the configuration of whoever asks, which may have an algorithm that cannot be made from a name.
+    `own` is the configuration of the caller, which may have an algorithm that cannot be made from a name.
     """
     values = journal.about if snapshot is None else configuration_in(snapshot)
     if own is not None and own.mapping["recipe"] is None and own.is_described_by(values):

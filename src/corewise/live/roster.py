@@ -8,12 +8,12 @@ while
 
 and what does not fit waits for the next time a job says what it holds. Shrinks are instructed at once.
 
-Where instructions travel, a job may yet carry out one that was taken back: told 16 cores and then 8, it may
-hold 16 for a while. There, with `late_moves`, every instruction that is not answered yet counts in the place
-of told. Instructions to a job have numbers, its *generations*, and an answer that names one answers all up to
-it. One that names none answers the first that it fits: told 8, 16 and 8, a job that reports 8 may yet take
-16. Instructions that were taken back and not carried out for a while count no longer. Engines of this process
-carry out the last instruction only.
+Where instructions travel, a job may yet carry out one that a later one has replaced: assigned 16 cores and
+then 8, it may hold 16 for a while. There, with `late_moves`, every instruction that is not answered yet
+counts. Instructions to a job have numbers, its *generations*, and an answer that names one answers all up to
+it. One that names none answers the first that it fits: assigned 8, 16 and 8, a job that reports 8 may yet
+take 16. Instructions that were replaced and not carried out for a while count no longer. Engines of this
+process carry out the last instruction only.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class RosterJob:
     begun : bool
         Whether it was ever told to hold cores, or held some.
     generation : int
-        How often it was told what to hold.
+        The number of the last instruction to it.
     unanswered : list of (int, int, float)
-        What it was told and may yet carry out: generation, cores, and when.
+        Instructions that it may yet carry out: generation, cores, and when each was given.
     came : float
         When it came, or was first reported if it was there before.
     retry_at : float
@@ -92,7 +92,7 @@ class RosterJob:
 
     @property
     def withdrawn(self) -> int:
-        """The most cores that it was told and may yet take, though it was told something else since."""
+        """The most cores of an instruction that was replaced and may yet be carried out."""
         return max((cores for number, cores, _ in self.unanswered if number < self.generation), default=0)
 
     @property
@@ -111,7 +111,7 @@ class RosterJob:
         self.begun = self.begun or cores > 0
 
     def answer(self, cores: int, generation: int | None) -> bool:
-        """Take what it was told as answered, up to a generation; return whether that is the last one.
+        """Take instructions up to a generation as answered; return whether that is the last one.
 
         Without a generation it is the first instruction to hold so many cores that is answered.
         """
@@ -123,15 +123,15 @@ class RosterJob:
         return generation == self.generation
 
     def forget_unanswered(self, before: float) -> None:
-        """Count no longer on what it was told before a time, was taken back, and has not come to hold."""
+        """Drop instructions that were given before a time and have been replaced since."""
         self.unanswered = [row for row in self.unanswered if row[2] >= before or row[0] == self.generation]
 
     def refuse(self, cores: int, fits: int | None, generation: int | None, time: float, retry: float) -> None:
         """Take so many cores to be more than it can hold, or fewer.
 
-        A job whose start was refused holds nothing and is to hold nothing, unless it was told something else
-        since. If it is known how many cores would fit, it is offered those; otherwise it is offered cores
-        again after a while, which doubles each time.
+        A job whose start was refused holds nothing and is to hold nothing, unless there is a later
+        instruction. If it is known how many cores would fit, it is offered those; otherwise it is offered
+        cores again after a while, which doubles each time.
         """
         if not self.answer(cores, generation) and not self.held:
             return
@@ -167,7 +167,7 @@ class Roster:
         self.late_moves = late_moves
         self.jobs: dict[str, RosterJob] = {}
         self._queues: list[dict[str, RosterJob]] = [{} for _ in self.limits]
-        self._active: dict[int, RosterJob] = {}  # those with cores held, told, withdrawn or aimed at
+        self._active: dict[int, RosterJob] = {}  # those with cores held, assigned or aimed at
         self._refused: dict[int, RosterJob] = {}  # those whose start was refused
         self._own = [0] * len(self.limits)  # how many have a least of their own
         self._named = 0
@@ -183,7 +183,7 @@ class Roster:
 
     @property
     def active(self) -> list[RosterJob]:
-        """The jobs that hold cores, were told to hold some or should hold some, oldest first."""
+        """The jobs that hold cores, are assigned some or should hold some, oldest first."""
         return sorted(self._active.values(), key=attrgetter("age"))
 
     def of_class(self, job_class: int) -> Iterable[RosterJob]:
