@@ -19,18 +19,18 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test quick lint format coverage dist oldest bench docs lock clean
+.PHONY: help demo test quick lint format coverage dist oldest bench docs lock clean kernels
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP)  ## learn how the jobs of a small system scale, and write a report about it
+demo: $(STAMP) kernels  ## learn how the jobs of a small system scale, and write a report about it
 	@$(RUN) examples/demo.py
 
-test: lint  ## every check: style, types, layers, tests
+test: lint kernels  ## every check: style, types, layers, tests
 	$(RUN) -m pytest -n auto --dist worksteal
 
-quick: lint  ## the same without what takes long: statistical and slow tests
+quick: lint kernels  ## the same without what takes long: statistical and slow tests
 	$(RUN) -m pytest -n auto -m "not statistical and not slow"
 
 lint: $(STAMP)  ## style, types and layers only
@@ -43,7 +43,7 @@ format: $(STAMP)  ## rewrite the code in the house style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-coverage: $(STAMP)  ## which lines the tests reach; compiled ones count where their source is run as Python
+coverage: $(STAMP) kernels  ## which lines the tests reach; compiled ones count where their source is run as Python
 	$(RUN) -m pytest -n auto -m "not statistical" --cov --cov-report=term:skip-covered --cov-report=html
 
 dist: $(STAMP)  ## wheel and sdist: built, installed into a fresh environment and tried
@@ -65,7 +65,7 @@ oldest: $(STAMP)  ## the tests with the oldest versions that pyproject.toml allo
 	$(UV) pip install --quiet --python $(OLDEST)/bin/python --no-deps --no-build-isolation -e .
 	$(OLDEST)/bin/python -m pytest -n auto -W ignore::DeprecationWarning    # of newer ones they meet
 
-bench: $(BENCH_STAMP)  ## compare the speed with other solvers, simulators, fits and loops
+bench: $(BENCH_STAMP) kernels  ## compare the speed with other solvers, simulators, fits and loops
 	$(RUN) benchmarks/solve.py
 	$(RUN) benchmarks/simulate.py
 	$(RUN) benchmarks/estimate.py
@@ -81,6 +81,12 @@ lock: $(STAMP)  ## renew the lock files (LOCK_FLAGS=--upgrade takes the newest v
 	$(COMPILE) pyproject.toml --extra plot --group dev --output-file requirements.lock
 	$(COMPILE) benchmarks/requirements.in --constraint requirements.lock --output-file benchmarks/requirements.lock
 	$(COMPILE) --group docs --constraint requirements.lock --output-file docs/requirements.lock
+
+# numba compiles a kernel again if its own file has changed, and not if that of a kernel which it calls has: code
+# kept from before would read arrays of another layout. So what is older than any kernel's source is removed.
+kernels:
+	@newest=$$(find src -path '*_kernels*' -name '*.py' -exec ls -t {} + | head -n 1); \
+	find src \( -name '*.nbi' -o -name '*.nbc' \) ! -newer "$$newest" -exec rm -f {} +
 
 clean:  ## remove .venv and everything generated
 	rm -rf $(VENV) build dist docs/api docs/gallery .coverage htmlcov \

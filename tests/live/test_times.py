@@ -151,6 +151,19 @@ def test_a_clock_that_is_set_back_an_hour_is_survived() -> None:
     assert seen.learner.standing.k > windows
 
 
+@pytest.mark.statistical
+def test_another_truth_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control of the tests above: jobs of another curve, or twice as many, are beyond four errors."""
+    events = history(0.0, 4 * 3600.0, 1)
+    seen = controller()
+    told(seen, events)
+    assert max(map(abs, deviations(seen))) < 4.0
+    for name, value in (("TRUTH", {"training": 0.85, "etl": 0.35}), ("GAP", 2.0 * GAP), ("SIZE", 1.3 * SIZE)):
+        with monkeypatch.context() as other:
+            other.setattr(f"{__name__}.{name}", value)
+            assert max(map(abs, deviations(seen))) > 4.0
+
+
 def test_jobs_that_are_there_when_the_clock_is_set_back_leave_and_count_nowhere() -> None:
     seen = controller()
     for event in (

@@ -39,9 +39,9 @@ class ByValue:
         return _same_fields(self, other) if type(self) is type(other) else NotImplemented
 
     def __hash__(self) -> int:
-        """Return a hash of what is text or a whole number in it."""
+        """Return a hash of the text in it: numbers may be equal and of other types."""
         values = (getattr(self, name) for name in _compared(self))
-        return hash((type(self), *(value for value in values if isinstance(value, str | int))))
+        return hash((type(self), *(value for value in values if isinstance(value, str))))
 
 
 def same(one: object, other: object) -> bool:  # noqa: PLR0911  # one line for every kind of value
