@@ -19,8 +19,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import Findings, Target, progress, table_of
-from corewise.live.demonstration.demonstration import demonstrate
-from corewise.live.demonstration.outcome import Comparison
+from corewise.live.demo.demonstration import demonstrate
+from corewise.live.demo.outcome import Comparison
 
 DEMANDED = {"threads": 0.12, "dask": 0.05, "ray": 0.0}
 COLUMNS = ("", "seed", "jobs", "EQUI, s", "corewise, s", "gain", "etl", "training", "steered from", "load")

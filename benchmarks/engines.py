@@ -33,7 +33,7 @@ from corewise.live.engines.base import Bag, Gang, Holding, JobSpec, Rounds
 from corewise.live.engines.dask import DaskEngine
 from corewise.live.engines.dispatcher import Dispatcher
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.events import Event
+from corewise.observation.events import Event
 
 CORES = 16
 JOBS = 4

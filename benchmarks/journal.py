@@ -34,8 +34,8 @@ from benchmarks.instruments.journal_kills import Victim, Writers, faults, said_b
 from benchmarks.instruments.live_stream import ABOUT, stream
 from benchmarks.instruments.wal import commits
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
-from corewise.live.events import CoresHeld, Event, JobArrived
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
+from corewise.observation.events import CoresHeld, Event, JobArrived
 
 BATCHES = (1, 10, 100, 1000)
 CLIENTS = 16

@@ -55,7 +55,7 @@ from corewise.errors import InvalidInput
 from corewise.kit.jsonable import plain
 from corewise.learning.algorithms import Algorithm
 from corewise.live.engines.virtual import VirtualJob
-from corewise.live.lessons import conclude
+from corewise.live.state.lessons import conclude
 from tests.live.test_controller import LiveMachine
 
 LOAD = 0.7

@@ -24,12 +24,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import corewise as cw
 from benchmarks.instruments.live_starts import trace
 from benchmarks.measure import Findings, Target, progress, table_of
-from corewise.live import events as happened
-from corewise.live.controller import Controller
 from corewise.live.engines.virtual import VirtualEngine
-from corewise.live.instructions import SetCores
-from corewise.live.tally import LiveTally
-from corewise.live.unsteered import never_learning
+from corewise.live.state.baseline import never_learning
+from corewise.live.state.controller import Controller
+from corewise.live.state.instructions import SetCores
+from corewise.live.state.tally import LiveTally
+from corewise.observation import events as happened
 
 CORES, LOAD, SEED = 16, 0.7, 20261118
 TRUTH = {"a": 0.3, "b": 0.8}

@@ -29,12 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import Findings, Target, progress, table_of, timed
 from benchmarks.serve import POOL, Served, served
-from corewise.live import events as happened
 from corewise.live.client import Client
-from corewise.live.controller import Controller
-from corewise.live.lessons import how_to_learn
 from corewise.live.service.pool_file import load_pool
 from corewise.live.service.views import allocation
+from corewise.live.state.controller import Controller
+from corewise.live.state.lessons import how_to_learn
+from corewise.observation import events as happened
 
 BATCH = 1000  # events: what one request may hold
 SINGLES = 50  # single events of each kind

@@ -38,10 +38,10 @@ import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
 from benchmarks.measure import ROOT, Findings, Target, progress, table_of
 from corewise.live.client import Client
-from corewise.live.journal import Journal
-from corewise.live.lessons import conclude
-from corewise.live.origin import controller_of
-from corewise.live.replay import replayed
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.pool_configuration import controller_of
+from corewise.live.journal.replay import replayed
+from corewise.live.state.lessons import conclude
 
 POOL = """\
 cores = 64
@@ -251,7 +251,7 @@ class Teller(Thread):
         self.over = Event()
 
     def run(self) -> None:
-        from corewise.live.events import event_from_mapping
+        from corewise.observation.events import event_from_mapping
 
         rng = random.Random(self.name)
         while not self.over.is_set():

@@ -25,10 +25,10 @@ import numpy as np
 from benchmarks.instruments.live_stream import ABOUT, new_controller, stream, told_of
 from benchmarks.measure import ROOT
 from corewise.errors import InvalidInput
-from corewise.live.events import Event
-from corewise.live.instructions import Instruction
-from corewise.live.journal import Journal, JournalReader
-from corewise.live.replay import replay, replayed
+from corewise.live.journal.journal import Journal, JournalReader
+from corewise.live.journal.replay import replay, replayed
+from corewise.live.state.instructions import Instruction
+from corewise.observation.events import Event
 
 __all__ = ["Victim", "Writers", "faults", "said_by", "told_by"]
 

@@ -16,12 +16,12 @@ import corewise as cw
 from corewise.errors import UnstablePolicy
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.memories import Memory
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.learned import Learned
-from corewise.live.lessons import FIRST_WINDOW, Lesson, Question, conclude, how_to_learn
-from corewise.live.solving import answer
+from corewise.live.run.solver import answer
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.learned import Learned
+from corewise.live.state.lessons import FIRST_WINDOW, Lesson, Question, conclude, how_to_learn
+from corewise.observation import events as happened
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes, policy_to_bytes
 from corewise.policies.tabular import Tabular

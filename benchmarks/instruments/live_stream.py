@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 import corewise as cw
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.instructions import Instruction, instruction_to_mapping
-from corewise.live.lessons import conclude
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.instructions import Instruction, instruction_to_mapping
+from corewise.live.state.lessons import conclude
 from corewise.model.files import system_to_mapping
+from corewise.observation import events as happened
 from corewise.policies.base import Policy
 
 __all__ = ["ABOUT", "SYSTEM", "new_controller", "policy_of", "stream", "told_of"]

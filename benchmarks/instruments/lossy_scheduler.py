@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from corewise.errors import InvalidInput
-from corewise.live import events as happened
 from corewise.live.client import Client
 from corewise.model.speedup import SpeedUp
+from corewise.observation import events as happened
 
 __all__ = ["Emulated", "LossyScheduler"]
 

@@ -22,15 +22,15 @@ from typer.testing import CliRunner
 import corewise as cw
 from corewise.cli.live.view import View, picture
 from corewise.cli.main import app
-from corewise.live.configuration import Configuration
-from corewise.live.controller import Options
-from corewise.live.demonstration import demonstration
-from corewise.live.demonstration.stages import STAGES, Stage
+from corewise.live.demo import demonstration
+from corewise.live.demo.stages import STAGES, Stage
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.events import JobArrived, JobFinished
-from corewise.live.journal import Journal
-from corewise.live.lessons import how_to_learn
+from corewise.live.journal.journal import Journal
+from corewise.live.state.configuration import Configuration
+from corewise.live.state.controller import Options
+from corewise.live.state.lessons import how_to_learn
+from corewise.observation.events import JobArrived, JobFinished
 from tests.helpers.live_pools import solve_in_a_thread
 
 CLASSES = [

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from corewise.cli.main import app
 from corewise.errors import InvalidInput, JournalUnavailable
 from corewise.live.client import Client
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
 from corewise.live.service import server
 from corewise.live.service.pool_file import load_pool
 from tests.helpers.serving import POOL, service, threads
@@ -234,7 +234,7 @@ def test_a_service_that_cannot_go_on_ends_with_a_code_to_start_it_again(
             until((folder / "pool.db-wal").exists)
             (folder / "pool.db").unlink()
 
-        monkeypatch.setattr("corewise.live.runner._LOOK", 0.05)
+        monkeypatch.setattr("corewise.live.run.runner._LOOK", 0.05)
         threading.Timer(0.5, remove).start()
         return opened(*arguments, **options)
 

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from corewise.live.journal import Journal
-from corewise.live.origin import controller_of
-from corewise.live.proof import prove
-from corewise.live.replay import replayed
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.pool_configuration import controller_of
+from corewise.live.journal.replay import replayed
+from corewise.live.journal.verification import prove
 from corewise.live.service.pool_file import load_pool
 from corewise.observation.event_logs import load_events
 from tests.helpers.serving import POOL, service

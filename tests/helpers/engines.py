@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from corewise.live.events import Event
+from corewise.observation.events import Event
 
 Told = tuple[Any, ...]
 PATIENCE = 60.0  # seconds until a test that waits for something gives up

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 import corewise as cw
-from corewise.live import pool as pool_module
 from corewise.live.engines.workers import ExecutorWorkers
+from corewise.live.run import pool as pool_module
 
 
 def solve_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

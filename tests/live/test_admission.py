@@ -13,13 +13,13 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
-from corewise.live import events as happened
-from corewise.live.admission import Admission
-from corewise.live.controller import Controller
 from corewise.live.engines.base import JobSpec, Tell
 from corewise.live.engines.workers import ExecutorWorkers
-from corewise.live.journal import Journal
-from corewise.live.runner import Runner
+from corewise.live.journal.journal import Journal
+from corewise.live.run.runner import Runner
+from corewise.live.state.admission import Admission
+from corewise.live.state.controller import Controller
+from corewise.observation import events as happened
 
 SYSTEM = cw.System(4, [cw.JobClass("one", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5))])
 

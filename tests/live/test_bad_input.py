@@ -15,12 +15,12 @@ import pytest
 
 import corewise as cw
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.journal import Journal
-from corewise.live.proof import prove, state_digest
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.verification import prove, state_digest
+from corewise.live.state.controller import Controller, Options
+from corewise.observation import events as happened
 from tests.helpers.engines import PATIENCE
 from tests.helpers.live_pools import solve_in_a_thread
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from corewise.live import events as happened
 from corewise.live.engines.batched import BatchedProgress
+from corewise.observation import events as happened
 
 
 class Log(list[tuple[Any, ...]]):

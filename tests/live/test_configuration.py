@@ -10,16 +10,16 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.live import events as happened
-from corewise.live.configuration import Configuration, Options
-from corewise.live.controller import Controller
-from corewise.live.instructions import Solve
-from corewise.live.journal import Journal
-from corewise.live.lessons import conclude, how_to_learn
-from corewise.live.origin import controller_of
-from corewise.live.proof import prove
-from corewise.live.replay import replayed
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.pool_configuration import controller_of
+from corewise.live.journal.replay import replayed
+from corewise.live.journal.verification import prove
 from corewise.live.service.pool_file import load_pool
+from corewise.live.state.configuration import Configuration, Options
+from corewise.live.state.controller import Controller
+from corewise.live.state.instructions import Solve
+from corewise.live.state.lessons import conclude, how_to_learn
+from corewise.observation import events as happened
 from corewise.observation.event_logs import load_events
 from tests.helpers.serving import POOL, service
 from tests.live.test_times import LATENESS, SYSTEM, history

@@ -11,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import corewise as cw
 from corewise.learning.memories import SinceChange
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
-from corewise.live.explain import explain
-from corewise.live.instructions import Alert, Instruction, SetCores
-from corewise.live.lessons import conclude
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.explain import explain
+from corewise.live.state.instructions import Alert, Instruction, SetCores
+from corewise.live.state.lessons import conclude
+from corewise.observation import events as happened
 from corewise.policies.base import Policy
 
 POOL = 7

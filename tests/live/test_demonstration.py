@@ -12,12 +12,12 @@ import pytest
 import corewise as cw
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit.arrays import Floats
-from corewise.live.demonstration import demonstration
-from corewise.live.demonstration.demonstration import demonstrate
-from corewise.live.demonstration.drawing import as_contest
-from corewise.live.demonstration.outcome import ALL, Demonstration, Moment, compared
-from corewise.live.demonstration.stages import STAGES, Stage
-from corewise.live.demonstration.workload import DemoJob, napping, true_system, workload
+from corewise.live.demo import demonstration
+from corewise.live.demo.demonstration import demonstrate
+from corewise.live.demo.drawing import as_contest
+from corewise.live.demo.outcome import ALL, Demonstration, Moment, compared
+from corewise.live.demo.stages import STAGES, Stage
+from corewise.live.demo.workload import DemoJob, napping, true_system, workload
 from corewise.live.engines.base import Engine, Holding, Round
 from tests.helpers.live_pools import solve_in_a_thread
 

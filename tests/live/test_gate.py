@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 import corewise as cw
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
-from corewise.live.lessons import LiveLearner, conclude
-from corewise.live.marks import Marks
-from corewise.live.solving import answer
+from corewise.live.run.solver import answer
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.lessons import LiveLearner, conclude
+from corewise.live.state.marks import Marks
+from corewise.observation import events as happened
 from corewise.policies.base import bind
 from corewise.policies.saved import policy_from_bytes
 

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from corewise.errors import InvalidFile, InvalidInput, JournalLost, JournalUnavailable
-from corewise.live import events as happened
-from corewise.live.instructions import Alert, Reason, SetCores, Solve, instruction_to_mapping
-from corewise.live.journal import Journal, JournalReader
-from corewise.live.journal_store import copy_journal
+from corewise.live.journal.journal import Journal, JournalReader
+from corewise.live.journal.store import copy_journal
+from corewise.live.state.instructions import Alert, Reason, SetCores, Solve, instruction_to_mapping
+from corewise.observation import events as happened
 
 ABOUT = {"system": {"cores": 16, "class": [{"name": "a"}, {"name": "b", "weight": 2.0}]}, "algorithm": "1b"}
 THIRD = 1.0 / 3.0

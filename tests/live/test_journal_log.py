@@ -14,10 +14,10 @@ import corewise as cw
 from benchmarks.instruments.live_stream import ABOUT, SYSTEM, stream
 from corewise.cli.main import app
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
+from corewise.live.state.controller import Controller, Options
 from corewise.model.files import save_system
+from corewise.observation import events as happened
 from corewise.observation.event_logs import load_events, save_events
 from corewise.observation.sample_path import Event
 from corewise.observation.statistics import Statistics

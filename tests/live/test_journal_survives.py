@@ -19,9 +19,9 @@ from benchmarks.instruments.journal_kills import Victim, Writers, faults, said_b
 from benchmarks.instruments.live_stream import ABOUT, new_controller, stream
 from benchmarks.instruments.wal import commits
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.live import events as happened
-from corewise.live.journal import Journal
-from corewise.live.replay import replay, replayed
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.replay import replay, replayed
+from corewise.observation import events as happened
 
 BATCHES = [1, 7, 60, 1, 25]
 JOBS, SEED = 120, 11

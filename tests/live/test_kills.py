@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from corewise.live import events as happened
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
+from corewise.observation import events as happened
 
 KILLS = 12
 SCRIPT = """
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 import corewise as cw
-from corewise.live import pool as pool_module
+from corewise.live.run import pool as pool_module
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.workers import ExecutorWorkers
 

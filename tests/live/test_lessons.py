@@ -12,8 +12,8 @@ import pytest
 import corewise as cw
 from corewise.learning.checkpoint import packed_parts
 from corewise.learning.memories import SinceChange
-from corewise.live.lessons import Lesson, LiveLearner, conclude
-from corewise.live.marks import Marks, Pace
+from corewise.live.state.lessons import Lesson, LiveLearner, conclude
+from corewise.live.state.marks import Marks, Pace
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import Statistics
 

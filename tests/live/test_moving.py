@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.moving import Moving
-from corewise.live.solving import answer
+from corewise.live.run.solver import answer
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.moving import Moving
+from corewise.observation import events as happened
 from corewise.policies.base import Policy
 from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.saved import policy_from_bytes
@@ -127,7 +127,7 @@ def test_snapshots_keep_what_was_measured() -> None:
     solving = Solving()
     algorithm = cw.algorithm_1b(system(0.0), departures=300)
     again = Controller(algorithm, solving.policy, mode="steer")
-    from corewise.live.snapshots import restore
+    from corewise.live.state.snapshots import restore
 
     restore(again, controller.snapshot())
     assert again.moving.pauses == controller.moving.pauses

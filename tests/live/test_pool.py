@@ -19,13 +19,13 @@ import pytest
 
 import corewise as cw
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.events import JobEnded
-from corewise.live.job import LiveJob
-from corewise.live.journal import Journal
-from corewise.live.worth import Worth
+from corewise.live.journal.journal import Journal
+from corewise.live.run.job import LiveJob
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.worth import Worth
+from corewise.observation.events import JobEnded
 from tests.helpers.commands import start
 from tests.helpers.engines import listening
 from tests.helpers.live_pools import solve_in_a_thread
@@ -287,8 +287,8 @@ def test_watch_shares_equally_and_can_be_left_and_entered() -> None:
 @pytest.mark.parametrize("rule", [None, "whittle"])
 def test_what_is_learned_is_adopted(rule: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     sure = (0.1, 0.2, 0.3)  # of a gain that these jobs, which do nothing, cannot show
-    monkeypatch.setattr("corewise.live.solving.worth", lambda *_: Worth(sure, sure, sure))
-    monkeypatch.setattr("corewise.live.marks.Marks.too_short", lambda _: ())  # nor are they long enough
+    monkeypatch.setattr("corewise.live.run.solver.worth", lambda *_: Worth(sure, sure, sure))
+    monkeypatch.setattr("corewise.live.state.marks.Marks.too_short", lambda _: ())  # nor are they long enough
     known = cw.System(4, CLASSES)
     learning = cw.algorithm_1b(known, departures=40, policy=rule)
     with cw.LivePool(known, threads(), algorithm=learning, options=Options(least_seen=10)) as pool:
@@ -308,7 +308,7 @@ def test_a_solver_that_fails_leaves_the_policy_and_alerts(monkeypatch: pytest.Mo
     def answer(*_: object) -> None:
         raise CorewiseError("no")
 
-    monkeypatch.setattr("corewise.live.runner.answer", answer)
+    monkeypatch.setattr("corewise.live.run.runner.answer", answer)
     known = cw.System(4, CLASSES)
     with cw.LivePool(known, threads(), algorithm=cw.algorithm_1b(known, departures=2)) as pool:
         for name in ("one", "two"):
@@ -443,14 +443,15 @@ def test_a_full_disk_fails_the_jobs_and_hangs_nobody(tmp_path: Path, monkeypatch
 def test_a_pool_goes_on_when_a_full_disk_has_room_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("corewise.live.runner._RETRY", 0.02)
+    monkeypatch.setattr("corewise.live.run.runner._RETRY", 0.02)
     with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
         go = threading.Event()
         job = pool.run("one", steps, 1, go.wait)
         until(lambda: job.cores > 0)
         with monkeypatch.context() as full:
             full.setattr(
-                "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+                "corewise.live.journal.journal.transaction",
+                lambda *_: (_ for _ in ()).throw(OSError("disk full")),
             )
             with pytest.raises(CorewiseError, match=r"refused for now: .*disk full"):
                 pool.run("one", steps, 1, int)
@@ -473,14 +474,15 @@ def test_a_disk_that_stays_full_fails_the_jobs(tmp_path: Path, monkeypatch: pyte
         assert isinstance(pool._ledger, Journal)
         assert pool._ledger.last_instruction() > 0  # nothing is left to be written
         monkeypatch.setattr(
-            "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+            "corewise.live.journal.journal.transaction",
+            lambda *_: (_ for _ in ()).throw(OSError("disk full")),
         )
         with pytest.raises(CorewiseError, match=r"cannot go on: .*disk full"):
             job.result(PATIENCE)
 
 
 def test_a_journal_that_is_removed_fails_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corewise.live.runner._LOOK", 0.02)
+    monkeypatch.setattr("corewise.live.run.runner._LOOK", 0.02)
     with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
         job = pool.run("one", steps, 10**9, partial(time.sleep, 0.001))
         (tmp_path / "pool.db").unlink()

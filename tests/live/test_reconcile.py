@@ -11,14 +11,14 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
-from corewise.live.instructions import Alert, SetCores
-from corewise.live.journal import Journal
-from corewise.live.lessons import how_to_learn
-from corewise.live.proof import prove
-from corewise.live.reconcile import ListedJob, reconciling_events
-from corewise.live.roster import RosterJob
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.verification import prove
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.instructions import Alert, SetCores
+from corewise.live.state.job_table import RosterJob
+from corewise.live.state.lessons import how_to_learn
+from corewise.live.state.reconcile import ListedJob, reconciling_events
+from corewise.observation import events as happened
 from tests.helpers.serving import service
 
 SYSTEM = cw.System(16, [cw.JobClass(name, None, None, cw.Amdahl(0.5)) for name in ("one", "two")])

@@ -14,12 +14,12 @@ import corewise as cw
 from benchmarks.instruments.live_stream import ABOUT, SYSTEM, new_controller, policy_of, stream, told_of
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit.archive import packed, unpacked
-from corewise.live.controller import Controller, Options
-from corewise.live.events import Event
-from corewise.live.instructions import Instruction
-from corewise.live.journal import Journal
-from corewise.live.replay import replay, replayed
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.replay import replay, replayed
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.instructions import Instruction
 from corewise.model.files import system_to_mapping
+from corewise.observation.events import Event
 
 Answer = list[Instruction] | str
 

@@ -15,12 +15,12 @@ from corewise.errors import InvalidInput
 from corewise.estimation.quantities import Quantity
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import to_json
-from corewise.live import events as happened
-from corewise.live.books import Book
-from corewise.live.controller import Controller
-from corewise.live.instructions import Alert
-from corewise.live.learned import Learned
-from corewise.live.report import Expected, Report
+from corewise.live.state.controller import Controller
+from corewise.live.state.counters import Book
+from corewise.live.state.instructions import Alert
+from corewise.live.state.learned import Learned
+from corewise.live.state.report import Expected, Report
+from corewise.observation import events as happened
 
 SYSTEM = cw.System(
     4,

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import corewise as cw
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.workers import ExecutorWorkers
-from corewise.live.instructions import Instruction, SetCores, Solve
-from corewise.live.ledger import InMemory
-from corewise.live.moving import Moving
-from corewise.live.resized import InProportion, whole_share
-from corewise.live.roster import Roster
-from corewise.live.runner import Runner
-from corewise.live.solving import answer
+from corewise.live.journal.event_store import InMemory
+from corewise.live.run.runner import Runner
+from corewise.live.run.solver import answer
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.instructions import Instruction, SetCores, Solve
+from corewise.live.state.job_table import Roster
+from corewise.live.state.moving import Moving
+from corewise.live.state.scaled import InProportion, whole_share
+from corewise.observation import events as happened
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import equal_share
 from corewise.policies.saved import policy_from_bytes

@@ -14,17 +14,17 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
-from corewise.live import events as happened
-from corewise.live.controller import Controller
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.rounds import RoundTimes, makespan
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.instructions import Alert
-from corewise.live.learned import Learned
-from corewise.live.lessons import how_to_learn
-from corewise.live.marks import Marks, Pace
-from corewise.live.solving import answer
+from corewise.live.run.solver import answer
+from corewise.live.state.controller import Controller
+from corewise.live.state.instructions import Alert
+from corewise.live.state.learned import Learned
+from corewise.live.state.lessons import how_to_learn
+from corewise.live.state.marks import Marks, Pace
+from corewise.observation import events as happened
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
 from tests.helpers.engines import PATIENCE, eventually

@@ -14,14 +14,14 @@ import pytest
 
 import corewise as cw
 from corewise.errors import CorewiseError, JournalLost, JournalUnavailable
-from corewise.live import events as happened
-from corewise.live import runner as runner_module
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.base import JobSpec, Tell
 from corewise.live.engines.workers import ExecutorWorkers
-from corewise.live.instructions import Instruction
-from corewise.live.ledger import InMemory
-from corewise.live.runner import Runner
+from corewise.live.journal.event_store import InMemory
+from corewise.live.run import runner as runner_module
+from corewise.live.run.runner import Runner
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.instructions import Instruction
+from corewise.observation import events as happened
 from tests.helpers.waiting import until
 
 SYSTEM = cw.System(4, [cw.JobClass("one", arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5))])

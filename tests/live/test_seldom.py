@@ -13,14 +13,14 @@ import pytest
 
 import corewise as cw
 from benchmarks.instruments.live_starts import Solver
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.explain import explain
-from corewise.live.instructions import Solve
-from corewise.live.lessons import LiveLearner, Question, conclude
-from corewise.live.marks import Marks
-from corewise.live.solving import _known, answer
+from corewise.live.run.solver import _known, answer
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.explain import explain
+from corewise.live.state.instructions import Solve
+from corewise.live.state.lessons import LiveLearner, Question, conclude
+from corewise.live.state.marks import Marks
+from corewise.observation import events as happened
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
 

@@ -19,10 +19,10 @@ import pytest
 pytest.importorskip("fastapi")
 
 from corewise.errors import CorewiseError, InvalidInput
-from corewise.live import events as happened
 from corewise.live.client import Client
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
 from corewise.live.service.server import listening
+from corewise.observation import events as happened
 from tests.helpers.serving import POOL, Service, proxy, service
 
 
@@ -223,12 +223,13 @@ def test_a_full_disk_is_said_and_events_are_taken_in_again_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing that was acknowledged is lost, nothing that was refused is there."""
-    monkeypatch.setattr("corewise.live.runner._RETRY", 0.05)
+    monkeypatch.setattr("corewise.live.run.runner._RETRY", 0.05)
     with service(tmp_path) as running:
         assert running.ask("POST", "/v1/events", arrival(1), token=running.token)[0] == 200
         with monkeypatch.context() as full:
             full.setattr(
-                "corewise.live.journal.transaction", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+                "corewise.live.journal.journal.transaction",
+                lambda *_: (_ for _ in ()).throw(OSError("disk full")),
             )
             status, _, problem = running.ask("POST", "/v1/events", arrival(2), token=running.token)
             assert (status, "disk full" in problem["detail"]) == (503, True)

@@ -11,10 +11,10 @@ pytest.importorskip("fastapi")
 
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
-from corewise.live import events as happened
-from corewise.live.journal import Journal
-from corewise.live.origin import controller_of
-from corewise.live.tally import LiveTally
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.pool_configuration import controller_of
+from corewise.live.state.tally import LiveTally
+from corewise.observation import events as happened
 from tests.helpers.serving import POOL, service
 
 NEVER, LONG = 10**6, 10**5

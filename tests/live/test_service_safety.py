@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
 from corewise.live.service import guard, server
 from corewise.live.service.guard import Access
 from corewise.live.service.pool_file import load_pool

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import corewise as cw
-from corewise.live.controller import Options
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.journal import Journal
-from corewise.live.origin import controller_of
-from corewise.live.replay import replay, replayed
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.pool_configuration import controller_of
+from corewise.live.journal.replay import replay, replayed
+from corewise.live.state.controller import Options
 
 CLASSES = [
     cw.JobClass("one", 1.0, 2.0, cw.Amdahl(0.5)),

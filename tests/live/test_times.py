@@ -10,11 +10,11 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
-from corewise.live.instructions import Alert
-from corewise.live.lessons import Lesson, conclude, how_to_learn
-from corewise.live.tally import LiveTally
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.instructions import Alert
+from corewise.live.state.lessons import Lesson, conclude, how_to_learn
+from corewise.live.state.tally import LiveTally
+from corewise.observation import events as happened
 from corewise.observation.statistics import Statistics
 
 TRUTH = {"training": 0.95, "etl": 0.35}

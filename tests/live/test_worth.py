@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.live.lessons import Lesson, LiveLearner, Question, conclude
-from corewise.live.solving import answer
-from corewise.live.worth import likely_systems, mean_cost, worth
+from corewise.live.run.solver import answer
+from corewise.live.state.lessons import Lesson, LiveLearner, Question, conclude
+from corewise.live.state.worth import likely_systems, mean_cost, worth
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import Statistics
 from corewise.policies.saved import policy_from_bytes

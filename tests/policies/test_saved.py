@@ -12,7 +12,7 @@ import corewise as cw
 from corewise.control.improve.improved import improve
 from corewise.errors import InvalidFile, InvalidPolicy
 from corewise.kit.archive import packed
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
 from corewise.model.files import system_to_mapping
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.fitted.rule import FittedRule

@@ -1,8 +1,8 @@
 from . import engines as engines
-from .controller import Controller as Controller
-from .controller import Options as Options
-from .explain import Explanation as Explanation
-from .job import LiveJob as LiveJob
-from .journal import Journal as Journal
-from .report import ClassReport as ClassReport
-from .report import Report as Report
+from .journal.journal import Journal as Journal
+from .run.job import LiveJob as LiveJob
+from .state.controller import Controller as Controller
+from .state.controller import Options as Options
+from .state.explain import Explanation as Explanation
+from .state.report import ClassReport as ClassReport
+from .state.report import Report as Report

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
-from corewise.live import events as happened
+from corewise.observation import events as happened
 
 __all__ = ["Client"]
 

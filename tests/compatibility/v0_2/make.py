@@ -7,12 +7,12 @@ import random
 from pathlib import Path
 
 import corewise as cw
-from corewise.live import events as happened
-from corewise.live.controller import Controller, Options
-from corewise.live.journal import Journal
-from corewise.live.lessons import how_to_learn
-from corewise.live.origin import about_pool
-from corewise.live.solving import answer
+from corewise.live.journal.journal import Journal
+from corewise.live.journal.pool_configuration import about_pool
+from corewise.live.run.solver import answer
+from corewise.live.state.controller import Controller, Options
+from corewise.live.state.lessons import how_to_learn
+from corewise.observation import events as happened
 from corewise.policies.saved import policy_from_bytes
 
 SYSTEM = cw.System(8, [cw.JobClass(name, None, None, cw.Amdahl(0.5)) for name in ("one", "two")])

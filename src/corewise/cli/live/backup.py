@@ -28,7 +28,7 @@ def backup(
     The copy is a journal like any other, with an identity of its own. To go back to it, stop the service, put
     the copy in place of the journal and start it again.
     """
-    from corewise.live.journal_store import copy_journal
+    from corewise.live.journal.store import copy_journal
 
     with waiting(f"Copying {journal} ..."):
         events = copy_journal(journal, to)

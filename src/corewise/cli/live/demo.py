@@ -15,8 +15,8 @@ from corewise.cli.targets import draw, print_written, require_figure
 from corewise.kit.numbers import half_width
 
 if TYPE_CHECKING:
-    from corewise.live.demonstration.outcome import Comparison, Demonstration
-    from corewise.live.report import ClassReport
+    from corewise.live.demo.outcome import Comparison, Demonstration
+    from corewise.live.state.report import ClassReport
 
 __all__ = ["demo", "print_demonstration"]
 
@@ -40,7 +40,7 @@ def demo(
     work in rounds, and their speed-up is emulated by sleeping: two cores can play sixteen. All else is real.
     """
     from corewise.cli.live.view import View
-    from corewise.live.demonstration.demonstration import demonstrate
+    from corewise.live.demo.demonstration import demonstrate
 
     lasting = number(seconds, "--seconds")
     chosen = secrets.randbits(32) if seed is None else whole_number(seed, "--seed")
@@ -48,7 +48,7 @@ def demo(
     with View(engine, lasting) as view:
         found = demonstrate(engine, lasting, rng=chosen, say=view.say, watch=view.show)
     if plot:
-        from corewise.live.demonstration.drawing import as_contest
+        from corewise.live.demo.drawing import as_contest
         from corewise.plots.contest import contest_figure
 
         title = f"{found.whole.jobs:,} jobs under EQUI and under corewise ({engine}; they sleep)"
@@ -62,7 +62,7 @@ def demo(
 
 def print_demonstration(found: Demonstration, seed: int) -> None:
     """Print what came of a demonstration."""
-    from corewise.live.demonstration.outcome import ALL
+    from corewise.live.demo.outcome import ALL
 
     steered = (
         "never: it was not sure of a gain" if found.adopted is None else f"from second {found.adopted:.0f} on"

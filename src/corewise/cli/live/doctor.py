@@ -13,7 +13,7 @@ from corewise.cli.reporting import reporting
 from corewise.cli.waiting import waiting
 
 if TYPE_CHECKING:
-    from corewise.live.latency import EngineHealth
+    from corewise.live.run.latency import EngineHealth
 
 __all__ = ["doctor"]
 
@@ -30,7 +30,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Say what a live pool finds here: engines and their latency, the disk, how long a round should be."""
-    from corewise.live.latency import ROUND_TO_LATENCY, examine
+    from corewise.live.run.latency import ROUND_TO_LATENCY, examine
 
     with waiting("Trying engines ..."):
         found = examine(engine or (), directory)

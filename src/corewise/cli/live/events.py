@@ -15,8 +15,8 @@ from corewise.errors import printable
 from corewise.kit.times import instant
 
 if TYPE_CHECKING:
-    from corewise.live.events import Event
-    from corewise.live.journal import JournalReader
+    from corewise.live.journal.journal import JournalReader
+    from corewise.observation.events import Event
 
 __all__ = ["events"]
 
@@ -46,7 +46,7 @@ def events(
 def _print_events(journal: JournalReader, after: int, as_json: bool) -> int:
     """Print what is behind a number; return that of the last."""
     from corewise.kit.jsonable import plain
-    from corewise.live.events import event_to_mapping
+    from corewise.observation.events import event_to_mapping
 
     for seq, event in journal.events(after):
         after = seq
@@ -62,7 +62,7 @@ def _print_events(journal: JournalReader, after: int, as_json: bool) -> int:
 
 def _facts(event: Event) -> str:
     """Return what an event says beyond its kind and time, but for its id."""
-    from corewise.live.events import event_to_mapping
+    from corewise.observation.events import event_to_mapping
 
     facts = event_to_mapping(event)
     return "  ".join(

@@ -16,7 +16,7 @@ from corewise.errors import InvalidInput, printable
 from corewise.kit.times import instant
 
 if TYPE_CHECKING:
-    from corewise.live.journal import JournalReader
+    from corewise.live.journal.journal import JournalReader
 
 __all__ = ["explain"]
 
@@ -30,7 +30,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say in a sentence why a job holds the cores that it holds, as of the last event in the journal."""
-    from corewise.live.explain import explain as explained
+    from corewise.live.state.explain import explain as explained
 
     with opened(journal) as reader, waiting(f"Reading {journal} ..."):
         controller = controller_at_the_end(reader)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from corewise.live.controller import Controller
-    from corewise.live.journal import JournalReader
+    from corewise.live.journal.journal import JournalReader
+    from corewise.live.state.controller import Controller
 
 __all__ = ["JournalName", "controller_at_the_end", "opened"]
 
@@ -21,14 +21,14 @@ JournalName = Annotated[
 
 def opened(path: Path) -> JournalReader:
     """Return a reader of a journal."""
-    from corewise.live.journal import Journal
+    from corewise.live.journal.journal import Journal
 
     return Journal.read(path)
 
 
 def controller_at_the_end(journal: JournalReader) -> Controller:
     """Return the controller in the state in which a journal leaves it now."""
-    from corewise.live.origin import controller_of
-    from corewise.live.replay import replayed
+    from corewise.live.journal.pool_configuration import controller_of
+    from corewise.live.journal.replay import replayed
 
     return replayed(journal, partial(controller_of, journal))

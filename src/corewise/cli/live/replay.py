@@ -17,7 +17,7 @@ def replay(journal: JournalName, as_json: AsJson = False) -> None:
 
     Exit code 2 and the first difference if they do not.
     """
-    from corewise.live.proof import prove
+    from corewise.live.journal.verification import prove
 
     with opened(journal) as reader, waiting(f"Replaying {journal} ..."):
         proof = prove(reader)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from corewise.live.demonstration.outcome import Comparison, Moment
-    from corewise.live.learned import Learned
-    from corewise.live.report import ClassReport, Report
+    from corewise.live.demo.outcome import Comparison, Moment
+    from corewise.live.state.learned import Learned
+    from corewise.live.state.report import ClassReport, Report
 
 __all__ = ["View", "picture"]
 
@@ -87,7 +87,7 @@ class View:
         if sys.stderr is None or moment.elapsed - self._spoken < _BETWEEN:
             return
         self._spoken = moment.elapsed
-        from corewise.live.demonstration.outcome import ALL
+        from corewise.live.demo.outcome import ALL
 
         whole = moment.so_far[ALL]
         so_far = f"{_percent(whole)} less time so far" if whole.jobs else "no job is done under both yet"
@@ -111,7 +111,7 @@ def _pools(moment: Moment) -> RenderableType:
     from rich import box
     from rich.table import Table
 
-    from corewise.live.demonstration.outcome import ALL
+    from corewise.live.demo.outcome import ALL
 
     table = Table(box=box.SIMPLE_HEAD)
     for i, name in enumerate(

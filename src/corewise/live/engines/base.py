@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from corewise.errors import InvalidInput
 from corewise.kit import checks
-from corewise.live.events import Event
+from corewise.observation.events import Event
 
 __all__ = [
     "Bag",

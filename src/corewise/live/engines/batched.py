@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from corewise.live import events as happened
 from corewise.live.engines.base import Tell
+from corewise.observation import events as happened
 
 __all__ = ["BatchedProgress"]
 

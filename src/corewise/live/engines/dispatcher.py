@@ -30,7 +30,6 @@ from typing import Any
 
 from corewise.errors import CorewiseError
 from corewise.kit import checks
-from corewise.live import events as happened
 from corewise.live.engines.base import Bag, Call, EngineThread, Gang, JobSpec, Tell
 from corewise.live.engines.batched import BatchedProgress
 from corewise.live.engines.calls import CallsHere, JobCall, Timed
@@ -38,6 +37,7 @@ from corewise.live.engines.hungry import HungryBags
 from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
 from corewise.live.engines.workers import Workers
+from corewise.observation import events as happened
 
 __all__ = ["Dispatcher"]
 

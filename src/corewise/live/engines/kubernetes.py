@@ -31,7 +31,7 @@ from corewise.live.engines import kubectl as answers
 from corewise.live.engines.base import Holding, JobSpec, Pod, RunsPods
 from corewise.live.engines.commanded import CommandedEngine, give
 from corewise.live.engines.kubectl import Kubectl, Refused, SeenPod
-from corewise.live.events import CoresHeld, JobEnded, JobFinished, MoveRefused
+from corewise.observation.events import CoresHeld, JobEnded, JobFinished, MoveRefused
 
 __all__ = ["KubernetesEngine"]
 

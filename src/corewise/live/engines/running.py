@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from corewise.live import events as happened
 from corewise.live.engines.base import Bag, Call, Gang, Holding, Tell, as_round
 from corewise.live.engines.rounds import RoundTimes
+from corewise.observation import events as happened
 
 __all__ = ["Desk", "RunningBag", "RunningGang", "RunningJob", "Task"]
 

@@ -25,7 +25,7 @@ from corewise.errors import CorewiseError
 from corewise.kit import checks
 from corewise.live.engines.base import Crew, JobSpec, RunsCommands
 from corewise.live.engines.commanded import CommandedEngine, carried_out, give
-from corewise.live.events import CoresHeld, JobEnded, JobFinished
+from corewise.observation.events import CoresHeld, JobEnded, JobFinished
 
 __all__ = ["Slurm", "SlurmEngine"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count
 
-from corewise.live import events as happened
-from corewise.live.controller import Controller
-from corewise.live.instructions import Instruction, SetCores, Solve
+from corewise.live.state.controller import Controller
+from corewise.live.state.instructions import Instruction, SetCores, Solve
 from corewise.model.speedup import SpeedUp
+from corewise.observation import events as happened
 
 __all__ = ["VirtualEngine", "VirtualJob"]
 

@@ -6,7 +6,7 @@ desk        everything but HTTP: journal, controller, solver, instructions by nu
 feed        instructions by number, and a bell for those who wait
 history     what was, thinned out
 views       what is, as plain values
-wire        the types of the wire; events are those of `corewise.live.events`
+wire        the types of the wire; events are those of `corewise.observation.events`
 problems    errors as problem details (RFC 9457)
 guard       who may ask, how much and how often
 app         the routes

@@ -22,9 +22,6 @@ from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit.checks import shown
 from corewise.kit.jsonable import to_json
 from corewise.kit.version import __version__
-from corewise.live import events as happened
-from corewise.live.controller import Controller
-from corewise.live.reconcile import ListedJob
 from corewise.live.service import views, wire
 from corewise.live.service.description import add_route, described
 from corewise.live.service.desk import Desk
@@ -34,6 +31,9 @@ from corewise.live.service.pool_file import Limits
 from corewise.live.service.problems import Problem, said_of
 from corewise.live.service.site import add_site
 from corewise.live.service.stream import Stream
+from corewise.live.state.controller import Controller
+from corewise.live.state.reconcile import ListedJob
+from corewise.observation import events as happened
 
 __all__ = ["make_app"]
 

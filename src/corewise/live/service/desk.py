@@ -21,22 +21,22 @@ from typing import Any
 
 from corewise.errors import CorewiseError, InvalidFile
 from corewise.learning.algorithms import Algorithm
-from corewise.live import events as happened
-from corewise.live.configuration import Configuration
-from corewise.live.controller import Controller
 from corewise.live.engines.base import JobSpec, Tell
 from corewise.live.engines.workers import Workers
-from corewise.live.instructions import Alert, Instruction
-from corewise.live.journal import Journal, JournalReader
-from corewise.live.journal_store import is_made
-from corewise.live.lessons import how_to_learn
-from corewise.live.origin import controller_of
-from corewise.live.replay import replayed
-from corewise.live.runner import Runner, Told
+from corewise.live.journal.journal import Journal, JournalReader
+from corewise.live.journal.pool_configuration import controller_of
+from corewise.live.journal.replay import replayed
+from corewise.live.journal.store import is_made
+from corewise.live.run.runner import Runner, Told
+from corewise.live.run.solver import solving
 from corewise.live.service.feed import Bell, Feed
 from corewise.live.service.history import History
 from corewise.live.service.pool_file import PoolFile
-from corewise.live.solving import solving
+from corewise.live.state.configuration import Configuration
+from corewise.live.state.controller import Controller
+from corewise.live.state.instructions import Alert, Instruction
+from corewise.live.state.lessons import how_to_learn
+from corewise.observation import events as happened
 from corewise.observation.journal_file import located
 
 __all__ = ["Desk", "open_desk"]

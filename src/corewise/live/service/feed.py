@@ -15,8 +15,8 @@ from itertools import islice
 from threading import Lock
 from typing import Any
 
-from corewise.live.instructions import Instruction, Solve, instruction_to_mapping
-from corewise.live.journal import Journal
+from corewise.live.journal.journal import Journal
+from corewise.live.state.instructions import Instruction, Solve, instruction_to_mapping
 
 __all__ = ["Bell", "Feed"]
 

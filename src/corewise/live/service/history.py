@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from corewise.live.controller import Controller
-from corewise.live.learned import Learned
+from corewise.live.state.controller import Controller
+from corewise.live.state.learned import Learned
 
 __all__ = ["History"]
 

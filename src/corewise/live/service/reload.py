@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from corewise.errors import CorewiseError
-from corewise.live import events as happened
 from corewise.live.service.desk import Desk
 from corewise.live.service.guard import Access, Guard
 from corewise.live.service.pool_file import Limits, PoolFile, load_pool
 from corewise.live.service.token import Token
 from corewise.model.system import System
+from corewise.observation import events as happened
 
 __all__ = ["Reload"]
 

@@ -28,6 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.learning.algorithms import Algorithm
+from corewise.live.run.solver import solving
 from corewise.live.service.app import make_app
 from corewise.live.service.desk import Desk, open_desk
 from corewise.live.service.guard import CONNECTION, Access, Guard, name_of
@@ -35,7 +36,6 @@ from corewise.live.service.pool_file import Limits, PoolFile
 from corewise.live.service.problems import Problem
 from corewise.live.service.reload import Reload
 from corewise.live.service.token import Token
-from corewise.live.solving import solving
 
 __all__ = ["Opened", "listening", "opened", "serve"]
 

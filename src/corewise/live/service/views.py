@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from corewise.kit.jsonable import plain
-from corewise.live.controller import Controller
-from corewise.live.explain import explain
-from corewise.live.roster import RosterJob
+from corewise.live.state.controller import Controller
+from corewise.live.state.explain import explain
+from corewise.live.state.job_table import RosterJob
 
 __all__ = ["allocation", "explanation", "policy", "state"]
 

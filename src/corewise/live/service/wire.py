@@ -1,4 +1,4 @@
-"""The types of the wire. Events are those of `corewise.live.events`, field by field; the rest is answers.
+"""Types of the HTTP wire: the events of `corewise.observation.events`, field by field, and answers.
 
 Types are strict: ``false`` is no number, ``"4"`` is none either, and what is not known is refused.
 """
@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, Union, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from corewise.errors import InvalidInput
-from corewise.live import events as happened
 from corewise.live.service.problems import Problem, said_of
+from corewise.observation import events as happened
 
 __all__ = [
     "BATCH",

@@ -1,0 +1,530 @@
+r"""The live controller: events in, instructions out; no clock, thread, socket, file or randomness.
+
+At every event the jobs that are there are counted, the policy in force gives cores to each class, and these
+are shared out to its jobs (`corewise.policies.moving.share`). What jobs were seen to hold and do is tallied;
+every window of departures is remembered, and what follows from all of them is asked for; the policy in the
+answer is adopted if it passes the gate (`corewise.live.state.gate`):
+
+- the classes that it is for, two or more, have been seen to leave often enough,
+- given what was seen, the policy beats EQUI with a probability of nine tenths, and
+- the one in force in the mean.
+
+Until then EQUI is in force, which needs to know nothing; classes that the policy is not for share equally
+beside it. In `watch` no core is ever touched, and what would have been done is counted; in `hold` jobs keep
+the cores they have.
+
+An event counts at its time or not at all, whenever it is reported (`corewise.live.state.tally`). An id that
+was seen before changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from operator import attrgetter
+from typing import TypeVar
+
+from corewise.estimation.changes.alarms import Alarm
+from corewise.kit.frozen import FrozenMapping
+from corewise.learning.algorithms import Algorithm
+from corewise.learning.memories import Latest
+from corewise.live.state.admission import JobsThere, hint_of, require
+from corewise.live.state.configuration import Configuration, Options
+from corewise.live.state.counters import Book
+from corewise.live.state.explain import Explanation, explain, in_cores, round_overdue
+from corewise.live.state.gate import passes
+from corewise.live.state.instructions import Alert, Instruction, Reason, SetCores, Solve
+from corewise.live.state.invariants import check
+from corewise.live.state.job_table import Roster, RosterJob
+from corewise.live.state.learned import Learned
+from corewise.live.state.lessons import Lesson, LiveLearner, Question
+from corewise.live.state.moving import Moving
+from corewise.live.state.report import Report, report_of
+from corewise.live.state.scaled import as_made, whole_share
+from corewise.live.state.snapshots import restore, snapshot_of
+from corewise.live.state.tally import LiveTally
+from corewise.model.system import System
+from corewise.observation import events as happened
+from corewise.observation.journal_log import has_overtaken, is_overtaken
+from corewise.policies.base import BoundPolicy, Policy, bind
+from corewise.policies.equi import Equi
+from corewise.policies.whole import require_whole
+
+__all__ = ["Controller", "Options"]
+
+_T = TypeVar("_T")
+
+_REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
+_KEPT = 100  # alarms and alerts, the latest
+_QUIET = 3600.0  # seconds between two alerts that more cores are held than there are
+_LEFT = 10_000  # names of jobs that have left, the latest, and of jobs that left before they came
+
+
+class Controller:
+    """Live controller: a state machine from events to instructions.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What is known of the system, and how to learn the rest.
+    policies : callable
+        From the digest of a policy to the policy.
+    mode : str, optional
+        ``"watch"``, ``"steer"`` or ``"hold"``.
+    time : float, optional
+        When the observation opens.
+    options : Options, optional
+        The rest.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        policies: Callable[[str], Policy],
+        *,
+        mode: happened.Mode = "watch",
+        time: float = 0.0,
+        options: Options | None = None,
+    ) -> None:
+        require_whole(algorithm.system)
+        self.options = options or Options()
+        self.configuration = Configuration(algorithm, self.options)
+        self.reconfigured = 0
+        self.mode: happened.Mode = mode
+        self.time = time
+        self.pool = int(algorithm.system.cores)
+        self.roster = Roster(
+            [(known.least_cores, known.most_cores) for known in algorithm.system.classes],
+            late_moves=self.options.late_moves,
+        )
+        self.moving = Moving(algorithm.system)
+        self.tally = LiveTally(algorithm.system.names, time, self.options.lateness)
+        self.learner = LiveLearner(algorithm)
+        self.request: str | None = None
+        self.asked_for = self.pool
+        self.adopted: happened.Solved | None = None
+        self.answer: happened.Solved | None = None
+        self.since = time
+        self.estimates: Mapping[str, Learned] | None = None
+        self.alarms: tuple[Alarm, ...] = ()
+        self.books = [Book() for _ in algorithm.system.classes]
+        self.alerts: deque[Alert] = deque(maxlen=_KEPT)
+        self.would_have_moved = 0
+        self._policies = policies
+        self._policy: BoundPolicy = bind(Equi(), algorithm.system)
+        self._cores: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._seen: set[str] = set()
+        self.ids: deque[str] = deque()
+        self.alerted: set[str] = set()
+        self.late = False
+        self.overheld = -math.inf
+        self._to_share = False  # something has changed since cores were shared
+        self.left: dict[str, float] = {}
+        """When jobs left, by their names, the latest last."""
+        self.early: dict[str, happened.JobFinished | happened.JobEnded] = {}
+        """The ends of jobs whose arrivals have not been reported yet, by their names."""
+
+    @property
+    def system(self) -> System:
+        """What is known of the system."""
+        return self.learner.algorithm.system
+
+    @property
+    def policy_name(self) -> str:
+        """The policy in force."""
+        return self._policy.name if self.adopted is None else f"policy {self.adopted.request}"
+
+    @property
+    def policy_classes(self) -> list[str]:
+        """The classes that the policy in force is for; jobs of others share equally."""
+        return self._policy.system.names
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: bytes | None,
+        algorithm: Algorithm,
+        policies: Callable[[str], Policy],
+        options: Options | None = None,
+    ) -> Controller:
+        """Return the controller that goes on from a snapshot; a new one if there is none."""
+        controller = cls(algorithm, policies, options=options)
+        if snapshot is not None:
+            restore(controller, snapshot)
+            if controller.adopted is not None:
+                controller._policy = as_made(policies(controller.adopted.policy), controller.system)
+        return controller
+
+    def snapshot(self) -> bytes:
+        """Return all of the state, from which `of` goes on."""
+        return snapshot_of(self)
+
+    def explain(self, job: str) -> Explanation:
+        """Return why a job holds the cores that it holds, which prints as a sentence."""
+        return explain(self, job)
+
+    def report(self) -> Report:
+        """Return what is done, what was learned and what that is worth, which prints as a table."""
+        return report_of(self)
+
+    # --- events -------------------------------------------------------------------------------------
+
+    def require(self, event: happened.Event) -> None:
+        """Raise `InvalidInput` if an event cannot have happened; nothing changes."""
+        require(event, self.system, JobsThere(self.roster.jobs, self.left, self.early), self.pool)
+
+    def handle(self, event: happened.Event, *, share: bool = True) -> list[Instruction]:
+        """Take in an event; return what is to be done now.
+
+        Of a batch, cores are shared once, behind its last event: with `share` false they are not yet.
+        """
+        if event.id in self._seen:
+            return []
+        self.require(event)
+        before, late = self.time, self.tally.late
+        told = {job.name: job.told for job in self.roster} if self.options.checked else {}
+        self.remember_ids((event.id,))
+        self.time = max(self.time, event.time)
+        self.tally.move_to(self.time)
+        instructions = self._take(event)
+        moves_cores = not isinstance(event, happened.Progress | happened.ShortRounds)
+        self._to_share = self._to_share or moves_cores
+        if self._to_share:
+            instructions += self._learn()
+        if self._to_share and share:
+            instructions += self._act()
+            self._to_share = False
+        if self.tally.late > late:
+            instructions += self._alert_of_late_events(late)
+        if instructions:
+            self.alerts.extend(one for one in instructions if isinstance(one, Alert))
+        if self.options.checked and share:
+            check(self, before, told, instructions)
+        return instructions
+
+    def remember_ids(self, names: Iterable[str]) -> None:
+        """Take in nothing that has one of these ids."""
+        for name in names:
+            self._seen.add(name)
+            self.ids.append(name)
+            if len(self.ids) > _REMEMBERED:
+                self._seen.discard(self.ids.popleft())
+
+    def _take(self, event: happened.Event) -> list[Instruction]:
+        """Change what an event changes."""
+        match event:
+            case happened.PoolChanged():
+                return self._resize(event.cores)
+            case happened.PoolConfigured():
+                return self._configure(Configuration.from_mapping(event.configuration))
+            case happened.LimitsChanged():
+                self.roster.limits[self._index(event.job_class)] = (event.least, event.most)
+            case happened.ModeChanged():
+                self.mode = event.mode
+            case happened.Solved():
+                return self._judge(event)
+            case happened.SolveFailed():
+                return self._give_up(event)
+            case happened.Tick():
+                return self._alert_of_late_moves()
+            case _:
+                return self._take_of_job(event)
+        return []
+
+    def _take_of_job(self, event: happened.Event) -> list[Instruction]:
+        """Change what an event changes that is about a job."""
+        match event:
+            case happened.JobArrived():
+                self._add(event, event.time, 0)
+            case happened.JobPresent():
+                self._add(event, math.nan, event.held)
+            case happened.JobFinished() | happened.JobEnded():
+                return self._let_go(event)
+            case happened.CoresHeld():
+                return self._hold(event)
+            case happened.MoveRefused():
+                return self._refuse(event)
+            case happened.Progress() | happened.RoundOverdue() | happened.ShortRounds():
+                return self._take_rounds(event)
+        return []
+
+    def _add(self, event: happened.JobArrived | happened.JobPresent, arrived: float, held: int) -> None:
+        i = self._index(event.job_class)
+        job = self.roster.add(event.job, i, arrived, event.least, event.most, held, event.time)
+        self.tally.arrive(job.age, i, held, event.time, counted=not math.isnan(arrived))
+        self.books[i].open(counted=not math.isnan(arrived))
+        end = self.early.pop(event.job, None)
+        if end is not None and has_overtaken(end.time, event.time):
+            self._let_go(end, max(end.time, event.time))
+
+    def _let_go(
+        self, event: happened.JobFinished | happened.JobEnded, at: float | None = None
+    ) -> list[Instruction]:
+        """Let a job go, whose time in the pool ends `at`: if nothing else is said, when that happened."""
+        if event.job not in self.roster.jobs:
+            _keep_latest(self.early, event.job, event)
+            missing = f"no job {event.job!r} is there yet{hint_of(event.job, self.roster.jobs)}"
+            return [Alert("job", f"{event.kind}: {missing} (it counts once its arrival is reported)")]
+        finished = isinstance(event, happened.JobFinished)
+        job = self.roster.remove(event.job)
+        self.tally.leave(job.age, event.time if at is None else at, finished=finished)
+        self.books[job.job_class].close(event.time - job.arrived, finished=finished)
+        self.alerted.discard(event.job)
+        _keep_latest(self.left, event.job, event.time)
+        return []
+
+    def _hold(self, event: happened.CoresHeld) -> list[Instruction]:
+        job = self.roster.jobs[event.job]
+        if is_overtaken(event.time, job.held_at, self.options.lateness):
+            return []
+        before = job.held
+        self.roster.hold(job, event.cores, event.generation)
+        job.held_at, job.told_at = event.time, self.time
+        if self.mode == "watch":
+            job.told = event.cores
+        self.moving.report(job.job_class, event.paused)
+        self.tally.hold(job.age, event.cores, event.time, event.paused)
+        if job.held == job.told:
+            self.alerted.discard(job.name)
+        return self._alert_of_too_many_held(job, before)
+
+    def _alert_of_too_many_held(self, job: RosterJob, before: int) -> list[Instruction]:
+        """Return that jobs hold more cores than there are, if they do since this job holds more.
+
+        Not again within some time: a pool that is only watched may really have more.
+        """
+        if job.held <= before or self.time < self.overheld + _QUIET:
+            return []
+        held = sum(other.held for other in self.roster.active)
+        if held <= self.pool:
+            return []
+        self.overheld = self.time
+        text = f"{held} cores are held, and the pool has {self.pool}"
+        return [Alert("resize", f"{text}: job {job.name!r} reports that it holds {job.held}")]
+
+    def _take_rounds(
+        self, event: happened.Progress | happened.RoundOverdue | happened.ShortRounds
+    ) -> list[Instruction]:
+        """Take in what was done in rounds, and how long they take."""
+        job = self.roster.jobs[event.job]
+        match event:
+            case happened.RoundOverdue():
+                return [Alert("round", round_overdue(event))]
+            case happened.ShortRounds():
+                self.tally.marks.add_short(job.job_class, event.rounds, event.working, event.dispatching)
+            case happened.Progress():
+                self.tally.progress(job.age, event.amount, event.time)
+                self.books[job.job_class].marks += event.amount
+        return []
+
+    def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
+        """Take note of what a job cannot hold, and alert."""
+        job = self.roster.jobs[event.job]
+        self.roster.refuse(job, event.cores, event.fits, event.generation, self.time, self.options.retry)
+        return [Alert("resize", f"job {event.job!r} cannot hold {in_cores(event.cores)}: {event.why}")]
+
+    @property
+    def due(self) -> float:
+        """When something is to be done though nothing happens; infinite if nothing is."""
+        return self.roster.retry_at(self.time)
+
+    def _index(self, name: str) -> int:
+        return self.system.index(name)
+
+    def _configure(self, new: Configuration) -> list[Instruction]:
+        """Go on with another configuration, and with all that was learned."""
+        before, system = self.configuration, new.algorithm.system
+        self.options = new.options.like(self.options)
+        self.configuration = Configuration(new.algorithm, self.options)
+        self.reconfigured += 1
+        self.tally.lateness = self.options.lateness
+        self.roster.late_moves = self.options.late_moves
+        same = [before.mapping[name] == new.mapping[name] for name in ("system", "recipe")]
+        if all(same):
+            return []
+        old = self.system
+        if old.cores != system.cores:
+            self.pool = int(system.cores)
+        self.roster.change_classes(old, system)
+        self.moving = self.moving.on(old, system)
+        self.tally.change_classes(system.names)
+        books = dict(zip(old.names, self.books, strict=True))
+        self.books = [books.get(name) or Book() for name in system.names]
+        self.answer, self.adopted = (_for_classes(one, old) for one in (self.answer, self.adopted))
+        self.learner = self.learner.on(new.algorithm)
+        if self.estimates is not None:
+            kept = {name: row for name, row in self.estimates.items() if name in system.names}
+            self.estimates = FrozenMapping(kept)
+        if self.adopted is None:
+            self._policy = bind(Equi(), system)
+        self._cores.clear()
+        windows = self.learner.standing.k
+        return self._ask(f"{windows} for configuration {self.reconfigured}") if windows else []
+
+    # --- what is to be done -------------------------------------------------------------------------
+
+    def _act(self) -> list[Instruction]:
+        """Return who is to hold other cores from now on."""
+        counts = self.roster.counts
+        given = self.given(counts)
+        if self.mode == "watch":
+            before = {job.name: job.target for job in self.roster.active}
+            self._aim(given)
+            self.would_have_moved += sum(
+                job.target not in {job.held, before.get(job.name, 0)} for job in self.roster.active
+            )
+            return []
+        if self.mode == "hold":
+            self.roster.keep(self.pool, self.time)
+        else:
+            self._aim(given)
+        told = self.roster.moves(self.pool, self.time)
+        reason = Reason(counts, given, self.policy_name, self.mode)
+        return [SetCores(job.name, job.told, reason, job.generation) for job in told]
+
+    def _aim(self, given: tuple[int, ...]) -> None:
+        """Set the target of every job: an equal share, or what is worth its move."""
+        if self.moving.free:
+            self.roster.aim(given, self.pool, self.time)
+        else:
+            kept = self.roster.pinned
+            left, pool = self.roster.beside(kept, given, self.pool)
+            jobs = [job for job in self.roster if job.retry_at <= self.time and not job.pinned]
+            limits = [self.roster.bounds(job, pool) for job in jobs]
+            believed = self.learner.standing.believed
+            targets = self.moving.targets(jobs, limits, self._policy, left, pool, believed) if pool else {}
+            self.roster.assign({**targets, **{job.name: job.held for job in kept}})
+
+    def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the whole cores of each class: what the policy gives it, or an equal share."""
+        known = self._cores.get(counts)
+        if known is None:
+            if not any(counts):
+                return counts
+            self._cores[counts] = known = whole_share(self._policy, self.system.names, counts, self.pool)
+        return known
+
+    # --- learning -----------------------------------------------------------------------------------
+
+    def question(self) -> Question:
+        """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
+        marks, pauses = self.tally.marks, tuple(self.moving.pauses)
+        return self.learner.question(
+            marks.seen(), pauses, self.pool, self.options.least_seen, marks.too_short()
+        )
+
+    def _learn(self) -> list[Instruction]:
+        """Keep a window if it is full, and ask what follows from it."""
+        if self.tally.departures < self.learner.wanted or not self.tally.learnable:
+            return []
+        self.learner.observe(self.tally.close())
+        if self.request is not None:
+            late, self.late = self.late, True
+            text = f"no answer to request {self.request} within a window"
+            return [] if late else [Alert("solve", text)]
+        return self._ask(str(self.learner.standing.k))
+
+    def _resize(self, cores: int) -> list[Instruction]:
+        """Have another number of cores: the policy in proportion, and one for that pool once there can be."""
+        self.pool = cores
+        self._cores.clear()
+        return self._ask_for_pool() if self.request is None else []
+
+    def _ask_for_pool(self) -> list[Instruction]:
+        """Ask for a policy for the cores that there are, if what was asked for last is for others."""
+        windows = self.learner.standing.k
+        return (
+            self._ask(f"{windows} for {self.pool} cores") if windows and self.pool != self.asked_for else []
+        )
+
+    def _ask(self, request: str) -> list[Instruction]:
+        """Ask what follows from all that was seen."""
+        self.request, self.late, self.asked_for = request, False, self.pool
+        return [Solve(request)]
+
+    def _judge(self, answer: happened.Solved) -> list[Instruction]:
+        """Take in what was learned, and adopt what was asked for if it passes the gate."""
+        if self.request != answer.request:
+            return []
+        alerts = [] if answer.learned is None else self._take_lesson(Lesson.from_mapping(answer.learned))
+        self.request, self.answer = None, answer
+        if passes(self, answer):
+            self._adopt(answer, self._policies(answer.policy))
+        elif answer.in_force_over_equi is not None and answer.in_force_over_equi[1] < 0.0:
+            self._adopt(None, Equi())
+        return [*alerts, *self._ask_for_pool()]
+
+    def _adopt(self, answer: happened.Solved | None, policy: Policy) -> None:
+        self._policy, self.adopted, self.since = as_made(policy, self.system), answer, self.time
+        self._cores.clear()
+
+    def _take_lesson(self, lesson: Lesson) -> list[Instruction]:
+        """Believe what was concluded; return what somebody should know about it."""
+        before = {} if self.estimates is None else self.estimates
+        self.estimates = FrozenMapping({row.name: row for row in lesson.classes})
+        self.learner.take(lesson)
+        self.alarms = (*self.alarms, *lesson.alarms)[-_KEPT:]
+        latest_only = isinstance(self.learner.algorithm.memory, Latest)
+        for i, name in enumerate(self.system.names):
+            if latest_only or name in lesson.changed:
+                self.tally.marks.forget(i)
+        return [
+            Alert("progress", f"class {row.name}: {row.note}")
+            for row in lesson.classes
+            for is_so in (attrgetter("contradicted"), attrgetter("too_short"))
+            if is_so(row) and not (row.name in before and is_so(before[row.name]))
+        ]
+
+    def _give_up(self, answer: happened.SolveFailed) -> list[Instruction]:
+        if self.request != answer.request:
+            return []
+        self.request = None
+        text = f"request {answer.request} came to nothing, the policy stays: {answer.why}"
+        return [Alert("solve", text), *self._ask_for_pool()]
+
+    def _alert_of_late_events(self, before: int) -> list[Instruction]:
+        """Return that events came too late to be learned from: at the first, the tenth, the hundredth, …."""
+        count, behind = self.tally.late, self.tally.behind
+        if before and len(str(count)) == len(str(before)):
+            return []
+        events = "one event" if count == 1 else f"{count} events"
+        text = f"{events} came too late to be learned from, the last one by {behind:.3g} s"
+        return [Alert("time", f"{text}: dated before what counts already")]
+
+    def _alert_of_late_moves(self) -> list[Instruction]:
+        """Return which jobs have not come to hold what they were told, once."""
+        late = [
+            job
+            for job in self.roster.active
+            if (job.held != job.told or job.withdrawn)
+            and self.time - job.told_at > self.options.patience
+            and job.name not in self.alerted
+        ]
+        self.alerted.update(job.name for job in late)
+        for job in self.roster.active:
+            job.forget_unanswered(self.time - 2.0 * self.options.patience)
+        return [
+            Alert(
+                "resize",
+                f"job {job.name!r} was told {in_cores(job.told)} and "
+                + (f"still holds {job.held}" if job.held != job.told else "has not said that it holds them"),
+            )
+            for job in late
+        ]
+
+
+def _for_classes(answer: happened.Solved | None, system: System) -> happened.Solved | None:
+    """Return an answer that names the classes it is for."""
+    if answer is None or answer.classes is not None:
+        return answer
+    return replace(answer, classes=tuple(system.names))
+
+
+def _keep_latest(kept: dict[str, _T], name: str, value: _T) -> None:
+    """Keep a value by name, and of many the latest."""
+    kept.pop(name, None)
+    kept[name] = value
+    if len(kept) > _LEFT:
+        del kept[next(iter(kept))]

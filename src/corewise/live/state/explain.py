@@ -1,0 +1,133 @@
+"""Explanations in words: why a job of a live pool holds the cores that it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from corewise.errors import InvalidInput, nearest
+from corewise.kit.times import spoken_duration
+from corewise.live.state.job_table import RosterJob
+from corewise.observation.events import RoundOverdue
+
+if TYPE_CHECKING:
+    from corewise.live.state.controller import Controller
+
+__all__ = ["Explanation", "explain", "in_cores", "round_overdue"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Explanation of the cores of a job.
+
+    Attributes
+    ----------
+    job, job_class : str
+        Of whom.
+    held, told, target : int
+        The cores it holds, those it was told to hold, and those it should hold.
+    text : str
+        Why, in a sentence or two.
+    """
+
+    job: str
+    job_class: str
+    held: int
+    told: int
+    target: int
+    text: str
+
+    def __str__(self) -> str:
+        """Return the sentences."""
+        return self.text
+
+
+def explain(controller: Controller, name: str) -> Explanation:
+    """Return why a job holds the cores that it holds."""
+    job = controller.roster.jobs.get(name)
+    if job is None:
+        jobs = list(controller.roster.jobs)
+        hint = nearest(name, jobs) if jobs else ", nor is any other"
+        raise InvalidInput(f"no job {name!r} is there{hint}")
+    job_class = controller.system.names[job.job_class]
+    parts = [_sharing(controller, job), _limits(controller, job), _under_way(job), _one_more(controller, job)]
+    text = "; ".join(part for part in parts if part)
+    return Explanation(name, job_class, job.held, job.told, job.target, text)
+
+
+def _sharing(controller: Controller, job: RosterJob) -> str:
+    counts = controller.roster.counts
+    active = [other for other in controller.roster.active if other.job_class == job.job_class]
+    name, cores = controller.system.names[job.job_class], sum(other.target for other in active)
+    state = ", ".join(str(count) for count in counts)
+    estimate = None if controller.estimates is None else controller.estimates.get(name)
+    known = "" if estimate is None else f", with {estimate.departures} departures of the class seen"
+    of_policy = name in controller.policy_classes
+    return (
+        f"class {name}: {_jobs(counts[job.job_class])} to hold {cores} of {controller.pool} cores in state "
+        f"({state}) by {'' if of_policy else 'an equal share beside '}{controller.policy_name}{known}; "
+        f"this one {_shares(controller, job)}"
+    )
+
+
+def _shares(controller: Controller, job: RosterJob) -> str:
+    if not job.target and job.retry_at > controller.time:
+        wait = job.retry_at - controller.time
+        return f"waits: its start was refused, and is tried again in {wait:.3g} s"
+    if not job.target:
+        return "waits, since its least does not fit"
+    count = controller.roster.counts[job.job_class]
+    if count == 1:
+        return f"alone, {in_cores(job.target)}"
+    mates = enumerate(controller.roster.of_class(job.job_class), start=1)
+    rank = next(rank for rank, other in mates if other is job)
+    return f"gets {job.target}, as number {rank} of {count} by age"
+
+
+def _limits(controller: Controller, job: RosterJob) -> str:
+    least, most = controller.roster.bounds(job, controller.pool)
+    if job.target == most and most < controller.pool:
+        return f"it can use no more than {most}"
+    if job.target == least > 1:
+        return f"it needs at least {least}"
+    return "no limit applied"
+
+
+def _under_way(job: RosterJob) -> str:
+    if job.held == job.target:
+        return ""
+    if job.told == job.target:
+        return f"it holds {job.held} until it has followed"
+    return f"it holds {job.held}, and the rest is not free yet"
+
+
+def _one_more(controller: Controller, job: RosterJob) -> str:
+    """Return what one core more would be to this job, and to the one that would have to give it."""
+    others = [other for other in controller.roster.active if other is not job and other.target > 1]
+    if controller.estimates is None or not job.target or not others:
+        return ""
+    giver = max(others, key=lambda other: (other.target, -other.age))
+    gain = 1.0 - _pace(controller, job, job.target) / _pace(controller, job, job.target + 1)
+    loss = _pace(controller, giver, giver.target) / _pace(controller, giver, giver.target - 1) - 1.0
+    return f"one core more would shorten it by {gain:.0%} and lengthen {giver.name} by {loss:.0%}"
+
+
+def _pace(controller: Controller, job: RosterJob, cores: int) -> float:
+    return float(controller.learner.standing.estimated.classes[job.job_class].curve.rate(float(cores)))
+
+
+def _jobs(count: int) -> str:
+    return "one job" if count == 1 else f"{count} jobs"
+
+
+def round_overdue(event: RoundOverdue) -> str:
+    """Return what is to be known of a round that does not end."""
+    return (
+        f"a round of job {event.job!r} on {in_cores(event.cores)} has not ended after "
+        f"{spoken_duration(event.seconds)}; its cores are not free before"
+    )
+
+
+def in_cores(count: int) -> str:
+    """Return a number of cores in words."""
+    return "one core" if count == 1 else f"{count} cores"

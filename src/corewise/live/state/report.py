@@ -1,0 +1,354 @@
+"""Reports of a live pool: what it does, what it has learned, and what that is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from corewise.kit.display import Shown, Table, cut
+from corewise.kit.jsonable import plain
+from corewise.kit.times import in_force_since, instant
+from corewise.live.state.counters import Book
+from corewise.live.state.gate import departures_seen, gain_in_words, reason
+from corewise.live.state.learned import Learned
+
+if TYPE_CHECKING:
+    from corewise.estimation.changes.alarms import Alarm
+    from corewise.live.state.controller import Controller
+    from corewise.live.state.instructions import Alert
+    from corewise.observation.events import Mode, Solved
+
+__all__ = ["ClassReport", "Expected", "Report", "Responses", "report_of"]
+
+_NAME = 16  # characters of a class in a table
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Response times that were measured: those of jobs that were seen to arrive and to finish.
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    mean, stderr : float
+        Their mean and its standard error, as if they were independent; NaN where there are too few.
+    """
+
+    count: int
+    mean: float
+    stderr: float
+
+    @classmethod
+    def of(cls, book: Book) -> Responses:
+        """Return those in a book."""
+        return cls(book.responses, book.mean if book.responses else math.nan, book.stderr)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Mean response time that is expected at the estimates: under EQUI, and under the policy last solved for.
+
+    Attributes
+    ----------
+    equi, policy : float
+        Both.
+    """
+
+    equi: float
+    policy: float
+
+    @property
+    def gain(self) -> float:
+        """By what share it is less under the policy."""
+        return 1.0 - self.policy / self.equi
+
+
+@dataclass(frozen=True, repr=False)
+class ClassReport(Shown):
+    """Report on a class of a live pool.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    jobs, waiting : int
+        The jobs that are there, and how many of them hold no core.
+    held, told, target : int
+        The cores that they hold, were told to hold, and should hold; in `watch` the last is what they would
+        be told.
+    arrived, present, finished, ended : int
+        Jobs that arrived, were there before, finished, and left without having finished.
+    responses : Responses
+        Measured response times.
+    learned : Learned or None
+        Curve and rates; None before the first window is over.
+    marks : float
+        Progress that jobs have told of, in the unit of the class.
+    expected : Expected or None
+        Mean response times to expect; None before an answer of the solver, for a class that the answer is not
+        about, or where a policy is unstable.
+    departures, departures_needed : int
+        The departures that were learned from, and how many it takes for the class to be part of a policy.
+    """
+
+    _shown = ("name", "jobs", "held", "finished")
+
+    name: str
+    jobs: int
+    waiting: int
+    held: int
+    told: int
+    target: int
+    arrived: int
+    present: int
+    finished: int
+    ended: int
+    responses: Responses
+    learned: Learned | None
+    marks: float
+    expected: Expected | None
+    departures: int = 0
+    departures_needed: int = 0
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        expected = self.expected and {**asdict(self.expected), "gain": self.expected.gain}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {
+            "responses": asdict(self.responses),
+            "learned": self.learned and self.learned.as_mapping(),
+            "expected": expected,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Shown):
+    """Report of a live pool.
+
+    Attributes
+    ----------
+    time : float
+        When it was made, by the clock of the pool.
+    mode : str
+        ``"watch"``, ``"steer"`` or ``"hold"``.
+    pool : int
+        The cores of the pool.
+    policy : str
+        The policy in force.
+    since : float
+        When it was adopted.
+    windows : int
+        How many windows of departures were learned from.
+    gain : tuple of float or None
+        By what share the policy last solved for lessens the mean cost of EQUI, given what was seen: what it
+        exceeds nine times in ten, its mean, and what it exceeds once in ten. None before there is one.
+    in_force : bool
+        Whether that policy is in force.
+    responses : Responses
+        Measured response times, of all classes.
+    classes : tuple of ClassReport
+        Each class.
+    alarms : tuple of Alarm
+        Changes that were found.
+    alerts : tuple of Alert
+        What somebody should know, the latest last.
+    would_have_moved : int
+        How often cores of a job would have been moved while they were only watched.
+    adopted : bool
+        Whether a policy other than EQUI is in force.
+    reason : str
+        Why none is, or not the last one that was solved for, and which classes share equally beside it; empty
+        if there is nothing of the kind to say.
+    late_events : int
+        Events that came too late to be learned from.
+    """
+
+    _shown = ("mode", "pool", "policy", "gain")
+
+    time: float
+    mode: Mode
+    pool: int
+    policy: str
+    since: float
+    windows: int
+    gain: tuple[float, float, float] | None
+    in_force: bool
+    responses: Responses
+    classes: tuple[ClassReport, ...]
+    alarms: tuple[Alarm, ...]
+    alerts: tuple[Alert, ...]
+    would_have_moved: int
+    adopted: bool = False
+    reason: str = ""
+    late_events: int = 0
+
+    @property
+    def held(self) -> int:
+        """The cores that jobs hold."""
+        return sum(row.held for row in self.classes)
+
+    @property
+    def told(self) -> int:
+        """The cores that jobs were told to hold."""
+        return sum(row.told for row in self.classes)
+
+    @property
+    def jobs(self) -> int:
+        """The jobs that are there."""
+        return sum(row.jobs for row in self.classes)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the report as plain values, which JSON can hold: what is not a finite number is None."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        whole = values | {
+            "held": self.held,
+            "told": self.told,
+            "jobs": self.jobs,
+            "gain": self.gain and dict(zip(("least", "expected", "most"), self.gain, strict=True)),
+            "responses": asdict(self.responses),
+            "classes": [row.as_mapping() for row in self.classes],
+            "alarms": [{"class": one.name, "kind": one.kind, "text": str(one)} for one in self.alarms],
+            "alerts": [asdict(alert) for alert in self.alerts],
+        }
+        made = plain(whole)
+        assert isinstance(made, dict)
+        return made
+
+    def __str__(self) -> str:
+        """Return the report as a table."""
+        return "\n".join(
+            [*self._heading(), *_aligned([_COLUMNS, *map(_cells, self.classes)]), *self._notes()]
+        )
+
+    def _heading(self) -> Iterator[str]:
+        yield (
+            f"at {instant(self.time)}, {self.mode}: {self.held} of {self.pool} cores held by {self.jobs} "
+            f"jobs; {self.policy} in force {in_force_since(self.since, self.time)}"
+        )
+        if self.gain is not None:
+            standing = "in force" if self.in_force else f"not adopted: {self.policy} stays in force"
+            yield f"expected {gain_in_words(self.gain)} by the last policy solved for, {standing}"
+        if self.reason:
+            yield self.reason
+        if self.responses.count:
+            yield f"mean response time {_measured(self.responses)} of {self.responses.count} jobs"
+
+    def _notes(self) -> Iterator[str]:
+        if self.mode == "watch":
+            yield f"{self.would_have_moved} moves would have been made"
+        if self.late_events:
+            yield f"{self.late_events} events came too late to be learned from"
+        for row in self.classes:
+            if row.learned is not None and row.learned.note:
+                yield f"{row.name}: {row.learned.note}"
+        for alarm in self.alarms:
+            yield f"change: {alarm}"
+        for alert in self.alerts:
+            yield f"alert: {alert.about}: {alert.text}"
+
+    def _table(self) -> Table:
+        return Table(_COLUMNS, [_cells(row) for row in self.classes])
+
+
+def report_of(controller: Controller) -> Report:
+    """Return the report of a controller as it stands."""
+    last = controller.answer
+    return Report(
+        controller.time,
+        controller.mode,
+        controller.pool,
+        controller.policy_name,
+        controller.since,
+        controller.learner.standing.k,
+        None if last is None else last.gain_over_equi,
+        last is not None and last == controller.adopted,
+        Responses.of(Book.total(controller.books)),
+        tuple(_class_report(controller, i) for i in range(len(controller.books))),
+        controller.alarms,
+        tuple(controller.alerts),
+        controller.would_have_moved,
+        controller.adopted is not None,
+        reason(controller),
+        controller.tally.late,
+    )
+
+
+def _class_report(controller: Controller, i: int) -> ClassReport:
+    name, book, last = controller.system.names[i], controller.books[i], controller.answer
+    jobs = [job for job in controller.roster.active if job.job_class == i]
+    count = controller.roster.counts[i]
+    found = None if controller.estimates is None else controller.estimates.get(name)
+    return ClassReport(
+        name,
+        count,
+        count - sum(bool(job.held) for job in jobs),
+        sum(job.held for job in jobs),
+        sum(job.told for job in jobs),
+        sum(job.target for job in jobs),
+        book.arrived,
+        book.present,
+        book.finished,
+        book.ended,
+        Responses.of(book),
+        found,
+        book.marks,
+        None if last is None else _expected(last, controller.system.names).get(name),
+        departures_seen(controller, name),
+        controller.options.least_seen,
+    )
+
+
+def _expected(answer: Solved, names: list[str]) -> dict[str, Expected]:
+    """Return the mean response times to expect, by class; `names` are those of an answer that has none."""
+    if answer.response_times is None:
+        return {}
+    about = names if answer.classes is None else answer.classes
+    return {name: Expected(*times) for name, times in zip(about, answer.response_times, strict=True)}
+
+
+_COLUMNS = ("class", "jobs", "waiting", "held", "told", "finished", "response", "EQUI", "policy", "curve")
+
+
+def _cells(row: ClassReport) -> tuple[str, ...]:
+    expected = (
+        ("", "") if row.expected is None else (f"{row.expected.equi:.4g}", f"{row.expected.policy:.4g}")
+    )
+    counts = (row.jobs, row.waiting, row.held, row.told, row.finished)
+    return (
+        cut(row.name if row.name.isprintable() else ascii(row.name), _NAME),
+        *map(str, counts),
+        _measured(row.responses),
+        *expected,
+        "" if row.learned is None else _curve(row.learned),
+    )
+
+
+def _measured(responses: Responses) -> str:
+    if not responses.count:
+        return ""
+    error = "" if math.isnan(responses.stderr) else f" ± {responses.stderr:.2g}"
+    return f"{responses.mean:.4g}{error}"
+
+
+def _curve(learned: Learned) -> str:
+    if not learned.informative:
+        return f"{learned.family}, not known yet"
+    ends = {name: f"[{low:.3g}, {high:.3g}]" for name, (low, high) in learned.intervals.items()}
+    values = [f"{name} = {value:.3g} {ends[name]}" for name, value in learned.parameters.items()]
+    return f"{learned.family} {', '.join(values)}".strip()
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of a table in columns: names and curves to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(width) if i in {0, last} else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
