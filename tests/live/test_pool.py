@@ -467,7 +467,7 @@ def test_a_pool_goes_on_when_a_full_disk_has_room_again(
 
 def test_a_disk_that_stays_full_fails_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("runner._RETRY", 0.02), ("runner._LOOK", 0.02), ("pool._GIVE_UP", 0.1)):
-        monkeypatch.setattr(f"corewise.live.{name}", value)
+        monkeypatch.setattr(f"corewise.live.run.{name}", value)
     with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
         job = pool.run("one", steps, 10**9, partial(time.sleep, 0.001))
         until(lambda: job.cores > 0)
