@@ -72,8 +72,8 @@ def random_curve(rng: np.random.Generator, cores: int) -> cw.SpeedUp:
 def random_system(number: int, seed: int, *, weights: bool = False) -> cw.System:
     """The system of that number; every third has three classes."""
     rng = np.random.default_rng([seed, number])
-    classes, most_cores, most_load = (3, 16, 0.8) if number % 3 == 2 else (2, 64, 0.95)
-    cores = round(float(np.exp(rng.uniform(np.log(4), np.log(most_cores)))))
+    classes, max_cores, most_load = (3, 16, 0.8) if number % 3 == 2 else (2, 64, 0.95)
+    cores = round(float(np.exp(rng.uniform(np.log(4), np.log(max_cores)))))
     load = float(rng.uniform(0.1, most_load))
     sizes, parts = 10.0 ** rng.uniform(0, 1, classes), np.maximum(rng.dirichlet(np.full(classes, 1.5)), 1e-3)
     costs = 10.0 ** rng.uniform(0, 1, classes) if weights else np.ones(classes)

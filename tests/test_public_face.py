@@ -9,7 +9,6 @@ import pkgutil
 import pytest
 
 import corewise as cw
-from corewise.kit.moved import NAMES
 
 SPACES = ("errors", "live", "memories", "plots", "results", "schedules", "sizes", "solvers")
 
@@ -37,14 +36,13 @@ def test_a_namespace_lists_what_it_has_in_order(space: str) -> None:
     assert public == set(module.__all__)
 
 
-def test_no_name_is_both_at_the_top_and_in_a_namespace_or_deprecated() -> None:
+def test_no_name_is_both_at_the_top_and_in_a_namespace() -> None:
     below = {
         name
         for space in ("memories", "results", "schedules", "sizes", "solvers")
         for name in getattr(cw, space).__all__
     }
     assert not below & set(dir(cw))
-    assert not set(NAMES) & set(dir(cw))
 
 
 def test_every_error_is_in_its_namespace() -> None:

@@ -67,8 +67,8 @@ _POOLS = {
     "limits.toml": _POOL + '[service]\nlargest_body = "much"\n',
     "hosts.toml": _POOL + "[service]\nhosts = 7\n",
     "half.toml": _POOL.replace("8", "8.5"),
-    "least.toml": _POOL + "least_cores = 5\nmost_cores = 2\n",
-    "above.toml": _POOL + "least_cores = 9\n",
+    "least.toml": _POOL + "min_cores = 5\nmost_cores = 2\n",
+    "above.toml": _POOL + "min_cores = 9\n",
     "empty.toml": "",
 }
 

@@ -17,12 +17,4 @@ is in `corewise.results`, what they can be given beside policies and systems in 
 
 import lazy_loader as _lazy
 
-from corewise.kit import moved as _moved
-
-_public, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)
-_moved.find_moved_modules()
-
-
-def __getattr__(name: str) -> object:
-    """Return a public name, imported now, or a deprecated one with a warning."""
-    return _moved.deprecated_name(name) if name in _moved.NAMES else _public(name)
+__getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

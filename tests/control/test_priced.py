@@ -123,7 +123,7 @@ def test_sweeps_agree_with_their_twin() -> None:
 
 
 def test_limits_are_kept_in_the_tables() -> None:
-    one = system(least_cores=2, most_cores=2)
+    one = system(min_cores=2, max_cores=2)
     tables = price_tables(one, cw.solve(one, whole_cores=True))
     assert np.all(np.isinf(tables.running[0][:, [1, 3]]))
     assert np.all(np.isfinite(tables.running[0][:, [0, 2]]))

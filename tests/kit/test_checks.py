@@ -77,14 +77,14 @@ def test_an_integer_for_machines_has_no_point() -> None:
 
 def system(**given: Any) -> cw.System:
     one = cw.JobClass("one", np.array(1.0), np.float32(1.0), cw.Amdahl(np.array(0.5)), weight=np.int64(1))  # type: ignore[arg-type]
-    two = cw.JobClass("two", 1, 1, cw.Tabulated(np.array([[2, 1.5], [4, 2.0]])), most_cores=4.0)  # type: ignore[arg-type]
+    two = cw.JobClass("two", 1, 1, cw.Tabulated(np.array([[2, 1.5], [4, 2.0]])), max_cores=4.0)  # type: ignore[arg-type]
     return cw.System(np.array(8), [one, two], **given)  # type: ignore[arg-type]
 
 
 def test_numbers_of_all_kinds_are_taken_everywhere() -> None:
     pool = system()
     assert pool.cores == 8.0
-    assert type(pool.classes[1].most_cores) is int
+    assert type(pool.classes[1].max_cores) is int
     solution = cw.solve(pool, capacity=np.array(9), tolerance=np.array(1e-6))  # type: ignore[arg-type]
     assert solution == cw.solve(pool, capacity=9.0, tolerance=1e-6)  # type: ignore[arg-type]
     assert solution == cw.solve(pool, capacity=np.array([9.0, 9.0]), tolerance=1e-6)

@@ -60,7 +60,7 @@ def curves(made: Controller) -> dict[str, tuple[float, int]]:
         cw.System(16, [ETL, TRAINING]),
         cw.System(16, [TRAINING, NEW, ETL]),
         cw.System(16, [replace(TRAINING, weight=3.0), ETL]),
-        cw.System(16, [TRAINING, replace(ETL, most_cores=8)]),
+        cw.System(16, [TRAINING, replace(ETL, max_cores=8)]),
         cw.System(32, SYSTEM.classes),
         cw.System(8, SYSTEM.classes),
     ],
@@ -120,7 +120,7 @@ def test_limits_that_were_set_since_stay_unless_the_file_says_otherwise() -> Non
     made.handle(happened.LimitsChanged(made.time, "l", "etl", 1, 3))
     configured(made, cw.System(16, [replace(TRAINING, weight=2.0), ETL]))
     assert made.roster.limits == [(1, None), (1, 3)]
-    configured(made, cw.System(16, [TRAINING, replace(ETL, most_cores=6)]))
+    configured(made, cw.System(16, [TRAINING, replace(ETL, max_cores=6)]))
     assert made.roster.limits == [(1, None), (1, 6)]
 
 

@@ -106,7 +106,7 @@ def test_what_the_engine_reports_is_enough() -> None:
 
 
 def test_limits_of_a_class_are_those_of_its_jobs() -> None:
-    classes = [replace(known, least_cores=2, most_cores=3) for known in system(0.0).classes]
+    classes = [replace(known, min_cores=2, max_cores=3) for known in system(0.0).classes]
     controller = Controller(
         cw.algorithm_1b(cw.System(8, classes), departures=300),
         Solving().policy,

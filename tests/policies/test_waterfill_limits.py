@@ -90,7 +90,7 @@ class Case:
     offers: tuple[float, ...]
 
     def __repr__(self) -> str:
-        limits = [(one.speedup, one.most_cores, one.weight, one.size_rate) for one in self.system.classes]
+        limits = [(one.speedup, one.max_cores, one.weight, one.size_rate) for one in self.system.classes]
         return f"{self.system.cores} cores, {limits}, jobs {self.counts}, offers {self.offers}"
 
     @property
@@ -100,7 +100,7 @@ class Case:
     @property
     def most(self) -> Floats:
         """What each class can hold in all."""
-        limits = [one.most_cores or math.inf for one in self.system.classes]
+        limits = [one.max_cores or math.inf for one in self.system.classes]
         return np.array([n * most if n else 0.0 for n, most in zip(self.counts, limits, strict=True)])
 
     def value(self, cores: Floats, offers: Sequence[float]) -> float:
@@ -130,7 +130,7 @@ def cases(draw: st.DrawFn, most_classes: int = 4, pools: Sequence[float] = (0.6,
         rate = draw(st.sampled_from([0.3, 1.0, 1.0, 2.0]))
         weight = draw(st.sampled_from([1.0, 1.0, 2.5]))
         curve = draw(FAMILIES[family])
-        one = cw.JobClass(f"c{i}", 1e-3, rate, curve, weight=weight, least_cores=least, most_cores=most)
+        one = cw.JobClass(f"c{i}", 1e-3, rate, curve, weight=weight, min_cores=least, max_cores=most)
         classes.append(one)
         counts.append(draw(st.integers(0, 9)))
         offers.append(draw(st.sampled_from([0.0, 0.5, 1.0, 1.0, 1.7, 7.0])))
@@ -145,7 +145,7 @@ def kinks(one: cw.JobClass, top: float) -> Floats:
 
 def surplus(one: cw.JobClass, offer: float, prices: Floats, pool: float) -> Floats:
     """max over z of ω s(z) − η z, for several η at once."""
-    top = min(pool, one.most_cores or math.inf)
+    top = min(pool, one.max_cores or math.inf)
     low, high = np.zeros(prices.size), np.full(prices.size, top)
     best = np.full(prices.size, -math.inf)
     for _ in range(9):
@@ -226,7 +226,7 @@ def test_splits_without_tables_are_the_best_from_any_guess(case: Case, guess: fl
 def test_compiled_speeds_are_those_of_the_curve(case: Case) -> None:
     arrays = curve_arrays(case.system)
     for i, one in enumerate(case.system.classes):
-        limit = float(one.most_cores or 2.0)
+        limit = float(one.max_cores or 2.0)
         for z in (0.4, 1.0, 1.9, 0.999 * limit, limit, 1.001 * limit, case.system.cores):
             wide = min(z, case.system.cores)
             near = 1e-4 if one.speedup.family.startswith("straight") else 1e-12  # own curves are sampled
@@ -255,7 +255,7 @@ def test_whittle_sells_at_one_price(case: Case) -> None:
             paid = min(paid, one.weight * index(one.curve, z * (1 - 1e-4)))
         elif z < full * (1 - 1e-9):
             paid, offered = min(paid, math.inf), math.inf
-        if z < (one.most_cores or case.system.cores) * (1 - 1e-9) and offered < math.inf:
+        if z < (one.max_cores or case.system.cores) * (1 - 1e-9) and offered < math.inf:
             offered = max(offered, one.weight * index(one.curve, z * (1 + 1e-4)))
     if offered < math.inf:
         assert paid >= offered * (1 - 1e-2)
@@ -296,12 +296,12 @@ def test_whole_cores_against_all_splits(case: Case, seed: int) -> None:
 
 def test_a_whole_core_solution_keeps_to_the_limits() -> None:
     """Three jobs of at most 2 on 8 cores: two are idle, in every state of the table."""
-    one = cw.JobClass("one", 0.5, 1.0, cw.Amdahl(0.9), most_cores=2)
-    two = cw.JobClass("two", 0.5, 1.0, cw.Amdahl(0.5), most_cores=1)
+    one = cw.JobClass("one", 0.5, 1.0, cw.Amdahl(0.9), max_cores=2)
+    two = cw.JobClass("two", 0.5, 1.0, cw.Amdahl(0.5), max_cores=1)
     policy = cw.solve(cw.System(8, [one, two]), whole_cores=True).policy
     assert policy.allocate({"one": 2, "two": 1}) == {"one": 4.0, "two": 1.0}
     assert pickle.loads(pickle.dumps(policy)).allocate({"one": 1}) == {"one": 2.0, "two": 0.0}
-    open_ended = cw.System(8, [one, replace(two, most_cores=None)])
+    open_ended = cw.System(8, [one, replace(two, max_cores=None)])
     assert cw.solve(open_ended).policy.allocate({"one": 1, "two": 0}) == {"one": 2.0, "two": 0.0}
 
 
@@ -317,7 +317,7 @@ def test_the_reported_case() -> None:
         return cw.System(
             64,
             [
-                cw.JobClass(name, 1e-3, 1.0, bent(*given), most_cores=given[-1][0] if limited else None)
+                cw.JobClass(name, 1e-3, 1.0, bent(*given), max_cores=given[-1][0] if limited else None)
                 for name, given in points.items()
             ],
         )
@@ -334,8 +334,8 @@ def test_the_reported_case() -> None:
 def test_every_way_to_simulate_holds_the_same(policy: str) -> None:
     """On a recorded path, with tables and without them, no job holds more than its most."""
     classes = [
-        cw.JobClass("a", 1.2, 1.0, cw.Amdahl(0.95), most_cores=3),
-        cw.JobClass("b", 1.2, 1.0, bent((2, 1.8), (4, 3.0), (16, 8.0)), most_cores=6),
+        cw.JobClass("a", 1.2, 1.0, cw.Amdahl(0.95), max_cores=3),
+        cw.JobClass("b", 1.2, 1.0, bent((2, 1.8), (4, 3.0), (16, 8.0)), max_cores=6),
     ]
     run = cw.simulate(cw.System(12, classes), policy, departures=3000, rng=1, record=True)
     path = run.path

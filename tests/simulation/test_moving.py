@@ -56,10 +56,10 @@ def test_first_cores_are_free_and_held_widths_stay() -> None:
 def test_limits_are_kept() -> None:
     """With least 2 of 2 cores jobs run one after the other; with most 1 each has its own core."""
     jobs = trace((0.0, 2.0), (0.25, 0.5))
-    one_by_one = cw.simulate(linear(0.1, least_cores=2), "equi", moving_costs=True, jobs=jobs)
+    one_by_one = cw.simulate(linear(0.1, min_cores=2), "equi", moving_costs=True, jobs=jobs)
     assert one_by_one.time == pytest.approx(1.25)
     assert one_by_one.mean_response_time == pytest.approx((1.0 + 1.0) / 2)
-    apart = cw.simulate(linear(0.1, most_cores=1), "equi", moving_costs=True, jobs=jobs)
+    apart = cw.simulate(linear(0.1, max_cores=1), "equi", moving_costs=True, jobs=jobs)
     assert apart.time == pytest.approx(2.0)
     assert apart.resizes == 0
 
@@ -68,7 +68,7 @@ def test_limits_are_kept() -> None:
 @pytest.mark.parametrize("policy", ["equi", "held", "priced"])
 def test_one_core_a_job_is_the_many_server_queue(policy: str) -> None:
     """With most 1 nobody moves: M/M/c by Erlang's formula, within four standard errors (false alarm 1e-4)."""
-    one = cw.JobClass("a", 2.8, 1.0, cw.Amdahl(0.9), most_cores=1, resize_pause=1.0)
+    one = cw.JobClass("a", 2.8, 1.0, cw.Amdahl(0.9), max_cores=1, resize_pause=1.0)
     run = cw.simulate(cw.System(4, [one]), policy, moving_costs=True, departures=100_000, rng=2)
     error = (run.interval[1] - run.interval[0]) / 4.2
     assert abs(run.mean_jobs - naive.erlang_c(4, 0.7)) < 4.0 * error
@@ -160,7 +160,7 @@ def test_changes_and_attained_work_are_refused() -> None:
 
 
 def test_what_does_not_keep_up_is_said() -> None:
-    one = cw.JobClass("a", 8.0, 1.0, cw.Amdahl(0.0), least_cores=8)
+    one = cw.JobClass("a", 8.0, 1.0, cw.Amdahl(0.0), min_cores=8)
     with pytest.raises(UnstablePolicy, match=r"equi does not keep up: \d+ jobs"):
         cw.simulate(cw.System(8, [one]), "equi", moving_costs=True, departures=100_000, rng=1)
 

@@ -367,17 +367,17 @@ def test_the_figure() -> None:
 
 
 def test_a_plan_looks_at_fewer_cores_than_a_job_can_use() -> None:
-    """On fewer cores than `most_cores` the limit says nothing; fewer than `least_cores` are not looked at."""
+    """On fewer cores than `max_cores` the limit says nothing; fewer than `min_cores` are not looked at."""
     limited = [
-        cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.9), most_cores=6),
+        cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.9), max_cores=6),
         cw.JobClass("b", 1.0, 1.0, cw.Amdahl(0.4)),
     ]
-    free = [replace(one, most_cores=None) for one in limited]
+    free = [replace(one, max_cores=None) for one in limited]
     found, twin = (
         cw.plan(cw.System(16, classes), target=1.2, policy="greedy") for classes in (limited, free)
     )
     assert found.cores == twin.cores
     assert found.cores < 6
     assert found.mean_response_time == pytest.approx(twin.mean_response_time, rel=1e-9)
-    needy = [replace(limited[0], least_cores=5), limited[1]]
+    needy = [replace(limited[0], min_cores=5), limited[1]]
     assert cw.plan(cw.System(16, needy), target=1.2, policy="greedy").cores == 5

@@ -25,7 +25,6 @@ from corewise.errors import BoxTooLarge, InvalidPolicy
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.moved import warn_moved
 from corewise.kit.spoken import of_time
 from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace, most_states
@@ -60,12 +59,6 @@ class ClassPerformance(ByValue, Shown):
     mean_response_time: float
     mean_cost: float
     edge_probability: float
-
-    @property
-    def beyond(self) -> float:
-        """Deprecated: `edge_probability`."""
-        warn_moved("ClassPerformance.beyond", "ClassPerformance.edge_probability")
-        return self.edge_probability
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,12 +98,6 @@ class Performance(ByValue, Shown):
     blocking: bool
     classes: Mapping[str, ClassPerformance]
     unit: str | None = None
-
-    @property
-    def beyond(self) -> float:
-        """Deprecated: `edge_probability`."""
-        warn_moved("Performance.beyond", "Performance.edge_probability")
-        return self.edge_probability
 
     def __str__(self) -> str:
         """Return the numbers as a small table."""

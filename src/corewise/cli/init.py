@@ -35,8 +35,8 @@ arrival_rate = 1.5
 size_rate = 0.25
 speedup = { family = "amdahl", p = 0.95 }
 weight = 1.0                                    # optional: what one such job costs per unit of time
-# most_cores = 8                                # optional: a job uses no more cores than this
-# least_cores = 2                               # optional: and runs on no fewer
+# max_cores = 8                                # optional: a job uses no more cores than this
+# min_cores = 2                               # optional: and runs on no fewer
 # resize_pause = 0.05                           # optional: how long it stands still when its cores change
 
 # Families of curves; on up to one core every job runs at the speed of its share of it:

@@ -125,7 +125,7 @@ class Bellman:
         )
         if self.whole_cores:
             _kernels.improve_whole(self._table, self._offers, space.counts, self._cores)
-            cores = within_limits(self._cores.copy(), space.counts, system.most_cores)
+            cores = within_limits(self._cores.copy(), space.counts, system.max_cores)
         else:
             cores = split(self._shapes, space.counts, self._offers, self._budget)
         chain = Chain(system, space, cores, guess)

@@ -19,7 +19,6 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.checks import shown
 from corewise.kit.display import Shown, Table
-from corewise.kit.moved import warn_moved
 from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
@@ -121,12 +120,6 @@ class Solution(ByValue, Shown):
     def edge_probability(self) -> float:
         """The probability of being at the edge of the box."""
         return self.performance.edge_probability
-
-    @property
-    def beyond(self) -> float:
-        """Deprecated: `edge_probability`."""
-        warn_moved("Solution.beyond", "Solution.edge_probability")
-        return self.edge_probability
 
     @property
     def warm_start(self) -> Floats:

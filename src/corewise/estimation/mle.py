@@ -165,7 +165,7 @@ def _jobs(given: object, seen: Statistics, system: System) -> list[Jobs | None]:
     path = record_of(given)
     if path is not None:
         rows = zip(job_histories(path), system.classes, strict=True)
-        return [None if jobs is None else Recorded(jobs.capped(known.most_cores)) for jobs, known in rows]
+        return [None if jobs is None else Recorded(jobs.capped(known.max_cores)) for jobs, known in rows]
     tables = seen.strata or (None,) * len(seen.classes)
     return [None if table is None else Tabulated(table) for table in tables]
 

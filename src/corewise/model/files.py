@@ -13,8 +13,8 @@ A file says how many cores there are and, class by class, what arrives and how i
     weight = 1.0                                # optional
     sizes = { law = "lognormal", cv2 = 4.0 }    # optional: exponential if not given
     arrivals = { law = "erlang", stages = 2 }   # optional: the times between arrivals, exponential likewise
-    least_cores = 2                             # optional: a job runs on no fewer cores
-    most_cores = 16                             # optional: and uses no more
+    min_cores = 2                             # optional: a job runs on no fewer cores
+    max_cores = 16                             # optional: and uses no more
     resize_pause = 0.05                         # optional: how long a job stands still when its cores change
 
     [[change]]                                  # optional: the curve of a class changes at a time
@@ -41,7 +41,8 @@ from typing import Any
 from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSystem, nearest
 from corewise.kit.encodings import as_utf8
 from corewise.kit.files import read_bytes, read_column, write_bytes
-from corewise.model.job_class import Change, JobClass
+from corewise.kit.renamed import new_names
+from corewise.model.job_class import RENAMED, Change, JobClass
 from corewise.model.sizes import (
     Deterministic,
     Erlang,
@@ -97,7 +98,7 @@ SYSTEM_KEYS = ("cores", "unit", "class", "change")
 POOL_KEYS = ("control", "service")
 """The tables that the pool file of a service has besides."""
 
-_MOVE_KEYS: Mapping[str, object] = {"least_cores": 1, "most_cores": None, "resize_pause": 0.0}
+_MOVE_KEYS: Mapping[str, object] = {"min_cores": 1, "max_cores": None, "resize_pause": 0.0}
 _CLASS_KEYS = ("name", "arrival_rate", "size_rate", "speedup", "weight", "sizes", "arrivals", *_MOVE_KEYS)
 _CLASS_REQUIRED = ("name", "arrival_rate", "size_rate", "speedup")
 _LAW_KEYS = ("sizes", "arrivals")
@@ -244,6 +245,7 @@ def _tables(mapping: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]
 
 def _class_from(entry: Mapping[str, Any], position: int) -> JobClass:
     what = f"class {entry['name']!r}" if entry.get("name") else f"class number {position}"
+    entry = new_names(entry, RENAMED, InvalidSystem)
     _require_known(entry, _CLASS_KEYS, what)
     _require_all(entry, _CLASS_REQUIRED, what)
     if not entry["name"]:

@@ -6,25 +6,55 @@ Paper: section 2.1. The paper's λ and α are the classes' own arrival rates, λ
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from corewise.errors import InvalidSystem
 from corewise.kit import checks
 from corewise.kit.display import Shown
+from corewise.kit.renamed import new_names, warn_renamed
 from corewise.kit.spoken import of_time
 from corewise.model.capped import Capped
 from corewise.model.sizes import Exponential, SizeLaw
 from corewise.model.speedup import SpeedUp
 
-__all__ = ["EXPONENTIAL", "FOUND_BY", "Change", "JobClass"]
+__all__ = ["EXPONENTIAL", "FOUND_BY", "RENAMED", "Change", "JobClass"]
 
 EXPONENTIAL = Exponential()
 _ONE_CORE, _NO_PAUSE = 1, 0.0  # how jobs move if nothing is said
 FOUND_BY = "; estimate finds it from an event log"
 """What to say where a rate is not known."""
+RENAMED = {"least_cores": "min_cores", "most_cores": "max_cores"}
+"""Fields of a class by their spelling before 0.3, which is read until 1.0."""
 
 
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def _reads_old_names(kind: _Kind) -> _Kind:
+    """Let a class be made with the old spelling of its fields, and have them read under it."""
+    make: Callable[..., None] = kind.__init__  # type: ignore[misc]  # of the class itself
+
+    @wraps(make)
+    def init(self: object, *args: Any, **given: Any) -> None:
+        if not RENAMED.keys().isdisjoint(given):
+            given = new_names(given, RENAMED, InvalidSystem)
+        make(self, *args, **given)
+
+    def read(self: object, name: str) -> Any:
+        if name not in RENAMED:
+            raise AttributeError(f"a JobClass has no attribute {name!r}", name=name, obj=self)
+        warn_renamed(f"JobClass.{name}", f"JobClass.{RENAMED[name]}")
+        return getattr(self, RENAMED[name])
+
+    kind.__init__ = init  # type: ignore[misc]
+    setattr(kind, "__getattr__", read)  # noqa: B010  # types should not know of it
+    return kind
+
+
+@_reads_old_names
 @dataclass(frozen=True, repr=False)
 class JobClass(Shown):
     """Jobs that arrive, work and scale alike.
@@ -46,11 +76,11 @@ class JobClass(Shown):
         The law of job sizes, scaled to mean 1/μ; exponential if not given, as everything exact assumes.
     arrivals : SizeLaw, optional
         The law of the times between arrivals, scaled to mean 1/λ; exponential if not given: Poisson arrivals.
-    least_cores : int, optional
+    min_cores : int, optional
         The fewest cores that a job runs on; with fewer it waits. Exact numbers are for jobs that run on any
         share of a core, and take no notice: it matters where jobs hold whole cores, in simulations with
         moving costs and in live pools.
-    most_cores : int, optional
+    max_cores : int, optional
         The most cores that a job can use: on more it is no faster, and policies by price (greedy, Whittle,
         the optimum) give it no more.
     resize_pause : float, optional
@@ -67,8 +97,8 @@ class JobClass(Shown):
     weight: float = 1.0
     sizes: SizeLaw = EXPONENTIAL
     arrivals: SizeLaw = EXPONENTIAL
-    least_cores: int = _ONE_CORE
-    most_cores: int | None = None
+    min_cores: int = _ONE_CORE
+    max_cores: int | None = None
     resize_pause: float = _NO_PAUSE
 
     def __post_init__(self) -> None:
@@ -93,26 +123,26 @@ class JobClass(Shown):
                 raise InvalidSystem(
                     f"class {self.name!r}: {field} must be a law such as sizes.Lognormal(cv2=4), got {law!r}"
                 )
-        moves = self.most_cores is not None or self.resize_pause is not _NO_PAUSE
-        if moves or self.least_cores is not _ONE_CORE:  # a learner makes four classes at every step
+        moves = self.max_cores is not None or self.resize_pause is not _NO_PAUSE
+        if moves or self.min_cores is not _ONE_CORE:  # a learner makes four classes at every step
             self._check_moves()
 
     def _check_moves(self) -> None:
         what = f"class {self.name!r}"
-        least = checks.whole(self.least_cores, f"{what}: least_cores", InvalidSystem)
-        object.__setattr__(self, "least_cores", least)
-        if self.most_cores is not None:
-            most = checks.whole(self.most_cores, f"{what}: most_cores", InvalidSystem)
-            object.__setattr__(self, "most_cores", most)
+        least = checks.whole(self.min_cores, f"{what}: min_cores", InvalidSystem)
+        object.__setattr__(self, "min_cores", least)
+        if self.max_cores is not None:
+            most = checks.whole(self.max_cores, f"{what}: max_cores", InvalidSystem)
+            object.__setattr__(self, "max_cores", most)
             if least > most:
-                raise InvalidSystem(f"{what}: least_cores {least} is above most_cores {most}")
+                raise InvalidSystem(f"{what}: min_cores {least} is above max_cores {most}")
         pause = checks.within(self.resize_pause, 0.0, math.inf, f"{what}: resize_pause", InvalidSystem)
         object.__setattr__(self, "resize_pause", pause)
 
     @cached_property
     def curve(self) -> SpeedUp:
         """How fast a job runs on the cores it holds: its speed-up, on no more cores than it can use."""
-        return self.speedup if self.most_cores is None else Capped(self.speedup, float(self.most_cores))
+        return self.speedup if self.max_cores is None else Capped(self.speedup, float(self.max_cores))
 
     @property
     def known_size_rate(self) -> float:
@@ -131,9 +161,9 @@ class JobClass(Shown):
     def moves_in_words(self, unit: str | None) -> list[str]:
         """Return what there is to say of how its jobs move; times are in `unit`."""
         words = []
-        if self.least_cores > 1 or self.most_cores is not None:
-            most = "" if self.most_cores is None else f" to {self.most_cores}"
-            words.append(f"{self.least_cores}{most or ' or more'} cores a job")
+        if self.min_cores > 1 or self.max_cores is not None:
+            most = "" if self.max_cores is None else f" to {self.max_cores}"
+            words.append(f"{self.min_cores}{most or ' or more'} cores a job")
         if self.resize_pause:
             words.append(f"pause {self.resize_pause:g}{of_time(unit)} a resize")
         return words

@@ -77,7 +77,7 @@ class System(Shown):
                 raise InvalidSystem(f"class name {job_class.name!r} is used twice")
             seen.add(job_class.name)
             self._check_speedup(job_class.name, job_class.speedup)
-            for field in ("least_cores", "most_cores"):
+            for field in ("min_cores", "max_cores"):
                 if (getattr(job_class, field) or 0) > max(self.cores, 1.0):
                     raise InvalidSystem(
                         f"class {job_class.name!r}: {field} {getattr(job_class, field)} is above the "
@@ -153,9 +153,9 @@ class System(Shown):
         return np.array([job_class.weight for job_class in self.classes])
 
     @cached_property
-    def most_cores(self) -> Floats:
+    def max_cores(self) -> Floats:
         """The most cores that a job of each class can use, infinite where nothing is said."""
-        return np.array([job_class.most_cores or math.inf for job_class in self.classes])
+        return np.array([job_class.max_cores or math.inf for job_class in self.classes])
 
     @cached_property
     def amdahl_fractions(self) -> Floats | None:
@@ -307,7 +307,7 @@ class System(Shown):
         """Return the system on another number of cores; a job can use no more than there are."""
         most = max(int(checks.positive(cores, "cores", InvalidSystem)), 1)
         classes = [
-            replace(known, most_cores=most) if (known.most_cores or 0) > most else known
+            replace(known, max_cores=most) if (known.max_cores or 0) > most else known
             for known in self.classes
         ]
         return System(cores, classes, self.changes, self.unit)

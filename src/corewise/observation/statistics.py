@@ -208,7 +208,7 @@ class Statistics(ByValue, Shown):
     def capped(self, system: System) -> Statistics:
         """Return the statistics with the cores that jobs held and could not use left out."""
         rows = zip(self.classes, system.classes, strict=True)
-        return replace(self, classes=tuple(table.capped(known.most_cores) for table, known in rows))
+        return replace(self, classes=tuple(table.capped(known.max_cores) for table, known in rows))
 
     @classmethod
     def of(cls, path: SamplePath) -> Statistics:

@@ -6,7 +6,7 @@ cores are shared equally. A bound policy keeps the system it was made for, so a 
 curves runs on a plant with other curves, and the truth never leaks into it.
 
 No policy made here idles a core that a job could hold: cores are idle only where every job present holds its
-`most_cores`. EQUI, fixed shares and strict priority share all cores whatever jobs can use.
+`max_cores`. EQUI, fixed shares and strict priority share all cores whatever jobs can use.
 """
 
 from __future__ import annotations

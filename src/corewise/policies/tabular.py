@@ -76,9 +76,9 @@ class Tabular(ByValue, Shown):
         object.__setattr__(self, "cores", table)
 
     def _usable_cores(self, shape: tuple[int, ...]) -> Floats:
-        """Return the cores that jobs can hold in every state: all, unless each has a `most_cores`."""
+        """Return the cores that jobs can hold in every state: all, unless each has a `max_cores`."""
         usable_cores = np.zeros(())
-        for jobs, most in zip(np.indices(shape, sparse=True), self.system.most_cores, strict=True):
+        for jobs, most in zip(np.indices(shape, sparse=True), self.system.max_cores, strict=True):
             usable_cores = usable_cores + np.where(jobs > 0, np.maximum(jobs, 1) * most, 0.0)
         return np.minimum(usable_cores, self.system.cores)
 

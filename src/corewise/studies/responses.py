@@ -102,7 +102,7 @@ class Responses:
     @cached_property
     def fewest(self) -> int:
         """The fewest whole cores with which some policy keeps up."""
-        needed = max(job_class.least_cores for job_class in self.system.classes)
+        needed = max(job_class.min_cores for job_class in self.system.classes)
         return max(math.floor(self.work * (1.0 + _ROUNDING)) + 1, needed)
 
     def name(self, cores: int) -> str:

@@ -218,7 +218,7 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
             system.index(level.name)
     cost = None if price is None else checks.positive(price, "price")
     work = math.fsum(job_class.work_rate for job_class in system.classes)
-    least = max(math.floor(work) + 1, *(job_class.least_cores for job_class in system.classes))
+    least = max(math.floor(work) + 1, *(job_class.min_cores for job_class in system.classes))
     trace, which = _drawn(system, random_generator(rng))
     seen: dict[int, ServiceLevels] = {}
 

@@ -68,7 +68,7 @@ def price_tables(system: System, solution: Solution) -> PriceTables:
     waiting = np.zeros(shape[:2])
     pauses = np.array([known.resize_pause for known in system.classes])
     for i, known in enumerate(system.classes):
-        widths = np.array([0, *range(known.least_cores, (known.most_cores or cores) + 1)])
+        widths = np.array([0, *range(known.min_cores, (known.max_cores or cores) + 1)])
         running[i][:, widths] = 0.0
         paused[i][:, widths] = 0.0
         best = (np.zeros(space.size), np.zeros(space.size))

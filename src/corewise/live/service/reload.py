@@ -75,9 +75,9 @@ class Reload:
         self._pool = replace(self._pool, system=pool.system, limits=pool.limits)
 
     def _set_limits(self, system: System) -> None:
-        before = {known.name: (known.least_cores, known.most_cores) for known in self._pool.system.classes}
+        before = {known.name: (known.min_cores, known.max_cores) for known in self._pool.system.classes}
         for known in system.classes:
-            limits = (known.least_cores, known.most_cores)
+            limits = (known.min_cores, known.max_cores)
             if before.get(known.name, limits) == limits:
                 continue
             try:
@@ -87,5 +87,5 @@ class Reload:
 
 
 def _but_for_limits(pool: PoolFile) -> PoolFile:
-    classes = [replace(known, least_cores=1, most_cores=None) for known in pool.system.classes]
+    classes = [replace(known, min_cores=1, max_cores=None) for known in pool.system.classes]
     return replace(pool, system=replace(pool.system, classes=tuple(classes)), limits=Limits())

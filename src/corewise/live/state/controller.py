@@ -96,7 +96,7 @@ class Controller:
         self.time = time
         self.pool = int(algorithm.system.cores)
         self.roster = Roster(
-            [(known.least_cores, known.most_cores) for known in algorithm.system.classes],
+            [(known.min_cores, known.max_cores) for known in algorithm.system.classes],
             late_moves=self.options.late_moves,
         )
         self.moving = Moving(algorithm.system)

@@ -399,7 +399,7 @@ class _Queue:
 
 
 def _limits(job_class: JobClass) -> tuple[int, int | None]:
-    return job_class.least_cores, job_class.most_cores
+    return job_class.min_cores, job_class.max_cores
 
 
 def _within(least: int, most: int | None, pool: int) -> tuple[int, int]:

@@ -11,8 +11,8 @@ concave rest, in one of three forms:
     power                 extra = (a/q)^b − 1        power law, slope and index
     sampled               linear between nodes       any other curve
 
-A class with `most_cores` has the demand of its curve, cut at that width: a tail has a *limit*, and at price
-zero, where jobs take cores that do not make them faster, they hold `most_cores` and no more.
+A class with `max_cores` has the demand of its curve, cut at that width: a tail has a *limit*, and at price
+zero, where jobs take cores that do not make them faster, they hold `max_cores` and no more.
 
 `marginal_shapes` price speed (ω s'(z) = η), `index_shapes` price cores by the Whittle index W(z) = ℓ. A
 sampled tail is exact only at its nodes, which are crowded about kinks; the loss in value is of second order

@@ -8,7 +8,7 @@ the state, a split is a list of steps (`corewise.policies.waterfill.levels.steps
 where it does.
 
 At a price where demand jumps, what is left of the cores is split in proportion to the jumps. At price zero
-every job would take more, up to its `most_cores`: a core is idle only if all jobs hold as many as they may.
+every job would take more, up to its `max_cores`: a core is idle only if all jobs hold as many as they may.
 """
 
 from __future__ import annotations

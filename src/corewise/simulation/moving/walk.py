@@ -53,8 +53,8 @@ class MovingWalk:
         follow = WidthRule("follow", self.pauses, job_times(system, self.pool))
         self._rule = policy.widths or follow
         speeds = np.stack([known.curve.rate(np.arange(self.pool + 1.0)) for known in system.classes])
-        least = np.array([known.least_cores for known in system.classes])
-        most = np.array([known.most_cores or self.pool for known in system.classes])
+        least = np.array([known.min_cores for known in system.classes])
+        most = np.array([known.max_cores or self.pool for known in system.classes])
         self._plant = (speeds, self.pauses, least, most)
         self._present = _room(_ROOM)
         self._here = np.zeros(2, dtype=np.int64)
