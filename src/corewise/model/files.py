@@ -126,6 +126,15 @@ def load_system(
     InvalidFile
         If the file cannot be read or does not describe a system; the message names the file, the class and
         the value.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> system.cores, system.names
+    (30.0, ['one', 'two'])
+    >>> system["two"].speedup
+    Amdahl(p=0.8)
     """
     if isinstance(source, str) and source.startswith("paper:"):
         return packaged(source)
@@ -151,7 +160,19 @@ def packaged(name: str) -> System:
 
 
 def save_system(system: System, path: str | os.PathLike[str]) -> None:
-    """Write a system as a TOML file that `load_system` reads back as an equal system."""
+    """Write a system as a TOML file that `load_system` reads back as an equal system.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> with TemporaryDirectory() as folder:
+    ...     cw.save_system(system, Path(folder) / "system.toml")
+    ...     print(cw.load_system(Path(folder) / "system.toml") == system)
+    True
+    """
     write_bytes(path, system_to_text(system).encode())
 
 

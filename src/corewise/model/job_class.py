@@ -86,6 +86,15 @@ class JobClass(Shown):
     resize_pause : float, optional
         δ, how long a job that runs stands still when its cores change. Exact numbers are for free moves, and
         take no notice of it either.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> etl = cw.JobClass("etl", arrival_rate=4.0, size_rate=1.0, speedup=cw.Amdahl(0.35))
+    >>> etl.speedup.rate([2, 4]).round(4)
+    array([1.2121, 1.3559])
+    >>> cw.JobClass("query", speedup=cw.Amdahl(0.5), sizes=cw.sizes.Lognormal(4.0), max_cores=8).sizes
+    Lognormal(cv2=4.0)
     """
 
     _shown = ("name", "arrival_rate", "size_rate", "speedup", "weight")
@@ -176,7 +185,16 @@ class JobClass(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Change(Shown):
-    """From `time` on, the class of that name has another curve."""
+    """From `time` on, the class of that name has another curve.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> job_class = cw.JobClass("etl", arrival_rate=1.0, size_rate=1.0, speedup=cw.Amdahl(0.3))
+    >>> system = cw.System(4, [job_class], changes=[cw.Change(100.0, "etl", cw.Amdahl(0.6))])
+    >>> system.regime(99.0)["etl"].speedup, system.regime(100.0)["etl"].speedup
+    (Amdahl(p=0.3), Amdahl(p=0.6))
+    """
 
     _shown = ("time", "name", "speedup")
 

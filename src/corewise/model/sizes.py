@@ -47,7 +47,17 @@ _MOST_STAGES = 1000  # of which Erlang's law is deterministic to three per cent
 
 @dataclass(frozen=True, repr=False)
 class SizeLaw(Shown, ABC):
-    """A law of positive sizes with mean one: the base of every law."""
+    """A law of positive sizes with mean one: the base of every law.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import corewise as cw
+    >>> [law.cv2 for law in (cw.sizes.Deterministic(), cw.sizes.Erlang(2), cw.sizes.Exponential())]
+    [0.0, 0.5, 1.0]
+    >>> cw.sizes.Erlang(2).draw(np.random.default_rng(7), 3).round(3)
+    array([0.834, 0.669, 0.573])
+    """
 
     law: ClassVar[str] = ""
 
@@ -94,7 +104,17 @@ class SizeLaw(Shown, ABC):
 
 @dataclass(frozen=True, repr=False)
 class Exponential(SizeLaw):
-    """The exponential law, which has no memory: what everything exact assumes."""
+    """The exponential law, which has no memory: what everything exact assumes.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Exponential()
+    >>> round(sizes.cv2, 3)
+    1.0
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([0.607, 0.368, 0.018])
+    """
 
     law: ClassVar[str] = "exponential"
 
@@ -118,7 +138,17 @@ class Exponential(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Deterministic(SizeLaw):
-    """The deterministic law: all sizes are equal."""
+    """The deterministic law: all sizes are equal.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Deterministic()
+    >>> round(sizes.cv2, 3)
+    0.0
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([1., 0., 0.])
+    """
 
     law: ClassVar[str] = "deterministic"
 
@@ -142,7 +172,17 @@ class Deterministic(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Erlang(SizeLaw):
-    """Erlang's law: the sum of `stages` exponential stages; cv² is one over their number."""
+    """Erlang's law: the sum of `stages` exponential stages; cv² is one over their number.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Erlang(4)
+    >>> round(sizes.cv2, 3)
+    0.25
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([0.857, 0.433, 0.   ])
+    """
 
     stages: int
     law: ClassVar[str] = "erlang"
@@ -190,6 +230,15 @@ class Hyperexponential(SizeLaw):
 
     A job is of the first phase with probability q = (1 + √((cv² − 1)/(cv² + 1)))/2 and then has mean 1/(2q),
     else mean 1/(2(1 − q)): each phase brings half of the work.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Hyperexponential(4.0)
+    >>> round(sizes.cv2, 3)
+    4.0
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([0.466, 0.24 , 0.046])
     """
 
     cv2: float
@@ -227,7 +276,17 @@ class Hyperexponential(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Lognormal(SizeLaw):
-    """The lognormal law: log X is normal, with variance σ² = log(1 + cv²)."""
+    """The lognormal law: log X is normal, with variance σ² = log(1 + cv²).
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Lognormal(4.0)
+    >>> round(sizes.cv2, 3)
+    4.0
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([0.465, 0.263, 0.042])
+    """
 
     cv2: float
     law: ClassVar[str] = "lognormal"
@@ -263,7 +322,17 @@ class Lognormal(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Weibull(SizeLaw):
-    """Weibull's law: P(X > x) = exp(−(Γ(1 + 1/k) x)^k); of shape k = ½ its cv² is 5, of shape 1 it is 1."""
+    """Weibull's law: P(X > x) = exp(−(Γ(1 + 1/k) x)^k); of shape k = ½ its cv² is 5, of shape 1 it is 1.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Weibull(0.5)
+    >>> round(sizes.cv2, 3)
+    5.0
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([0.368, 0.243, 0.059])
+    """
 
     shape: float
     law: ClassVar[str] = "weibull"
@@ -309,6 +378,15 @@ class Pareto(SizeLaw):
     """Pareto's law: P(X > x) = (least/x)^shape; with `cut`, given that X is below `cut` times its least.
 
     Without a cut the shape must exceed one, else there is no mean, and up to two the variance is infinite.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Pareto(2.5)
+    >>> round(sizes.cv2, 3)
+    0.8
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([1.   , 0.279, 0.009])
     """
 
     shape: float

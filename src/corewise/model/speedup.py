@@ -60,7 +60,26 @@ __all__ = [
 
 
 class SpeedUp(ABC):
-    """A speed-up curve: the base of every family."""
+    """A speed-up curve: the base of every family.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> import corewise as cw
+    >>> @dataclass(frozen=True)
+    ... class Logarithmic(cw.SpeedUp):
+    ...     p: float
+    ...     family = "logarithmic"
+    ...     bounds = {"p": (0.0, 1.0)}
+    ...     def rate_above(self, z):
+    ...         return 1.0 + self.p * np.log(z)
+    >>> curve = Logarithmic(0.5)
+    >>> curve.rate([0.5, 1.0, 4.0]).round(3)
+    array([0.5  , 1.   , 1.693])
+    >>> curve.slope([0.5, 1.0, 4.0]).round(3)
+    array([1.   , 0.5  , 0.125])
+    """
 
     family: ClassVar[str] = ""
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
@@ -127,7 +146,19 @@ class SpeedUp(ABC):
 
 @dataclass(frozen=True)
 class Amdahl(SpeedUp):
-    """Amdahl's law: a fraction p of the work is parallel, s = 1 / (1 − p + p/z).  Paper: Example 2.1."""
+    """Amdahl's law: a fraction p of the work is parallel, s = 1 / (1 − p + p/z).  Paper: Example 2.1.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> curve = cw.Amdahl(0.9)
+    >>> curve.rate([1, 2, 4, 8]).round(3)
+    array([1.   , 1.818, 3.077, 4.706])
+    >>> curve.parameters
+    {'p': 0.9}
+    >>> curve.with_parameters(p=0.5).rate([8]).round(3)
+    array([1.778])
+    """
 
     p: float
     family: ClassVar[str] = "amdahl"
@@ -148,7 +179,14 @@ class Amdahl(SpeedUp):
 
 @dataclass(frozen=True)
 class PowerLaw(SpeedUp):
-    """The power law s = z^p.  Paper: Example 2.2."""
+    """The power law s = z^p.  Paper: Example 2.2.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> cw.PowerLaw(0.5).rate([1, 4, 16])
+    array([1., 2., 4.])
+    """
 
     p: float
     family: ClassVar[str] = "power"
@@ -169,7 +207,14 @@ class PowerLaw(SpeedUp):
 
 @dataclass(frozen=True)
 class Gustafson(SpeedUp):
-    """Gustafson's law: work grows with the cores, s = 1 − p + p z."""
+    """Gustafson's law: work grows with the cores, s = 1 − p + p z.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> cw.Gustafson(0.75).rate([1, 2, 5])
+    array([1.  , 1.75, 4.  ])
+    """
 
     p: float
     family: ClassVar[str] = "gustafson"
@@ -195,6 +240,15 @@ class Usl(SpeedUp):
     σ is contention, κ the cost of keeping cores coherent. For κ > 0 the law peaks at z* = √((1 − σ)/κ) and
     falls after it; a job given more cores than z* leaves the rest unused, so s stays at its peak. With
     σ + κ ≥ 1 the peak is at one core.  Source: N. J. Gunther, *Guerrilla Capacity Planning* (2007).
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> curve = cw.Usl(sigma=0.05, kappa=0.01)
+    >>> round(curve.peak, 3)
+    9.747
+    >>> curve.rate([1, 4, 9, 100]).round(3)
+    array([1.   , 3.15 , 4.245, 4.256])
     """
 
     sigma: float

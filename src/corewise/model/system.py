@@ -41,6 +41,23 @@ class System(Shown):
     unit : str, optional
         The unit of time that rates are in, one of `corewise.model.units.UNITS` such as ``"hours"``: said
         beside every time and rate.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.System(
+    ...     cores=16,
+    ...     classes=[
+    ...         cw.JobClass("etl", arrival_rate=4.0, size_rate=1.0, speedup=cw.Amdahl(0.35)),
+    ...         cw.JobClass("training", arrival_rate=1.5, size_rate=0.25, speedup=cw.Amdahl(0.95)),
+    ...     ],
+    ... )
+    >>> system.names, system.load
+    (['etl', 'training'], 0.625)
+    >>> system["training"].speedup.p
+    0.95
+    >>> system.at_load(0.9).arrival_rates
+    array([5.76, 2.16])
     """
 
     cores: float

@@ -24,6 +24,15 @@ class Empirical(SizeLaw):
     """The empirical law of given sizes, each as likely as any other; they are scaled to mean one.
 
     In a system file either ``values = [...]``, or ``file = "sizes.csv"`` with ``column = "size"``.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.Empirical([1.0, 1.0, 4.0])
+    >>> sizes.cv2
+    0.5
+    >>> sizes.survival([0.4, 1.0, 2.0]).round(3)
+    array([1.   , 0.333, 0.   ])
     """
 
     values: tuple[float, ...]
@@ -92,6 +101,15 @@ class PiecewiseExponential(SizeLaw):
         Where the bins of attained work begin, increasing from zero.
     hazards : sequence of float
         The hazard of each bin; that of the last must be positive.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> sizes = cw.sizes.PiecewiseExponential(edges=[0.0, 1.0], hazards=[2.0, 0.5])
+    >>> round(float(sizes.cv2), 3)
+    2.887
+    >>> sizes.survival([0.5, 1.0, 4.0]).round(3)
+    array([0.495, 0.245, 0.055])
     """
 
     edges: tuple[float, ...]
