@@ -57,7 +57,20 @@ Rule = Callable[[Ints], Floats]
 
 @runtime_checkable
 class Policy(Protocol):
-    """Allocation policy: a rule that shares the cores of any system it is bound to."""
+    """Allocation policy: a rule that shares the cores of any system it is bound to.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> isinstance(cw.Equi(), cw.Policy)
+    True
+    >>> bound = cw.Equi().on(system)
+    >>> bound.name
+    'equi'
+    >>> bound.allocate([2, 3])
+    array([12., 18.])
+    """
 
     @property
     def name(self) -> str:

@@ -25,6 +25,13 @@ class Equi:
     """EQUI, the equal-share policy: every job holds c/N cores; optimal when all classes are alike.
 
     Source: B. Berg, J.-P. Dorsman, M. Harchol-Balter, *Towards optimality in parallel job scheduling* (2017).
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> cw.Equi().on(system).allocate([1, 5])
+    array([ 5., 25.])
     """
 
     name: str = "equi"

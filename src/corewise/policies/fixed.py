@@ -24,6 +24,15 @@ class Fixed:
     """Fixed shares: each class holds its own; that of an absent class goes to the others in proportion.
 
     Where only classes with a share of zero are present, their jobs share all cores equally.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> policy = cw.Fixed([0.25, 0.75]).on(system)
+    >>> policy.allocate([[1, 5], [1, 0]])
+    array([[ 7.5, 22.5],
+           [30. ,  0. ]])
     """
 
     shares: tuple[float, ...]

@@ -20,6 +20,13 @@ class Greedy:
 
     Ties go to the least parallelisable class, the one whose jobs are slowest on all cores. With equal weights
     this is GREEDY* of B. Berg, J.-P. Dorsman, M. Harchol-Balter (2017).
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> cw.Greedy().on(system).allocate([1, 5]).round(3)
+    array([ 1.276, 28.724])
     """
 
     name: str = "greedy"

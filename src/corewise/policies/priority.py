@@ -19,7 +19,17 @@ __all__ = ["Priority"]
 
 @dataclass(frozen=True)
 class Priority:
-    """Strict priority: all cores go to the first class present, in the order given."""
+    """Strict priority: all cores go to the first class present, in the order given.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> policy = cw.Priority(["two", "one"]).on(system)
+    >>> policy.allocate([[1, 5], [1, 0]])
+    array([[ 0., 30.],
+           [30.,  0.]])
+    """
 
     order: tuple[str, ...]
 

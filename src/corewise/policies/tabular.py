@@ -44,6 +44,16 @@ class Tabular(ByValue, Shown):
         Whether the table, and so the rule outside it, holds whole cores.
     label : str
         What to call the policy.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> policy = cw.solve(system).policy
+    >>> policy.allocate([1, 5]).round(3)
+    array([ 2.067, 27.933])
+    >>> policy.capacity == cw.solve(system).capacity
+    True
     """
 
     system: System

@@ -35,7 +35,17 @@ __all__ = ["Whittle"]
 
 @dataclass(frozen=True)
 class Whittle:
-    """Whittle index policy: jobs buy their widths at one price for a core; for any number of classes."""
+    """Whittle index policy: jobs buy their widths at one price for a core; for any number of classes.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> cw.Whittle().on(system).allocate([1, 5]).round(3)
+    array([ 1.843, 28.157])
+    >>> round(cw.evaluate(system, cw.Whittle()).mean_jobs / cw.solve(system).mean_jobs - 1.0, 6)
+    7e-06
+    """
 
     name: str = "whittle"
 

@@ -62,7 +62,15 @@ class WholeRule:
 
 @dataclass(frozen=True)
 class WholeCores:
-    """Whole-core version of a policy: each class's cores are rounded to whole numbers."""
+    """Whole-core version of a policy: each class's cores are rounded to whole numbers.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> cw.WholeCores(cw.Whittle()).on(system).allocate([1, 5])
+    array([ 2., 28.])
+    """
 
     policy: Policy | str
 
