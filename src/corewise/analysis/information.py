@@ -46,6 +46,18 @@ class Information(ByValue, Shown):
         Information per unit of time.
     per_departure : ndarray
         Information per departure of this class.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> information = cw.fisher_information(system, cw.Equi())["two"]
+    >>> information.parameters
+    ('p',)
+    >>> round(information.per_departure.item(), 3)
+    15.49
+    >>> {name: round(value, 4) for name, value in information.stderr(1_000).items()}
+    {'p': 0.008}
     """
 
     _shown = ("name", "parameters")
@@ -85,7 +97,16 @@ class Information(ByValue, Shown):
 def fisher_information(
     system: System, policy: Policy | str, *, capacity: int | Iterable[int] | None = None
 ) -> Mapping[str, Information]:
-    """Return the exact Fisher information on each class's curve under `policy`, by class name."""
+    """Return the exact Fisher information on each class's curve under `policy`, by class name.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> information = cw.fisher_information(system, cw.Equi())
+    >>> {name: round(value, 4) for name, value in information["two"].stderr(1_000).items()}
+    {'p': 0.008}
+    """
     require_system(system)
     system.require_memoryless("fisher_information")
     bound = bind(policy, system)

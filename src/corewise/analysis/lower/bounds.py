@@ -37,7 +37,18 @@ __all__ = ["Bounds", "lower_bound", "lower_bounds", "perfect_speedup"]
 
 
 class Bounds(FrozenMapping[str, float]):
-    """Lower bounds on the mean cost of any policy, by the name of what proves them."""
+    """Lower bounds on the mean cost of any policy, by the name of what proves them.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> bounds = cw.lower_bounds(system)
+    >>> bounds.best == max(bounds.values())
+    True
+    >>> bounds.name in bounds
+    True
+    """
 
     __slots__ = ()
 
@@ -66,7 +77,16 @@ class Bounds(FrozenMapping[str, float]):
 
 
 def lower_bound(system: System) -> float:
-    """Return the best lower bound on the mean cost of any policy on a stable system."""
+    """Return the best lower bound on the mean cost of any policy on a stable system.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> bound = cw.lower_bound(system)
+    >>> bound <= cw.solve(system).mean_cost
+    True
+    """
     return lower_bounds(system).best
 
 
@@ -77,6 +97,16 @@ def lower_bounds(system: System) -> Bounds:
     ------
     UnstableSystem
         If the load is one or more.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> bounds = cw.lower_bounds(system)
+    >>> bounds.best == cw.lower_bound(system)
+    True
+    >>> sorted(bounds)
+    ['class by class', 'core-time', 'fixed widths', 'perfect speed-up']
     """
     require_system(system)
     system.require_memoryless("lower_bound")
