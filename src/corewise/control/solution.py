@@ -55,6 +55,18 @@ class Solution(ByValue, Shown):
         What found it.
     blocking : bool
         Whether the box was given, and arrivals beyond it are lost.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> solution = cw.solve(system)
+    >>> round(solution.mean_jobs, 6)
+    0.650289
+    >>> solution.bounds[1] - solution.bounds[0] < 1e-8
+    True
+    >>> cw.solve(system, start=solution).iterations <= solution.iterations
+    True
     """
 
     _shown = ("mean_jobs", "bounds", "capacity")
@@ -189,6 +201,19 @@ def solve(
         If the load is one or more.
     NotConverged
         If the bounds do not meet.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> solution = cw.solve(system)
+    >>> round(solution.mean_jobs, 6), round(solution.mean_response_time, 6)
+    (0.650289, 0.162572)
+    >>> low, high = solution.bounds
+    >>> low <= solution.mean_cost <= high, high - low < 1e-8
+    (True, True)
+    >>> solution.policy.allocate([2, 3]).round(3)
+    array([ 5.739, 24.261])
     """
     require_system(system)
     system.require_memoryless("solve")
