@@ -72,6 +72,21 @@ class EventLog(ByValue, Shown):
         Why, for the first few, with their lines.
     cut : int
         How many jobs were cut short where the log is wrong about them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=100, rng=7, record=True)
+    >>> with TemporaryDirectory() as folder:
+    ...     cw.save_events(run.path, Path(folder) / "log.csv")
+    ...     log = cw.load_events(Path(folder) / "log.csv", system)
+    >>> log.rows == run.path.time.size, log.skipped, log.reasons
+    (True, 0, ())
+    >>> log.statistics.departures
+    100
     """
 
     path: SamplePath
@@ -128,6 +143,20 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     InvalidFile
         If the file cannot be read or is not an event log of the system; the message names the line and the
         value. If `lenient`, only if no row can be used, or the header or the file as a whole is wrong.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=100, rng=7, record=True)
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "log.csv"
+    ...     cw.save_events(run.path, file)
+    ...     log = cw.load_events(file, system)
+    >>> log.path == run.path, log.skipped
+    (True, 0)
     """
     require_system(system)
     require_path(path)
@@ -165,6 +194,17 @@ def save_events(path: SamplePath, file: str | os.PathLike[str], *, per_job: bool
         Where to; compressed if its name ends in ``.gz``. It is written whole or not at all.
     per_job : bool, optional
         Whether to write class totals in the per-job form, see `SamplePath.split`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import corewise as cw
+    >>> path = cw.simulate(cw.load_system("paper:1"), "equi", departures=1, rng=7, record=True).path
+    >>> with TemporaryDirectory() as folder:
+    ...     cw.save_events(path, Path(folder) / "log.csv")
+    ...     print((Path(folder) / "log.csv").read_text().splitlines()[0])
+    time,event,class,job,cores:one,cores:two
     """
     if not isinstance(path, SamplePath):
         raise InvalidInput(f"expected a SamplePath, got {path!r}")

@@ -29,7 +29,18 @@ NOBODY = -1
 
 
 class Event(IntEnum):
-    """Kind of event: what a row says happened."""
+    """Kind of event: what a row says happened.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=2_000, rng=7, record=True)
+    >>> cw.results.Event(run.path.event[0]).name
+    'START'
+    >>> int((run.path.event == cw.results.Event.DEPARTURE).sum())
+    2000
+    """
 
     START = 0
     PRESENT = 1

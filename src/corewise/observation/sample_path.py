@@ -66,6 +66,19 @@ class SamplePath(ByValue, Shown):
     ------
     InvalidInput
         If columns do not fit together, or a row is impossible; rows are counted from 0.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=2_000, rng=7, record=True)
+    >>> path = run.path
+    >>> path.names, path.departures
+    (('one', 'two'), 2000)
+    >>> path.counts[:3].tolist()
+    [[0, 0], [0, 1], [0, 2]]
+    >>> path.response_times["two"].size
+    1321
     """
 
     names: tuple[str, ...]

@@ -57,6 +57,17 @@ class ClassStatistics(ByValue, Shown):
         W, the time that jobs spent at each width.
     per_octave : int
         How many nodes of the grid there are per factor of two, if widths were condensed to it: at most 128.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> two = run.statistics["two"]
+    >>> two.arrivals > 0, two.widths.size == two.departures.size == two.job_time.size
+    (True, True)
+    >>> bool(two.departures.sum() > 0)
+    True
     """
 
     arrivals: int
@@ -163,6 +174,18 @@ class Statistics(ByValue, Shown):
     strata : tuple of Strata or None
         What is kept of single jobs besides, where somebody asked for it and jobs can be told apart: then
         estimates hold for sizes of any law.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> seen = cw.Statistics.empty(system.names)
+    >>> seen = seen.update(0.5, jobs=[0, 0], cores=[0, 0], arrival="one")
+    >>> seen = seen.update(0.25, jobs=[1, 0], cores=[30, 0], departure="one")
+    >>> seen.time, seen["one"].departures.tolist(), seen["one"].widths.tolist()
+    (0.75, [1.0], [30.0])
+    >>> (seen + seen).time
+    1.5
     """
 
     _shown = ("time", "arrivals", "departures")
