@@ -59,6 +59,16 @@ class Percentile(ByValue, Shown):
         The mean of the replications' percentiles, over those in which a job of the class came and left.
     interval : tuple of float
         A 95 % confidence interval for it.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> runs = cw.replicate(system, "equi", n=10, departures=2_000, rng=7, percentiles=[95])
+    >>> (percentile,) = runs.classes["two"].percentiles
+    >>> low, high = percentile.interval
+    >>> percentile.percent, low < percentile.value < high
+    (95.0, True)
     """
 
     _shown = ("percent", "value", "interval")
@@ -70,7 +80,17 @@ class Percentile(ByValue, Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassReplications(ByValue, Shown):
-    """Output of the replications for one class; `percentiles` are those of its response times."""
+    """Output of the replications for one class; `percentiles` are those of its response times.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> runs = cw.replicate(system, "equi", n=10, departures=2_000, rng=7, percentiles=[95])
+    >>> two = runs.classes["two"]
+    >>> round(two.mean_jobs, 2), round(two.percentiles[0].value, 2)
+    (0.25, 0.29)
+    """
 
     _shown = ("name", "mean_jobs", "interval", "mean_response_time")
 
@@ -101,6 +121,16 @@ class Replications(ByValue, Shown):
         How many there were in all.
     classes : mapping
         The same for each class, by name.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> runs = cw.replicate(system, "equi", n=10, departures=2_000, rng=7)
+    >>> len(runs.runs), round(runs.mean_jobs, 2)
+    (10, 0.66)
+    >>> runs.classes["two"].name
+    'two'
     """
 
     _shown = ("policy", "mean_jobs", "interval", "runs")
@@ -205,6 +235,17 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
         that can be sent to them: the rule itself, such as ``Equi()``, rather than ``Equi().on(system)``.
     progress : callable, optional
         Called now and then with the share of the replications that are done.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> runs = cw.replicate(system, "equi", n=10, departures=2_000, rng=7)
+    >>> low, high = runs.interval
+    >>> low < cw.evaluate(system, "equi").mean_jobs < high
+    True
+    >>> runs.departures
+    20000
     """
     count = checks.whole(n, "n")
     window = Window.of(departures, time)

@@ -58,6 +58,15 @@ class ClassRun(ByValue, Shown):
         `corewise.simulation.response_times`.
     completed : float
         How many those are; a fraction if jobs were there at the start, as any of them may have left.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> one = run.classes["one"]
+    >>> one.name, one.departures, round(one.mean_jobs, 3)
+    ('one', 6992, 0.395)
     """
 
     _shown = ("name", "mean_jobs", "interval", "mean_response_time")
@@ -111,6 +120,18 @@ class Run(ByValue, Shown):
         How often the cores of a job that had begun changed; None but with moving costs.
     unit : str or None
         What times are in, if the system says so.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> run.departures, round(run.mean_jobs, 3)
+    (20000, 0.647)
+    >>> round(run.mean_response_time, 4)
+    0.1624
+    >>> run.statistics.departures == run.departures
+    True
     """
 
     _shown = ("policy", "mean_jobs", "interval", "departures")

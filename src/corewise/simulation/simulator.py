@@ -84,6 +84,20 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
         when they change, but for their first ones. If cores change again during a pause, it begins anew. The
         run begins with no job and keeps no events. A policy without a rule for single jobs is followed:
         cores of a class are shared equally, the oldest jobs first.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, cw.Equi(), departures=100_000, rng=7)
+    >>> round(run.mean_jobs, 3)
+    0.654
+    >>> low, high = run.interval
+    >>> low < cw.evaluate(system, cw.Equi()).mean_jobs < high
+    True
+    >>> more = cw.simulate(system, cw.Equi(), departures=1_000, rng=8, start=run.state)
+    >>> more.departures
+    1000
     """
     require_system(system)
     if moving_costs and (record or start is not None):

@@ -36,6 +36,17 @@ class State(ByValue, Shown):
         empty if nobody knows: then all of them begin anew.
     next_arrivals : tuple of float
         When the next job of each class comes, if it is known already.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> state = run.state
+    >>> len(state.counts), round(state.time) == round(run.time)
+    (2, True)
+    >>> cw.simulate(system, "equi", departures=10, rng=8, start=state).state.time > state.time
+    True
     """
 
     _shown = ("counts", "time")
