@@ -39,6 +39,16 @@ class SpeedBand(ByValue, Shown):
         The widths at which intervals were taken.
     low, high : tuple of float
         The intervals of s there; at one core and less s(z) = z.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> fit = cw.fit_curve([1, 1, 2, 2, 4, 4, 8, 8], [99, 101, 180, 184, 305, 311, 468, 473], family="free")
+    >>> band = fit.band
+    >>> band.level, len(band.cores)
+    (0.95, 3)
+    >>> all(low <= high for low, high in zip(band.low, band.high))
+    True
     """
 
     _shown = ("level", "cores", "low", "high")

@@ -34,6 +34,16 @@ class Candidate(ByValue, Shown):
         less is better.
     weight : float
         The share exp(−BIC/2) among the candidates: roughly the probability of the family.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> estimate = cw.estimate(run.statistics, system, family="auto")["two"]
+    >>> best = max(estimate.candidates, key=lambda candidate: candidate.weight)
+    >>> best.family == estimate.family
+    True
     """
 
     _shown = ("family", "parameters", "bic", "weight")
@@ -89,6 +99,19 @@ class Estimate(ByValue, Shown):
         What was assumed of them: ``"any"`` law, or ``"exponential"``.
     size_law : PiecewiseExponential or None
         Their law as estimated from strata of attained work, scaled to mean one; None if it was assumed.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> estimate = cw.estimate(run.statistics, system)["two"]
+    >>> estimate.family, estimate.departures
+    ('amdahl', 13008)
+    >>> round(estimate.value, 2), round(estimate.stderr, 3)
+    (0.8, 0.002)
+    >>> estimate.informative, estimate.at_boundary
+    (True, False)
     """
 
     _shown = ("name", "family", "parameters", "departures")
@@ -173,7 +196,20 @@ class Estimate(ByValue, Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(ByValue, Shown, Mapping[str, Estimate]):
-    """Maximum likelihood estimates of all classes, by name."""
+    """Maximum likelihood estimates of all classes, by name.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> estimates = cw.estimate(run.statistics, system)
+    >>> list(estimates)
+    ['one', 'two']
+    >>> learned = estimates.applied_to(system)
+    >>> learned["two"].speedup == estimates["two"].curve
+    True
+    """
 
     by_name: Mapping[str, Estimate]
 

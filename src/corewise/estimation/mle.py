@@ -126,6 +126,18 @@ def estimate(
         If nothing was seen, or not the system's classes.
     NotConverged
         If the search for a maximum failed.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> estimates = cw.estimate(run.statistics, system)
+    >>> round(estimates["two"].value, 2)
+    0.8
+    >>> low, high = estimates["two"].interval
+    >>> low < system["two"].speedup.p < high
+    True
     """
     require_system(system)
     seen = statistics_of(statistics)

@@ -21,6 +21,16 @@ class Quantity(ByValue, Shown):
         The estimate and its standard error.
     interval : tuple of float
         A confidence interval.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=20_000, rng=7)
+    >>> rate = cw.estimate(run.statistics, system)["two"].arrival_rate
+    >>> low, high = rate.interval
+    >>> low < system["two"].arrival_rate < high, rate.stderr > 0.0
+    (True, True)
     """
 
     _shown = ("value", "stderr", "interval")

@@ -66,6 +66,17 @@ class GoodnessOfFit(ByValue, Shown):
         The p-value of each test that the data allow: ``"law"``, ``"order"``, ``"widths"``, ``"sizes"``.
     p_value : float
         That of all together; NaN if there is too little to say anything.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=2_000, rng=7, record=True)
+    >>> fit = cw.goodness_of_fit(run, system)["one"]
+    >>> 0.0 <= fit.p_value <= 1.0, fit.doubtful
+    (True, False)
+    >>> len(fit.p_values)
+    4
     """
 
     _shown = ("name", "p_value", "doubtful")
@@ -115,6 +126,15 @@ def goodness_of_fit(
         Classes without information are left out.
     statistics : Statistics, optional
         Those of the path, if they are there already; they are made otherwise.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=2_000, rng=7, record=True)
+    >>> fit = cw.goodness_of_fit(run, system)
+    >>> fit["one"].doubtful, fit["two"].doubtful
+    (False, False)
     """
     seen = path_of(path)
     if list(seen.names) != system.names:

@@ -92,6 +92,20 @@ class Alarm(ByValue, Shown):
         What that had to exceed.
     between : float
         Mean number of departures between false alarms (the false-alarm interval) with a statistic as large.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> other = system.with_curves({"two": cw.Amdahl(0.5)})
+    >>> detector = cw.ChangeDetector(system, between_alarms=1e6)
+    >>> detector, _ = detector.observe(cw.simulate(system, "equi", departures=5_000, rng=7).statistics)
+    >>> detector, (alarm,) = detector.observe(cw.simulate(other, "equi", departures=5_000, rng=8).statistics)
+    >>> alarm.name, alarm.kind
+    ('two', 'curve')
+    >>> low, high = alarm.interval
+    >>> low <= 5_000 <= high
+    True
     """
 
     _shown = ("name", "kind", "departures", "raised")

@@ -107,6 +107,21 @@ class ChangeDetector(Shown):
     dispersion : str
         ``"estimated"``: thresholds allow for sizes that vary more than exponential ones, where windows have
         strata and so tell jobs apart; ``"exponential"``: they do not.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> slower = system.with_curves({"two": cw.Amdahl(0.5)})
+    >>> before = cw.simulate(system, "equi", departures=5_000, rng=7).statistics
+    >>> after = cw.simulate(slower, "equi", departures=5_000, rng=8).statistics
+    >>> detector = cw.ChangeDetector(system, between_alarms=1e6)
+    >>> detector, alarms = detector.observe(before)
+    >>> alarms
+    ()
+    >>> detector, alarms = detector.observe(after)
+    >>> [alarm.name for alarm in alarms]
+    ['two']
     """
 
     _shown = ("between_alarms", "departures", "time")

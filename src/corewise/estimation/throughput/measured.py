@@ -69,6 +69,15 @@ class FamilyFit(ByValue, Shown):
     criterion : float
         Bayesian information criterion, smaller is better; infinite if there are no more measurements than
         unknowns.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> best = cw.fit_curve([1, 2, 4, 8], [100.0, 181.8, 307.7, 470.6]).candidates[0]
+    >>> best.family, {name: round(value, 3) for name, value in best.parameters.items()}
+    ('amdahl', {'p': 0.9})
+    >>> best.error < 1e-3
+    True
     """
 
     _shown = ("family", "parameters", "scale", "error")
@@ -120,6 +129,15 @@ class CurveFit(ByValue, Shown):
     band : SpeedBand or None
         The simultaneous confidence band of a free curve, if one was asked for and the size of errors can be
         told; see `corewise.estimation.throughput.free_band`.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> fit = cw.fit_curve([1, 2, 4, 8], [100.0, 181.8, 307.7, 470.6])
+    >>> [candidate.family for candidate in fit.candidates]
+    ['amdahl', 'usl', 'power', 'gustafson']
+    >>> fit.curve.rate([16]).round(2)
+    array([6.4])
     """
 
     _shown = ("family", "parameters", "error")
@@ -203,6 +221,13 @@ def fit_curve(
     InvalidInput
         If a number is not positive and finite, or if the measurements carry no information on a curve: fewer
         than two different widths, or none above one core.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> fit = cw.fit_curve([1, 2, 4, 8], [100.0, 181.8, 307.7, 470.6])
+    >>> fit.family, round(fit.curve.p, 3)
+    ('amdahl', 0.9)
     """
     data = Measurements.of(cores, throughput)
     if family is not None and families is not None:
