@@ -63,6 +63,21 @@ class Algorithm(Shown):
     sizes : str, optional
         ``"any"``: no law of sizes is assumed where the plant tells jobs apart; or ``"exponential"``, the
         paper's. See `estimate`.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> algorithm = cw.Algorithm(
+    ...     "growing windows",
+    ...     system,
+    ...     schedule=cw.schedules.Growing(100, power=1.0),
+    ...     memory=cw.memories.Everything(),
+    ...     steps=3,
+    ...     policy=cw.Whittle(),
+    ... )
+    >>> [epoch.departures for epoch in cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)]
+    [100, 300, 600]
     """
 
     name: str
@@ -168,6 +183,14 @@ def algorithm_1a(
         Window k has ⌈departures · k^power⌉ departures, or ⌈departures · growth(k)⌉.
     policy, first, sizes
         See `Algorithm`.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> algorithm = cw.algorithm_1a(system, departures=200, steps=3)
+    >>> [epoch.departures for epoch in cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)]
+    [200, 537, 993]
     """
     schedule, rules = Growing(departures, power, growth), _rules(system, policy, first)
     return Algorithm("1a", system, schedule, Latest(), steps, *rules, sizes=sizes)
@@ -186,6 +209,14 @@ def algorithm_1b(
     """Return Algorithm 1b: windows of `departures` each, estimates from all of them.
 
     Parameters are those of `algorithm_1a`; with a `power` above zero the windows grow.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> algorithm = cw.algorithm_1b(system, departures=200, steps=3)
+    >>> [epoch.departures for epoch in cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)]
+    [200, 400, 600]
     """
     schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
     return Algorithm("1b", system, schedule, Everything(), steps, *_rules(system, policy, first), sizes=sizes)
@@ -220,6 +251,14 @@ def adaptive(  # noqa: PLR0913  # those of 1b, and how to look out for changes
         Mean number of departures between false alarms (the false-alarm interval); at least a hundred windows.
     power, policy, first, inertia, sizes
         See `algorithm_1b` and `Algorithm`.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> algorithm = cw.adaptive(system, departures=200, steps=3)
+    >>> [epoch.departures for epoch in cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)]
+    [200, 400, 600]
     """
     schedule: Schedule = Growing(departures, power) if checks.finite(power, "power") else Constant(departures)
     made = Algorithm(

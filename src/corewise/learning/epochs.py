@@ -65,6 +65,17 @@ class Epoch(ByValue, Shown):
         The changes that were found at the end of the window; none where nobody looks out for them.
     seconds : Seconds
         How long each part took.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> algorithm = cw.algorithm_1b(system, departures=500, steps=4)
+    >>> *_, last = cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)
+    >>> last.k, last.departures, last.window
+    (4, 2000, 500)
+    >>> round(last.estimates["two"].value, 1), last.gap < 0.01
+    (0.8, True)
     """
 
     _shown = ("k", "departures", "mean_jobs", "gap")

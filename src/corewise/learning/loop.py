@@ -44,6 +44,22 @@ class Learning(Shown, Iterator[Epoch]):
         What says how good its policies are.
     past : list of mapping
         The epochs that are over, as `Epoch.as_mapping` gives them; those before a resumption as well.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> algorithm = cw.algorithm_1b(system, departures=500, steps=4)
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "half.npz"
+    ...     learning = cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)
+    ...     print(next(learning).k, next(learning).k)
+    ...     learning.save(file)
+    ...     print([epoch.k for epoch in cw.learn(cw.SimulatedPlant(system), algorithm, resume=file)])
+    1 2
+    [3, 4]
     """
 
     def __init__(
@@ -181,6 +197,17 @@ def learn(
     -------
     Learning
         An iterator over `Epoch`.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plant = cw.SimulatedPlant(system, rng=7)
+    >>> for epoch in cw.learn(plant, cw.algorithm_1b(system, departures=1_000, steps=3)):
+    ...     print(epoch.k, epoch.departures, round(epoch.estimates["two"].value, 2), epoch.gap < 0.001)
+    1 1000 0.8 True
+    2 2000 0.8 True
+    3 3000 0.8 True
     """
     if isinstance(plant, type) or not isinstance(plant, Plant):
         raise InvalidInput(f"expected a plant such as SimulatedPlant(system, rng=7), got {plant!r}")

@@ -25,7 +25,18 @@ Part = Statistics | Mapping[str, NDArray[Any]]
 
 @runtime_checkable
 class Memory(Protocol):
-    """Memory of a learner: which windows count, as sufficient statistics to estimate from."""
+    """Memory of a learner: which windows count, as sufficient statistics to estimate from.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plant = cw.SimulatedPlant(system, rng=7)
+    >>> window = plant.run(cw.Equi(), 100)
+    >>> memories = [cw.memories.Latest(), cw.memories.Everything()]
+    >>> [memory.remember(window).remember(window).recall().departures for memory in memories]
+    [100, 200]
+    """
 
     def recall(self) -> Statistics:
         """Return everything that is remembered."""
@@ -86,7 +97,17 @@ class _Whole:
 
 
 class Latest(_Whole):
-    """Memory of the latest window only: Algorithm 1a."""
+    """Memory of the latest window only: Algorithm 1a.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plant = cw.SimulatedPlant(system, rng=7)
+    >>> memory = cw.memories.Latest().remember(plant.run(cw.Equi(), 100))
+    >>> memory.remember(plant.run(cw.Equi(), 50)).recall().departures
+    50
+    """
 
     def remember(self, window: Statistics) -> Self:
         """Return the memory of that window alone."""
@@ -94,7 +115,17 @@ class Latest(_Whole):
 
 
 class Everything(_Whole):
-    """Memory of every window: Algorithm 1b."""
+    """Memory of every window: Algorithm 1b.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plant = cw.SimulatedPlant(system, rng=7)
+    >>> memory = cw.memories.Everything().remember(plant.run(cw.Equi(), 100))
+    >>> memory.remember(plant.run(cw.Equi(), 50)).recall().departures
+    150
+    """
 
     def remember(self, window: Statistics) -> Self:
         """Return the memory with that window added."""
@@ -112,6 +143,22 @@ class SinceChange:
         Who looks out for changes.
     alarms : tuple of Alarm
         The changes that were found at the end of the latest window.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plant = cw.SimulatedPlant(system, rng=7)
+    >>> memory = cw.memories.SinceChange(cw.ChangeDetector(system, between_alarms=1e6))
+    >>> memory = memory.remember(plant.run(cw.Equi(), 5_000))
+    >>> memory.recall().departures
+    5000
+    >>> other = cw.SimulatedPlant(system.with_curves({"two": cw.Amdahl(0.5)}), rng=8)
+    >>> memory = memory.remember(other.run(cw.Equi(), 5_000))
+    >>> [alarm.name for alarm in memory.alarms]
+    ['two']
+    >>> int(memory.recall()["one"].departures.sum()) > int(memory.recall()["two"].departures.sum())
+    True
     """
 
     detector: ChangeDetector

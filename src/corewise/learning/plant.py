@@ -33,7 +33,18 @@ __all__ = ["Attentive", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
 
 @runtime_checkable
 class Plant(Protocol):
-    """Plant: a system, real or simulated, that can be run under a policy."""
+    """Plant: a system, real or simulated, that can be run under a policy.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plant = cw.SimulatedPlant(system, rng=7)
+    >>> isinstance(plant, cw.Plant), plant.truth == system
+    (True, True)
+    >>> plant.run(cw.Equi(), departures=100).departures
+    100
+    """
 
     @property
     def truth(self) -> System | None:
@@ -84,6 +95,16 @@ class SimulatedPlant(Shown):
         The source of randomness, or a seed for one.
     start : State or sequence of int, optional
         Where to begin; empty if not given.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plant = cw.SimulatedPlant(system, rng=7)
+    >>> first = plant.run(cw.Equi(), departures=100)
+    >>> second = plant.run(cw.Whittle(), departures=50)
+    >>> (first + second).departures
+    150
     """
 
     def __init__(
@@ -204,6 +225,15 @@ class ReplayPlant(Shown):
     ----------
     path : SamplePath
         The log; see `load_events`.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> run = cw.simulate(system, "equi", departures=500, rng=7, record=True)
+    >>> plant = cw.ReplayPlant(run.path)
+    >>> [plant.run(cw.Equi(), departures=200).departures for _ in range(4)]
+    [200, 200, 100, 0]
     """
 
     def __init__(self, path: SamplePath) -> None:

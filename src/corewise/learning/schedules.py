@@ -23,7 +23,21 @@ _ROUNDING = 1e-12
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Schedule: the lengths of the windows."""
+    """Schedule: the lengths of the windows.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> class Doubling:
+    ...     def window(self, k):
+    ...         return 100 * 2 ** (k - 1)
+    >>> isinstance(Doubling(), cw.schedules.Schedule)
+    True
+    >>> system = cw.load_system("paper:1")
+    >>> algorithm = cw.Algorithm("doubling", system, Doubling(), cw.memories.Latest(), steps=3)
+    >>> [epoch.window for epoch in cw.learn(cw.SimulatedPlant(system, rng=7), algorithm)]
+    [100, 200, 400]
+    """
 
     def window(self, k: int) -> int:
         """Return N_k, the number of departures in window k, counted from 1."""
@@ -32,7 +46,14 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """Constant schedule: windows of the same number of departures each."""
+    """Constant schedule: windows of the same number of departures each.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> [cw.schedules.Constant(200).window(k) for k in (1, 2, 3)]
+    [200, 200, 200]
+    """
 
     departures: int
 
@@ -62,6 +83,12 @@ class Growing:
     growth : callable, optional
         g, nondecreasing and positive, in place of the power: ``lambda k: math.ceil(math.sqrt(k))`` gives the
         paper's N_1 ⌈√k⌉.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> [cw.schedules.Growing(100, power=0.75).window(k) for k in (1, 16, 81)]
+    [100, 800, 2700]
     """
 
     first: int
