@@ -94,6 +94,15 @@ class SimulatedMean(ByValue, Shown):
         curve has a product form (`corewise.analysis.performance`).
     unit : str or None
         What times are in, if the system says so.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> mean = cw.simulated_mean(system, "equi", events=50_000, rng=7)
+    >>> low, high = mean.interval
+    >>> low < cw.evaluate(system, "equi").mean_jobs < high
+    True
     """
 
     _shown = ("policy", "mean_jobs", "interval", "mean_response_time")
@@ -179,7 +188,8 @@ def simulated_mean(
     --------
     >>> import corewise as cw
     >>> system = cw.System(16, [cw.JobClass(name, 2.0, 1.0, cw.Amdahl(0.8)) for name in "abcd"])
-    >>> simulated_mean(system, "equi", events=50_000, rng=1).mean_jobs < 8.0
+    >>> mean = cw.simulated_mean(system, "whittle", events=50_000, rng=1)
+    >>> mean.interval[0] < mean.mean_jobs < mean.interval[1]
     True
     """
     require_system(system)

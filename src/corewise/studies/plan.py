@@ -65,6 +65,16 @@ class CapacityPlan(ByValue, Shown):
         Mean response times, in order of cores.
     seed : int or None
         Of the random numbers of the simulations, if there were any.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plan = cw.plan(system, target=0.2, policy="equi")
+    >>> plan.policy, plan.target, plan.cores
+    ('equi', 0.2, 9)
+    >>> plan.exact
+    True
     """
 
     _shown = ("cores", "target", "policy", "mean_response_time")
@@ -195,6 +205,14 @@ def plan(
     ------
     InvalidInput
         If no number of cores meets the target, or none up to `most_cores`.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> plan = cw.plan(system, target=0.2)
+    >>> plan.cores, plan.mean_response_time <= 0.2
+    (9, True)
     """
     require_system(system)
     system.require_memoryless("plan")

@@ -51,6 +51,17 @@ class SweepMean(ByValue, Shown):
     interval : tuple of float or None
         A 95 % confidence interval for the mean number of jobs: from the spread over the seeds, or if there is
         but one, from the run itself.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import corewise as cw
+    >>> plan = {"systems": ["paper:1"], "loads": [0.5], "evaluate": [{"policies": ["equi", "optimal"]}]}
+    >>> with ThreadPoolExecutor(1) as executor, cw.sweep(plan, executor=executor) as runs:
+    ...     found = list(runs)
+    >>> mean = runs.means[0]
+    >>> mean.policy, mean.runs, mean.failed, round(mean.mean_jobs, 3)
+    ('equi', 1, 0, 8.617)
     """
 
     _shown = ("kind", "system", "policy", "runs", "mean_jobs")
@@ -81,6 +92,16 @@ class Sweep(Shown, Iterator[SweepRow]):
         What is to be done.
     before : int
         How many rows were there when it was taken up.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import corewise as cw
+    >>> plan = {"systems": ["paper:1"], "loads": [0.5], "evaluate": [{"policies": ["equi", "optimal"]}]}
+    >>> with ThreadPoolExecutor(1) as executor, cw.sweep(plan, executor=executor) as runs:
+    ...     found = [row.policy for row in runs]
+    >>> found, len(runs.rows) == len(runs.means) == 2
+    (['equi', 'optimal'], True)
     """
 
     def __init__(self, journal: Journal, pool: AbstractContextManager[Pool]) -> None:
@@ -254,6 +275,17 @@ def sweep(
     ------
     InvalidFile
         If `out` holds rows of another sweep, or is being written to by one.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import corewise as cw
+    >>> plan = {"systems": ["paper:1"], "loads": [0.5], "evaluate": [{"policies": ["equi", "optimal"]}]}
+    >>> with ThreadPoolExecutor(1) as executor, cw.sweep(plan, executor=executor) as runs:
+    ...     for row in runs:
+    ...         print(row.policy, round(row.mean_jobs, 3))
+    equi 8.617
+    optimal 8.031
     """
     if executor is not None and (workers is not None or dask is not None):
         raise InvalidInput("give either an executor, or workers and dask")

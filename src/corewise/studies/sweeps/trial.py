@@ -84,6 +84,16 @@ class SweepRow(ByValue, Shown):
         How long it took.
     worker : str
         Who carried it out: machine and process.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import corewise as cw
+    >>> plan = {"systems": ["paper:1"], "loads": [0.5], "evaluate": [{"policies": ["equi", "optimal"]}]}
+    >>> with ThreadPoolExecutor(1) as executor, cw.sweep(plan, executor=executor) as runs:
+    ...     row = next(runs)
+    >>> row.kind, row.policy, row.load, row.status, round(row.mean_jobs, 3)
+    ('evaluate', 'equi', 0.5, 'done', 8.617)
     """
 
     _shown = ("kind", "system", "policy", "seed", "status", "mean_jobs")
