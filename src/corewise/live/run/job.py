@@ -20,6 +20,17 @@ class LiveJob:
     """Job of a live pool: what `LivePool.run` and `LivePool.map` return.
 
     It can be waited for as a future can, and awaited. Made by a pool, never by hand.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from functools import partial
+    >>> engine = cw.live.engines.ExecutorEngine(ThreadPoolExecutor(2))
+    >>> with cw.LivePool([cw.JobClass("etl", 1.0, 1.0, cw.Amdahl(0.5))], engine=engine) as pool:
+    ...     job = pool.map("etl", partial(pow, 2), range(4))
+    ...     print(job.result(timeout=60), job.done(), job.cancelled())
+    [1, 2, 4, 8] True False
     """
 
     def __init__(

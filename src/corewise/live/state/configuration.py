@@ -49,6 +49,13 @@ class Options:
         clock dates all of them in order.
     retry : float
         After how long a job whose start was refused is offered cores again; twice as long each further time.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> options = cw.live.Options(snapshot_every=1_000)
+    >>> options.snapshot_every, options.checked
+    (1000, False)
     """
 
     least_seen: int = 10

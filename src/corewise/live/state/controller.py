@@ -77,6 +77,21 @@ class Controller:
         When the observation opens.
     options : Options, optional
         The rest.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> from corewise.observation.events import JobArrived
+    >>> classes = [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.5)) for name in ("etl", "query")]
+    >>> system = cw.System(8, classes)
+    >>> controller = cw.live.Controller(cw.algorithm_1b(system), lambda digest: cw.Equi(), mode="steer")
+    >>> for instruction in controller.handle(JobArrived(0.0, "event 1", "job 1", "etl")):
+    ...     print(type(instruction).__name__, instruction.job, instruction.cores)
+    SetCores job 1 8
+    >>> for instruction in controller.handle(JobArrived(1.0, "event 2", "job 2", "query")):
+    ...     print(type(instruction).__name__, instruction.job, instruction.cores)
+    SetCores job 1 4
+    SetCores job 2 4
     """
 
     def __init__(

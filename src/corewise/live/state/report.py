@@ -92,6 +92,20 @@ class ClassReport(Shown):
         about, or where a policy is unstable.
     departures, departures_needed : int
         The departures that were learned from, and how many it takes for the class to be part of a policy.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> from corewise.observation.events import JobArrived
+    >>> classes = [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.5)) for name in ("etl", "query")]
+    >>> system = cw.System(8, classes)
+    >>> controller = cw.live.Controller(cw.algorithm_1b(system), lambda digest: cw.Equi(), mode="steer")
+    >>> _ = controller.handle(JobArrived(0.0, "event 1", "job 1", "etl"))
+    >>> etl, query = controller.report().classes
+    >>> etl.name, etl.jobs, etl.target
+    ('etl', 1, 8)
+    >>> query.jobs
+    0
     """
 
     _shown = ("name", "jobs", "held", "finished")
@@ -164,6 +178,18 @@ class Report(Shown):
         if there is nothing of the kind to say.
     late_events : int
         Events that came too late to be learned from.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> from corewise.observation.events import JobArrived
+    >>> classes = [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.5)) for name in ("etl", "query")]
+    >>> system = cw.System(8, classes)
+    >>> controller = cw.live.Controller(cw.algorithm_1b(system), lambda digest: cw.Equi(), mode="steer")
+    >>> _ = controller.handle(JobArrived(0.0, "event 1", "job 1", "etl"))
+    >>> report = controller.report()
+    >>> report.mode, report.pool, report.policy, report.jobs
+    ('steer', 8, 'equi', 1)
     """
 
     _shown = ("mode", "pool", "policy", "gain")
