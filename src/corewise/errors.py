@@ -51,6 +51,15 @@ class CorewiseError(Exception):
 
     A message is one line, whatever the value: a long one is cut in its middle, and nothing in it moves the
     cursor.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> try:
+    ...     cw.Amdahl(1.5)
+    ... except cw.CorewiseError as error:
+    ...     print(error)
+    amdahl p must lie in [0, 1], got 1.5
     """
 
     def __init__(self, message: object = "") -> None:

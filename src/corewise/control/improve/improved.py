@@ -85,6 +85,15 @@ class Improvement(ByValue, Shown):
     chosen : int
         Which of them is the answer: the last that was not clearly worse than the one chosen before it; the
         Whittle policy if that has the lower upper end of the interval.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> system = cw.load_system("paper:1")
+    >>> from corewise.control.improve.improved import improve
+    >>> result = improve(system, steps=1, events=20_000, rng=7)
+    >>> len(result.rounds), result.policy is result.rounds[result.chosen].policy
+    (2, True)
     """
 
     _shown = ("rounds", "chosen")
