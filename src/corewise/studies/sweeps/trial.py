@@ -89,7 +89,7 @@ class SweepRow(ByValue, Shown):
     --------
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> import corewise as cw
-    >>> plan = {"systems": ["paper:1"], "loads": [0.5], "evaluate": [{"policies": ["equi", "optimal"]}]}
+    >>> plan = {"systems": ["paper:1"], "loads": [0.5], "evaluate": [{"policies": ["equi"]}]}
     >>> with ThreadPoolExecutor(1) as executor, cw.sweep(plan, executor=executor) as runs:
     ...     row = next(runs)
     >>> row.kind, row.policy, row.load, row.status, round(row.mean_jobs, 3)
