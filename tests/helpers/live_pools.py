@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 import corewise as cw
-from corewise.live.engines.workers import ExecutorWorkers
+from corewise.kit.workers import ExecutorWorkers
 from corewise.live.run import pool as pool_module
 
 

@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from corewise.kit.workers import ExecutorWorkers, Workers
 from corewise.learning.algorithms import Algorithm
 from corewise.live.client import Client
-from corewise.live.engines.workers import ExecutorWorkers, Workers
 from corewise.live.service.desk import Desk
 from corewise.live.service.pool_file import load_pool
 from corewise.live.service.server import Opened, opened

@@ -13,8 +13,8 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
+from corewise.kit.workers import ExecutorWorkers
 from corewise.live.engines.base import JobSpec, Tell
-from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.journal.journal import Journal
 from corewise.live.run.runner import Runner
 from corewise.live.state.admission import Admission

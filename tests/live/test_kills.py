@@ -21,7 +21,7 @@ from functools import partial
 import corewise as cw
 from corewise.live.run import pool as pool_module
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.engines.workers import ExecutorWorkers
+from corewise.kit.workers import ExecutorWorkers
 
 @contextmanager
 def solving(algorithm):

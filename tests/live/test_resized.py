@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import corewise as cw
-from corewise.live.engines.workers import ExecutorWorkers
+from corewise.kit.workers import ExecutorWorkers
 from corewise.live.journal.event_store import InMemory
 from corewise.live.run.runner import Runner
 from corewise.live.run.solver import answer

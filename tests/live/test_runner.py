@@ -14,8 +14,8 @@ import pytest
 
 import corewise as cw
 from corewise.errors import CorewiseError, JournalLost, JournalUnavailable
+from corewise.kit.workers import ExecutorWorkers
 from corewise.live.engines.base import JobSpec, Tell
-from corewise.live.engines.workers import ExecutorWorkers
 from corewise.live.journal.event_store import InMemory
 from corewise.live.run import runner as runner_module
 from corewise.live.run.runner import Runner

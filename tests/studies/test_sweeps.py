@@ -540,7 +540,7 @@ def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import time
-            from corewise.studies.sweeps.pools import process_pool
+            from corewise.kit.workers import processes
 
             def pid():
                 import os
@@ -548,7 +548,7 @@ def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:
                 return os.getpid()
 
             if __name__ == "__main__":
-                with process_pool(2) as pool:
+                with processes(2) as pool:
                     print(*{future.result() for future in [pool.submit(pid) for _ in range(4)]}, flush=True)
                     time.sleep(600)
             """

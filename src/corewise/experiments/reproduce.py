@@ -21,9 +21,9 @@ from corewise.experiments.tracking import run_table_2
 from corewise.kit import checks
 from corewise.kit.files import read_bytes, reason_of, write_bytes
 from corewise.kit.jsonable import to_json
-from corewise.kit.processes import processes
 from corewise.kit.progress import Progress
 from corewise.kit.version import __version__
+from corewise.kit.workers import processes
 
 __all__ = ["ALL", "EXPERIMENTS", "REPORT", "reproduce"]
 

@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit.workers import ExecutorWorkers, dask_at, local_dask
 from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.watched import WatchedEngine
-from corewise.live.engines.workers import ExecutorWorkers
-from corewise.studies.sweeps.pools import dask_at, local_dask
 
 if TYPE_CHECKING:
     from distributed import Client

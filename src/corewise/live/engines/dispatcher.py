@@ -8,8 +8,8 @@ the queue and fills the cores. Gangs come first, as they need all their cores at
 
 Bags use what they were told, and borrow what no gang holds or waits for.
 
-When a worker dies, its call is carried out again, and so are those that went down with it. One that has been
-there every time is suspected, and carried out alone: if its worker dies again, it fails its job.
+When a worker dies, its call is carried out again, see `corewise.kit.workers`; one that kills its worker every
+time fails its job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import math
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -30,18 +29,16 @@ from typing import Any
 
 from corewise.errors import CorewiseError
 from corewise.kit import checks
+from corewise.kit.workers import ReliableCalls, Workers
 from corewise.live.engines.base import Bag, Call, EngineThread, Gang, JobSpec, Tell
 from corewise.live.engines.batched import BatchedProgress
 from corewise.live.engines.calls import CallsHere, JobCall, Timed
 from corewise.live.engines.hungry import HungryBags
 from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.running import RunningBag, RunningGang, RunningJob, Task
-from corewise.live.engines.workers import Workers
 from corewise.observation import events as happened
 
 __all__ = ["Dispatcher"]
-
-_SUSPECTED = 3  # losses, after which a call is carried out alone
 
 
 class Dispatcher:
@@ -71,6 +68,9 @@ class Dispatcher:
         self._look_after = math.inf  # when a round may be overdue
         self._workers = workers
         self._calls_here = CallsHere()
+        self._calls = ReliableCalls[Task](
+            workers, lambda *done: self._inbox.put(partial(self._done, *done)), self._packed
+        )
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread = EngineThread(target=self._run, name="corewise-dispatcher", daemon=True)
         self._jobs: dict[str, RunningJob] = {}
@@ -79,11 +79,6 @@ class Dispatcher:
         self._taken = 0  # their sum
         self._growing: dict[RunningGang, None] = {}
         self._hungry = HungryBags()
-        self._generation = 0
-        self._in_flight = 0
-        self._held_back: deque[Task] = deque()
-        self._suspects: deque[Task] = deque()
-        self._alone: Task | None = None
         self._closing = False
         self._broken: CorewiseError | None = None
 
@@ -246,7 +241,7 @@ class Dispatcher:
     @property
     def crowded(self) -> bool:
         """Whether more calls are in flight than there are cores, so that some wait for a worker."""
-        return self._in_flight > self.pool
+        return self._calls.in_flight > self.pool
 
     def watch(self, due: float) -> None:
         """Look after rounds once it is so late, by the clock of rounds."""
@@ -263,83 +258,30 @@ class Dispatcher:
 
     def send(self, task: Task) -> None:
         """Carry out a call."""
-        if self._alone is not None or self._suspects:
-            self._held_back.append(task)
-            return
-        self._give(task)
+        self._calls.send(task)
 
     # --- calls --------------------------------------------------------------------------------------
 
-    def _give(self, task: Task) -> None:
-        """Give a call to the workers; whatever prevents it is what became of it."""
-        self._in_flight += 1
-        task.generation = self._generation
-        try:
-            future = self._workers.submit(self._to_send(task))
-        except Exception as error:
-            self._inbox.put(partial(self._done, task, self._not_given(error)))
-            return
-        future.add_done_callback(lambda future: self._inbox.put(partial(self._done, task, future)))
-
-    def _to_send(self, task: Task) -> Call:
+    def _packed(self, task: Task) -> Call:
         return (
             JobCall(self._calls_here, task.job.name, task.call) if self._workers.have_corewise else task.call
         )
 
-    def _not_given(self, error: Exception) -> Future[Any]:
-        future: Future[Any] = Future()
-        if isinstance(error, RuntimeError) and not isinstance(error, self._workers.lost):
-            shut = CorewiseError(f"the executor takes no calls, it may have been shut down: {error}")
-            shut.__cause__ = error
-            error = shut
-        future.set_exception(error)
-        return future
-
     def _done(self, task: Task, future: Future[Any]) -> None:
-        """Take in what became of a call."""
-        self._in_flight -= 1
-        answer: Any = None
-        error: BaseException | None = None
-        try:
-            answer = self._workers.answer(future)
-            if isinstance(answer, Timed):
-                answer, task.seconds = answer.answer, answer.seconds
-        except self._workers.lost as loss:
-            if not task.job.ending and not self._closing and self._again(task):
-                return
+        """Take in the outcome of a call."""
+        outcome = self._calls.settle(task, future, retry=not (task.job.ending or self._closing))
+        if outcome is None:
+            return
+        answer, error = outcome.answer, outcome.error
+        if isinstance(answer, Timed):
+            answer, task.seconds = answer.answer, answer.seconds
+        if outcome.lost:
             error = CorewiseError(
                 f"a call of job {task.job.name!r} ended its worker {task.losses} times: "
                 f"{checks.shown(task.call)}"
             )
-            error.__cause__ = loss
-        except CancelledError:
+            error.__cause__ = outcome.error
+        elif isinstance(error, CancelledError):
             error = CorewiseError(f"a call of job {task.job.name!r} was cancelled by its executor")
-        except BaseException as raised:
-            error = raised
-        self._alone = None if task is self._alone else self._alone
         if self._jobs.get(task.job.name) is task.job:
             task.job.take(task, answer, error)
-        self._go_on()
-
-    def _again(self, task: Task) -> bool:
-        """Carry out a call again whose worker has died; return whether that was done."""
-        task.losses += 1
-        if task.generation == self._generation:
-            self._generation += 1
-            self._workers.renew()
-        if task is self._alone:
-            return False
-        if task.losses >= _SUSPECTED:
-            self._suspects.append(task)
-        else:
-            self.send(task)
-        self._go_on()
-        return True
-
-    def _go_on(self) -> None:
-        """Carry out suspects one by one, and then what was held back for them."""
-        if self._alone is None and self._suspects and not self._in_flight:
-            self._alone = self._suspects.popleft()
-            self._give(self._alone)
-        while self._held_back and self._alone is None and not self._suspects:
-            self._give(self._held_back.popleft())

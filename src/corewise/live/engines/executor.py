@@ -7,9 +7,9 @@ from concurrent.futures import Executor
 
 from corewise.errors import InvalidInput
 from corewise.kit import checks
+from corewise.kit.workers import LocalProcesses, workers_of
 from corewise.live.engines.dispatcher import Dispatcher
 from corewise.live.engines.rounds import ROUND_TIMEOUT
-from corewise.live.engines.workers import OwnProcesses, workers_of
 
 __all__ = ["ExecutorEngine"]
 
@@ -41,7 +41,7 @@ class ExecutorEngine(Dispatcher):
     ) -> None:
         if executor is None:
             count = os.cpu_count() or 1 if cores is None else checks.count(cores, "cores")
-            super().__init__(OwnProcesses(count), count, extra, round_timeout)
+            super().__init__(LocalProcesses(count), count, extra, round_timeout)
             return
         workers = workers_of(executor)
         known = getattr(executor, "_max_workers", None) if cores is None else cores

@@ -14,9 +14,9 @@ from typing import Any
 
 from corewise.errors import CorewiseError
 from corewise.kit import checks
+from corewise.kit.workers import ExecutorWorkers
 from corewise.live.engines.rounds import ROUND_TIMEOUT
 from corewise.live.engines.watched import WatchedEngine
-from corewise.live.engines.workers import ExecutorWorkers
 
 __all__ = ["RayEngine", "RayExecutor"]
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from corewise.live.engines.base import Bag, Call, Gang, Holding, Tell, as_round
+from corewise.kit.workers import WorkerCall
+from corewise.live.engines.base import Bag, Gang, Holding, Tell, as_round
 from corewise.live.engines.rounds import RoundTimes
 from corewise.observation import events as happened
 
@@ -22,17 +23,13 @@ __all__ = ["Desk", "RunningBag", "RunningGang", "RunningJob", "Task"]
 
 
 @dataclass(eq=False, slots=True)
-class Task:
-    """Call of a job that is in flight, or is to be carried out again."""
+class Task(WorkerCall):
+    """Call of a job."""
 
-    job: RunningJob
-    index: int
-    call: Call
-    generation: int = 0
-    """Which workers it was given to."""
-    losses: int = 0
-    """How often its worker has died."""
-    seconds: float | None = None
+    job: RunningJob = field(kw_only=True)
+    index: int = field(kw_only=True)
+    """Its position among the calls of its round, or of its bag."""
+    seconds: float | None = field(default=None, kw_only=True)
     """How long it took where it was carried out, if that is known."""
 
 
@@ -273,7 +270,7 @@ class RunningGang(RunningJob):
             self.fail(error)
             return
         self._work, self._answers = wanted.work, [None] * len(wanted.calls)
-        self._waiting.extend(Task(self, index, call) for index, call in enumerate(wanted.calls))
+        self._waiting.extend(Task(call, job=self, index=index) for index, call in enumerate(wanted.calls))
         self._seconds = [None] * len(wanted.calls)
         self._times.begin()
         self.desk.watch(self._times.due)
@@ -339,7 +336,7 @@ class RunningBag(RunningJob):
         self.in_flight += 1
         self._next += 1
         self.desk.count(self)
-        self.desk.send(Task(self, self._next - 1, self.bag.calls[self._next - 1]))
+        self.desk.send(Task(self.bag.calls[self._next - 1], job=self, index=self._next - 1))
 
     def take(self, task: Task, answer: Any, error: BaseException | None) -> None:
         """Take in what became of a call."""

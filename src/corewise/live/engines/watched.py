@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from corewise.kit.workers import Workers
 from corewise.live.engines.base import Tell
 from corewise.live.engines.dispatcher import Dispatcher
 from corewise.live.engines.rounds import ROUND_TIMEOUT
-from corewise.live.engines.workers import Workers
 
 __all__ = ["WatchedEngine"]
 

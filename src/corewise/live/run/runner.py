@@ -36,8 +36,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, JournalUnavailable
+from corewise.kit.workers import Workers
 from corewise.live.engines.base import Engine
-from corewise.live.engines.workers import Workers
 from corewise.live.journal.event_store import Ledger
 from corewise.live.run.solver import answer
 from corewise.live.state.admission import Admission

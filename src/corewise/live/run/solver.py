@@ -13,10 +13,10 @@ import numpy as np
 from corewise.control.priced.priced import solve_priced
 from corewise.control.solution import solve
 from corewise.errors import BoxTooLarge, InvalidPolicy
+from corewise.kit.workers import LocalProcesses, Workers
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.conclusions import BUSIEST
 from corewise.learning.memories import Memory
-from corewise.live.engines.workers import OwnProcesses, Workers
 from corewise.live.state.lessons import Lesson, LiveLearner, Question, conclude
 from corewise.live.state.moving import with_pauses
 from corewise.live.state.scaled import InProportion, as_made
@@ -145,7 +145,7 @@ def _best(
 @contextmanager
 def solving(algorithm: Algorithm) -> Iterator[Workers]:
     """Give a process to solve in; it and this one have rehearsed what they are to do."""
-    workers = OwnProcesses(1)
+    workers = LocalProcesses(1)
     try:
         workers.open()
         there = workers.submit(partial(rehearse_answer, algorithm))

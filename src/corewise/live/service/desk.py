@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from corewise.errors import CorewiseError, InvalidFile
+from corewise.kit.workers import Workers
 from corewise.learning.algorithms import Algorithm
 from corewise.live.engines.base import JobSpec, Tell
-from corewise.live.engines.workers import Workers
 from corewise.live.journal.journal import Journal, JournalReader
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed

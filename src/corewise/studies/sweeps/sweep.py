@@ -2,38 +2,51 @@
 
 What is to be done is a plan (`grid`, `file`): systems × policies × algorithms × seeds. What was done is a
 file of rows (`results`). A sweep is the way from one to the other: trials that have no row yet are sent to
-a pool (`pools`), carried out there (`trial`), and every row is written before
-anybody hears of it. So there is no difference between beginning a sweep and taking it up again.
+workers, processes of this machine or a Dask cluster, carried out there (`trial`), and every row is written
+before it is yielded. So there is no difference between beginning a sweep and resuming it.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit import checks
 from corewise.kit.display import Shown, Table
 from corewise.kit.values import ByValue
 from corewise.kit.version import __version__
+from corewise.kit.workers import (
+    ExecutorWorkers,
+    LocalProcesses,
+    Outcome,
+    ReliableCalls,
+    WorkerCall,
+    Workers,
+    dask_at,
+    local_dask,
+)
 from corewise.simulation.intervals import mean_interval
 from corewise.studies.sweeps.file import load_sweep
 from corewise.studies.sweeps.grid import SweepPlan, Trial
-from corewise.studies.sweeps.pools import Pool, dask_pool, given_pool, process_pool
 from corewise.studies.sweeps.results import Journal
 from corewise.studies.sweeps.trial import DONE, FAILED, SweepRow, carry_out, failed_row
 
 __all__ = ["Sweep", "SweepMean", "sweep", "sweep_means"]
 
-_MOST_DEATHS = 3  # of workers that a trial was sent to; then it is tried once more with nothing beside it
+_DASK_IN_FLIGHT = 1000  # trials: enough to keep a large cluster busy between two looks at it
+_LOCAL_DASK = "local"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +117,7 @@ class Sweep(Shown, Iterator[SweepRow]):
     (['equi', 'optimal'], True)
     """
 
-    def __init__(self, journal: Journal, pool: AbstractContextManager[Pool]) -> None:
+    def __init__(self, journal: Journal, pool: AbstractContextManager[_Pool]) -> None:
         self.plan = journal.plan
         self.before = len(journal.rows)
         self._journal = journal
@@ -137,12 +150,12 @@ class Sweep(Shown, Iterator[SweepRow]):
         self._arriving.close()
         self._journal.close()
 
-    def _carry_out(self, pool: AbstractContextManager[Pool]) -> Generator[SweepRow]:
+    def _carry_out(self, pool: AbstractContextManager[_Pool]) -> Generator[SweepRow]:
         with self._journal as journal:
             waiting = [trial for trial in self.plan.trials if trial.key not in journal.rows]
             if waiting:
                 with pool as workers:
-                    for row in _Crew(workers, self.plan.fingerprint).rows(waiting):
+                    for row in _Dispatch(workers, self.plan.fingerprint).rows(waiting):
                         journal.append(row)
                         yield row
             journal.finish()
@@ -159,83 +172,92 @@ class Sweep(Shown, Iterator[SweepRow]):
         return {**self.plan._values(), "rows": self.rows, "means": self.means}
 
 
-class _Crew:
-    """Dispatcher of trials to a pool, a bounded number at a time; each comes back as a row."""
+@dataclass(frozen=True)
+class _Pool:
+    """Workers of a sweep, and how many trials to send before the first of them have come back."""
 
-    def __init__(self, pool: Pool, fingerprint: str) -> None:
-        self._pool = pool
+    workers: Workers
+    in_flight: int
+
+
+@contextmanager
+def _borrowed(executor: Executor) -> Iterator[_Pool]:
+    """Use an executor of the caller, which stays open."""
+    if not isinstance(executor, Executor):
+        raise InvalidInput(f"executor must be one of concurrent.futures, got {executor!r}")
+    yield _Pool(ExecutorWorkers(executor), 2 * getattr(executor, "_max_workers", os.cpu_count() or 1))
+
+
+@contextmanager
+def _local(workers: int | None) -> Iterator[_Pool]:
+    """Start processes on this machine, by default as many as it has cores."""
+    count = os.cpu_count() or 1 if workers is None else checks.whole(workers, "workers")
+    with closing(LocalProcesses(count)) as processes:
+        processes.open()
+        yield _Pool(processes, 2 * count)
+
+
+@contextmanager
+def _dask(address: str, workers: int | None) -> Iterator[_Pool]:
+    """Use the Dask cluster whose scheduler is at `address`, or one on this machine if that is ``local``."""
+    if address != _LOCAL_DASK and workers is not None:
+        raise InvalidInput(f"the Dask cluster at {address} has its own workers, got workers={workers!r}")
+    with local_dask(workers) if address == _LOCAL_DASK else dask_at(address) as client:
+        executor = client.get_executor(pure=False)
+        try:
+            yield _Pool(ExecutorWorkers(executor), _DASK_IN_FLIGHT)
+        finally:
+            executor.shutdown(wait=False)  # trials that are unfinished are not wanted any more
+
+
+@dataclass(eq=False, slots=True)
+class _TrialCall(WorkerCall):
+    """Call that carries out a trial."""
+
+    trial: Trial = field(kw_only=True)
+
+
+class _Dispatch:
+    """Dispatcher of trials to workers, a bounded number at a time; each comes back as a row."""
+
+    def __init__(self, pool: _Pool, fingerprint: str) -> None:
+        self._in_flight = pool.in_flight
         self._about = fingerprint, __version__
-        self._pending: dict[Future[SweepRow], Trial] = {}
-        self._deaths: Counter[str] = Counter()
+        self._done: SimpleQueue[tuple[_TrialCall, Future[SweepRow]]] = SimpleQueue()
+        self._calls = ReliableCalls[_TrialCall](pool.workers, lambda *done: self._done.put(done))
 
     def rows(self, trials: Iterable[Trial]) -> Iterator[SweepRow]:
         """Yield the row of every trial, as they arrive."""
         waiting = deque(trials)
-        while waiting or self._pending:
-            broken = not self._send(waiting)
-            done = wait(self._pending, return_when=FIRST_COMPLETED).done
-            lost = []
-            for future in done:
-                trial = self._pending.pop(future)
-                row = self._row_of(future, trial)
-                if row is None:
-                    lost.append(trial)
-                else:
-                    yield row
-            if lost or broken:
-                yield from self._recover(lost, waiting)
+        under_way = 0
+        while waiting or under_way:
+            while waiting and under_way < self._in_flight:
+                trial = waiting.popleft()
+                self._calls.send(_TrialCall(partial(carry_out, trial, *self._about), trial=trial))
+                under_way += 1
+            task, future = self._done.get()
+            outcome = self._calls.settle(task, future)
+            if outcome is not None:
+                under_way -= 1
+                yield self._row_of(task, outcome)
 
-    def _send(self, waiting: deque[Trial]) -> bool:
-        """Send as many trials as may be under way; return whether the pool still takes them."""
-        while waiting and len(self._pending) < self._pool.in_flight:
-            try:
-                future = self._pool.submit(carry_out, waiting[0], *self._about)
-            except BrokenExecutor:
-                return False
-            self._pending[future] = waiting.popleft()
-        return True
-
-    def _row_of(self, future: Future[SweepRow], trial: Trial) -> SweepRow | None:
-        """Return what came back, or None if the processes died before it did."""
-        try:
-            return future.result()
-        except BrokenExecutor:
-            return None
-        except CancelledError:
+    def _row_of(self, task: _TrialCall, outcome: Outcome) -> SweepRow:
+        error = outcome.error
+        if error is None:
+            row: SweepRow = outcome.answer
+            return row
+        if isinstance(error, CancelledError):
             raise CorewiseError(
-                f"the workers are out of reach, and {trial.key} with them; the rows that arrived are kept"
+                f"the workers are out of reach, and {task.trial.key} with them; "
+                "the rows that arrived are kept"
             ) from None
-        except Exception as error:  # not of the trial, which would be in its row: it was lost on the way
-            return failed_row(trial, self._about[0], error, 0.0)
-
-    def _recover(self, lost: list[Trial], waiting: deque[Trial]) -> Iterator[SweepRow]:
-        """Replace processes of which one has died, and have what was under way done again.
-
-        Nobody knows which trial it died of. One that was under way too often when it happened is given a
-        process of its own, and if that dies as well, it was this one.
-        """
-        if self._pool.renew is None or self._pool.alone is None:
+        if outcome.lost:
+            error = CorewiseError(f"its worker process died {task.losses} times, the last time alone")
+        elif isinstance(error.__cause__ or error, BrokenExecutor):
             raise CorewiseError("a worker has died, and all others with it; the rows that arrived are kept")
-        wait(self._pending)  # the whole pool is broken: they all come back at once
-        for future, trial in list(self._pending.items()):
-            row = self._row_of(future, trial)
-            if row is None:
-                lost.append(trial)
-            else:
-                yield row
-        self._pending.clear()
-        self._deaths.update(trial.key for trial in lost)
-        suspects = [trial for trial in lost if self._deaths[trial.key] >= _MOST_DEATHS]
-        waiting.extendleft(reversed([trial for trial in lost if trial not in suspects]))
-        for trial in suspects:
-            with self._pool.alone() as single:
-                future = single.submit(carry_out, trial, *self._about)
-                wait([future])
-                row = self._row_of(future, trial)
-            error = CorewiseError(f"its worker process died {_MOST_DEATHS + 1} times, the last time alone")
-            yield failed_row(trial, self._about[0], error, 0.0) if row is None else row
-        if waiting:
-            self._pool.renew()
+        elif not isinstance(error, Exception):
+            raise error
+        return failed_row(task.trial, self._about[0], error, 0.0)  # errors of the trial itself are in its row
 
 
 def sweep(
@@ -289,13 +311,13 @@ def sweep(
     if executor is not None and (workers is not None or dask is not None):
         raise InvalidInput("give either an executor, or workers and dask")
     plan = source if isinstance(source, SweepPlan) else load_sweep(source)
-    pool: AbstractContextManager[Pool]
+    pool: AbstractContextManager[_Pool]
     if executor is not None:
-        pool = given_pool(executor)
+        pool = _borrowed(executor)
     elif dask is not None:
-        pool = dask_pool(dask, workers)
+        pool = _dask(dask, workers)
     else:
-        pool = process_pool(workers)
+        pool = _local(workers)
     return Sweep(Journal(plan, out, retry_failed=retry_failed), pool)
 
 
