@@ -77,9 +77,8 @@ def law_p_values(truth: cw.System, seeds: range) -> Floats:
     for seed in seeds:
         path = cw.simulate(truth, cw.Equi(), departures=40, rng=seed, record=True, start=[1]).path
         assert path is not None
-        statistics = cw.Statistics.of(path)
-        estimates = cw.estimate(statistics, SMALL)
-        tested = cw.goodness_of_fit(path, SMALL, estimates, statistics=statistics)["a"]
+        estimates = cw.estimate(path.statistics, SMALL)
+        tested = cw.goodness_of_fit(path, SMALL, estimates)["a"]
         found.append([tested.p_values["law"], exponential_p_value(tested.residuals)])
     return np.array(found)
 

@@ -7,7 +7,7 @@ import pytest
 
 import corewise as cw
 from corewise.observation import _kernels as row_kernels
-from corewise.observation.tally import MOST_WIDTHS, _new_tables
+from corewise.observation.statistics import MOST_WIDTHS, _new_tables
 from tests.helpers.twins import same
 
 

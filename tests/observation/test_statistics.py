@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import corewise as cw
 from corewise.kit.arrays import Floats
-from corewise.observation.statistics import MOST_WIDTHS
-from corewise.observation.tally import Tally
+from corewise.observation.statistics import MOST_WIDTHS, PathTally
 
 Table = dict[str, dict[float, list[float]]]
 
@@ -497,7 +496,7 @@ def test_windows_of_a_path_add_up_to_it(path: int, cuts: list[float], data: st.D
     whole = CUT[path]
     rows = whole.time.size
     ends = sorted([*(round(cut * rows) for cut in cuts), rows])
-    tally_, windows = Tally(whole), []
+    tally_, windows = PathTally(whole), []
     for end in ends:
         windows.append(cw.Statistics.of_rows(tally_, end))
         assert tally_.row == end
@@ -526,7 +525,7 @@ def test_windows_of_a_path_add_up_to_it(path: int, cuts: list[float], data: st.D
 def test_windows_that_are_condensed_add_up_too() -> None:
     """More widths than are kept, within a window and over all of them."""
     for path in (restless(6_000), restless(6_000).split()):
-        whole, tally_ = cw.Statistics.of(path), Tally(path)
+        whole, tally_ = cw.Statistics.of(path), PathTally(path)
         ends = [10, 9_000, 9_001, path.time.size // 2 + 4_000, path.time.size]
         total = cw.Statistics.total([cw.Statistics.of_rows(tally_, end) for end in ends])
         for one, other in zip(total.classes, whole.classes, strict=True):
@@ -596,7 +595,7 @@ def test_a_stretch_ends_within_its_path_and_after_its_beginning(end: int) -> Non
     system = cw.load_system("paper:1")
     run = cw.simulate(system, cw.Equi(), departures=20, rng=1, record=True)
     assert run.path is not None
-    tally = Tally(run.path)
+    tally = PathTally(run.path)
     cw.Statistics.of_rows(tally, 5)
     with pytest.raises(
         cw.errors.InvalidInput, match=f"the end of a stretch of rows must lie in .*, got {end}"

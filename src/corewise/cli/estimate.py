@@ -126,7 +126,7 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
     with waiting("Estimating ..."):
         statistics = log.statistics
         found = estimate_curves(log, known, **how)
-        verdicts = goodness_of_fit(log.path, known, found, statistics=statistics)
+        verdicts = goodness_of_fit(log.path, known, found)
         question = unit_question(pace(statistics, known), known.unit)
     seconds = perf_counter() - began
     if save:

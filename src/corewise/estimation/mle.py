@@ -31,7 +31,6 @@ from corewise.model.job_class import JobClass
 from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
 from corewise.model.system import System, require_system
 from corewise.model.tabulated_sizes import PiecewiseExponential
-from corewise.observation.histories import job_histories
 from corewise.observation.observed import HasPath, HasStatistics, record_of, statistics_of
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
@@ -176,7 +175,7 @@ def _jobs(given: object, seen: Statistics, system: System) -> list[Jobs | None]:
     """Return what is known of the single jobs of each class: from a record, or from tables of strata."""
     path = record_of(given)
     if path is not None:
-        rows = zip(job_histories(path), system.classes, strict=True)
+        rows = zip(path.histories, system.classes, strict=True)
         return [None if jobs is None else Recorded(jobs.capped(known.max_cores)) for jobs, known in rows]
     tables = seen.strata or (None,) * len(seen.classes)
     return [None if table is None else Tabulated(table) for table in tables]

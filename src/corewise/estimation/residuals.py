@@ -37,11 +37,10 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.kit.values import ByValue
 from corewise.model.job_class import JobClass
 from corewise.model.system import System
-from corewise.observation.histories import job_histories, owners_of
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.rows import STEPS
 from corewise.observation.sample_path import Event, SamplePath
-from corewise.observation.statistics import ClassStatistics, Statistics, require_statistics
+from corewise.observation.statistics import ClassStatistics
 
 __all__ = ["GoodnessOfFit", "goodness_of_fit"]
 
@@ -110,8 +109,6 @@ def goodness_of_fit(
     path: SamplePath | HasPath,
     system: System,
     estimates: Estimates | None = None,
-    *,
-    statistics: Statistics | None = None,
 ) -> Mapping[str, GoodnessOfFit]:
     """Test the goodness of fit of the model to a path, class by class.
 
@@ -124,8 +121,6 @@ def goodness_of_fit(
     estimates : Estimates, optional
         What was estimated from the same path: its curves and size rates take the place of the system's.
         Classes without information are left out.
-    statistics : Statistics, optional
-        Those of the path, if they are there already; they are made otherwise.
 
     Examples
     --------
@@ -142,10 +137,7 @@ def goodness_of_fit(
             f"the path is of classes {', '.join(seen.names)}; the system has {', '.join(system.names)}"
         )
     known = system if estimates is None else estimates.applied_to(system)
-    if statistics is None:
-        statistics = Statistics.of(seen)
-    require_statistics(statistics, system.names)
-    histories = job_histories(seen)
+    statistics = seen.statistics
     verdicts = {}
     for i, job_class in enumerate(known.classes):
         estimate = None if estimates is None else estimates[job_class.name]
@@ -157,7 +149,7 @@ def goodness_of_fit(
         if estimate is not None and (estimate.parameters or estimate.size_rate):
             fitted = _fitted(seen, i, job_class, estimate, statistics.classes[i], values)
         p_values = _p_values(values, statistics.classes[i], job_class, fitted)
-        jobs = histories[i]
+        jobs = seen.histories[i]
         of_sizes = math.nan if jobs is None else exponential_sizes_p_value(jobs, job_class.curve)
         if not math.isnan(of_sizes):
             p_values["sizes"] = of_sizes
@@ -215,7 +207,7 @@ def _rates_by_class(path: SamplePath, i: int, speed: Callable[[Floats], Floats])
 
 def _rates_by_job(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -> Floats:
     """Return the same for a path in the per-job form: each row changes the rate by that of its own job."""
-    mine = np.flatnonzero(owners_of(path) == i)
+    mine = np.flatnonzero(path.owners == i)
     mine = mine[np.argsort(path.job[mine], kind="stable")]
     held = np.where(STEPS[path.event[mine]] < 0, 0.0, path.cores[mine])
     after = speed(held)

@@ -15,9 +15,8 @@ from corewise.kit import checks
 from corewise.kit.display import Shown
 from corewise.model.system import System, require_system
 from corewise.observation.sample_path import Event, SamplePath
-from corewise.observation.statistics import Statistics
+from corewise.observation.statistics import PathTally, Statistics
 from corewise.observation.strata.tally import Attained, StrataTally
-from corewise.observation.tally import Tally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
 from corewise.simulation.general.box import BoxJobWalk
@@ -242,7 +241,7 @@ class ReplayPlant(Shown):
         self.path = path
         self._leaves = np.flatnonzero(path.event == Event.DEPARTURE)
         self._done = 0
-        self._tally = Tally(path)
+        self._tally = PathTally(path)
         self._families: System | None = None
         self._strata: StrataTally | None = None
 
@@ -254,7 +253,7 @@ class ReplayPlant(Shown):
 
     def _go_to(self, departures: int) -> None:
         """Read from the beginning up to so many departures."""
-        self._done, self._tally = 0, Tally(self.path)
+        self._done, self._tally = 0, PathTally(self.path)
         self._strata = None if self._families is None else StrataTally(self.path, self._families)
         if departures:
             self._read(departures)

@@ -34,7 +34,6 @@ import zlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from math import isnan
 from pathlib import Path
 
@@ -95,10 +94,10 @@ class EventLog(ByValue, Shown):
     reasons: tuple[str, ...]
     cut: int = 0
 
-    @cached_property
+    @property
     def statistics(self) -> Statistics:
         """The sufficient statistics of the path."""
-        return Statistics.of(self.path)
+        return self.path.statistics
 
     def __str__(self) -> str:
         """Return the record in one line, and what was skipped in some more."""

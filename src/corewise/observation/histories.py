@@ -15,8 +15,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.observation.rows import NOBODY, STEPS, Event, dense
-from corewise.observation.sample_path import SamplePath
+from corewise.observation.rows import NOBODY, STEPS, Event, Record, dense
 
 __all__ = ["JobHistories", "job_histories", "owners_of"]
 
@@ -90,7 +89,7 @@ class JobHistories:
         return np.asarray(upto[self.last] - upto[self.first])
 
 
-def job_histories(path: SamplePath) -> tuple[JobHistories | None, ...]:
+def job_histories(path: Record) -> tuple[JobHistories | None, ...]:
     """Return the histories of the jobs of each class; None where some job of it has no number."""
     comes = (path.event == Event.ARRIVAL) | (path.event == Event.PRESENT)
     about = comes | (STEPS[path.event] < 0)
@@ -101,7 +100,7 @@ def job_histories(path: SamplePath) -> tuple[JobHistories | None, ...]:
     return tuple(None if nameless[i] else made(path, i, owner == i) for i in range(len(path.names)))
 
 
-def owners_of(path: SamplePath) -> Ints:
+def owners_of(path: Record) -> Ints:
     """Return the class of each row's job, also where the row does not name it."""
     numbers, job = dense(path.job)
     named = (job >= 0) & (path.job_class >= 0)
@@ -110,7 +109,7 @@ def owners_of(path: SamplePath) -> Ints:
     return owner[job]
 
 
-def _by_class(path: SamplePath, i: int, mine: Bools) -> JobHistories:
+def _by_class(path: Record, i: int, mine: Bools) -> JobHistories:
     """Return the histories where jobs of class i share its cores: a segment lasts until something changes."""
     rows, jobs = path.time.size, path.counts[:-1, i]
     held = np.divide(path.cores[:-1, i], jobs, out=np.zeros(rows - 1), where=jobs > 0)
@@ -126,7 +125,7 @@ def _by_class(path: SamplePath, i: int, mine: Bools) -> JobHistories:
     return _histories(path, (held[at], path.time[at], span), (upto[comes], last), (comes, leaves))
 
 
-def _by_job(path: SamplePath, _: int, mine: Bools) -> JobHistories:
+def _by_job(path: Record, _: int, mine: Bools) -> JobHistories:
     """Return the histories where jobs have cores of their own: a segment lasts until the job's next row."""
     comes, leaves = _ends(path, mine)
     numbers, place = dense(path.job)
@@ -136,7 +135,7 @@ def _by_job(path: SamplePath, _: int, mine: Bools) -> JobHistories:
     row = row[np.argsort(rank[place[row]], kind="stable")]
     whose = rank[place[row]]
     goes_on = np.append(whose[1:] == whose[:-1], False)[: row.size]
-    until = np.where(goes_on, np.append(path.time[row[1:]], path.end)[: row.size], path.end)
+    until = np.where(goes_on, np.append(path.time[row[1:]], path.time[-1])[: row.size], path.time[-1])
     held = STEPS[path.event[row]] >= 0
     row, whose, until = row[held], whose[held], until[held]
     first, last = (np.searchsorted(whose, np.arange(comes.size), side=side) for side in ("left", "right"))
@@ -145,7 +144,7 @@ def _by_job(path: SamplePath, _: int, mine: Bools) -> JobHistories:
     )
 
 
-def _ends(path: SamplePath, mine: Bools) -> tuple[Ints, Ints]:
+def _ends(path: Record, mine: Bools) -> tuple[Ints, Ints]:
     """Return the rows at which the jobs of a class came and left, in order of arrival."""
     comes = np.flatnonzero(mine & ((path.event == Event.ARRIVAL) | (path.event == Event.PRESENT)))
     gone = np.flatnonzero(mine & (STEPS[path.event] < 0))
@@ -156,7 +155,7 @@ def _ends(path: SamplePath, mine: Bools) -> tuple[Ints, Ints]:
 
 
 def _histories(
-    path: SamplePath,
+    path: Record,
     segments: tuple[Floats, Floats, Floats],
     jobs: tuple[Ints, Ints],
     ends: tuple[Ints, Ints],

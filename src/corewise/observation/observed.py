@@ -42,7 +42,7 @@ def statistics_of(seen: Statistics | SamplePath | HasStatistics | HasPath) -> St
     path = record_of(seen)
     if path is None:
         raise InvalidInput(f"expected Statistics, a SamplePath, a run or an event log, got {seen!r}")
-    return Statistics.of(path)
+    return path.statistics
 
 
 def path_of(seen: SamplePath | HasPath) -> SamplePath:

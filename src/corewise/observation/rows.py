@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ __all__ = [
     "Columns",
     "Event",
     "Fault",
+    "Record",
     "dense",
     "find_faults",
     "in_words",
@@ -125,6 +126,50 @@ class Columns(NamedTuple):
     job_class: Ints
     job: Ints
     cores: Floats
+
+
+class Record(Protocol):
+    """Columns of a `SamplePath` whose rows were found to be without fault, and what follows from them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes."""
+        ...
+
+    @property
+    def time(self) -> Floats:
+        """The time of each row."""
+        ...
+
+    @property
+    def event(self) -> NDArray[np.int8]:
+        """The kind of event of each row."""
+        ...
+
+    @property
+    def job_class(self) -> Ints:
+        """The position of the class of each row, or `NOBODY`."""
+        ...
+
+    @property
+    def job(self) -> Ints:
+        """The number of the job of each row, or `NOBODY`."""
+        ...
+
+    @property
+    def cores(self) -> Floats:
+        """The cores of every class, or of each row's own job."""
+        ...
+
+    @property
+    def per_job(self) -> bool:
+        """Whether cores are those of each row's own job."""
+        ...
+
+    @property
+    def counts(self) -> Ints:
+        """The jobs of each class after each row."""
+        ...
 
 
 def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArray[np.int8]]:

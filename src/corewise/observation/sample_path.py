@@ -30,7 +30,9 @@ from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.values import ByValue
 from corewise.observation import _kernels
+from corewise.observation.histories import JobHistories, job_histories, owners_of
 from corewise.observation.rows import NOBODY, STEPS, Columns, Event, Fault, dense, find_faults, in_words
+from corewise.observation.statistics import Statistics
 
 __all__ = ["NOBODY", "Event", "Fault", "SamplePath"]
 
@@ -187,6 +189,21 @@ class SamplePath(ByValue, Shown):
         np.cumsum(counts, axis=0, out=counts)
         counts.setflags(write=False)
         return counts
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """The sufficient statistics of the path; the open intervals at its end are included."""
+        return Statistics.of(self)
+
+    @cached_property
+    def owners(self) -> Ints:
+        """The class of each row's job, also where the row does not name it."""
+        return owners_of(self)
+
+    @cached_property
+    def histories(self) -> tuple[JobHistories | None, ...]:
+        """The histories of the jobs of each class; None where some job of it has no number."""
+        return job_histories(self)
 
     @cached_property
     def response_times(self) -> Mapping[str, Floats]:

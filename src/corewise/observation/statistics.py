@@ -19,7 +19,7 @@ Paper: the sums of equation (3.5), grouped by z.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,11 +32,19 @@ from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.display import Shown, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System
-from corewise.observation.sample_path import Event, SamplePath
+from corewise.observation import _kernels
+from corewise.observation.rows import Event, Record, dense
 from corewise.observation.strata.tables import Strata
-from corewise.observation.tally import MOST_WIDTHS, Tally
 
-__all__ = ["MOST_WIDTHS", "ClassStatistics", "Statistics", "require_statistics"]
+__all__ = ["MOST_WIDTHS", "ClassStatistics", "PathTally", "Statistics", "require_statistics"]
+
+MOST_WIDTHS = 1024
+"""How many different widths a class may have before they are condensed."""
+
+_SLOTS = 4 * MOST_WIDTHS
+
+Entries = tuple[int, Floats]
+"""The position of a class, and a table of it: rows are widths, departures, job-time."""
 
 _FINEST = 128  # nodes of the grid per factor of two; twice as many stands for no grid
 
@@ -234,12 +242,12 @@ class Statistics(ByValue, Shown):
         return replace(self, classes=tuple(table.capped(known.max_cores) for table, known in rows))
 
     @classmethod
-    def of(cls, path: SamplePath) -> Statistics:
+    def of(cls, path: Record) -> Statistics:
         """Return the statistics of a path; the open intervals at its end are included."""
-        return cls.of_rows(Tally(path), path.time.size)
+        return cls.of_rows(PathTally(path), path.time.size)
 
     @classmethod
-    def of_rows(cls, tally: Tally, end: int) -> Statistics:
+    def of_rows(cls, tally: PathTally, end: int) -> Statistics:
         """Return the statistics of the rows of a path from where its tally stands to before `end`.
 
         The tally moves there. Windows of a path cut in this way add up to the whole.
@@ -385,6 +393,78 @@ def _total_strata(parts: Sequence[Statistics]) -> tuple[Strata | None, ...] | No
         None if any(one is None for one in each) else sum(each[1:], each[0])
         for each in zip(*kept, strict=True)
     )
+
+
+class PathTally:
+    """Accumulator of the sufficient statistics of a path, row by row.
+
+    It knows up to which row it has counted and the cores that jobs hold there, so that a path can be divided
+    into windows anywhere: the entries of successive windows add up to those of the whole.
+
+    Parameters
+    ----------
+    path : SamplePath
+        The path.
+    """
+
+    def __init__(self, path: Record) -> None:
+        self.path = path
+        self.row = 0
+        """The first row that has not been counted."""
+        self._jobs = np.zeros((2, len(path.names)), dtype=np.int64)
+        if path.per_job:
+            _, self._job = dense(path.job)
+            self._holding = np.full((4, int(self._job.max()) + 1), -1.0)
+
+    @property
+    def time(self) -> float:
+        """The time up to which everything has been counted."""
+        return float(self.path.time[max(self.row - 1, 0)])
+
+    def count(self, end: int) -> Iterator[Entries]:
+        """Count the rows from where the tally stands to before `end`; the last of them closes the stretch.
+
+        Within it, all that was held to its end is included: a stretch is censored, not cut short.
+        """
+        path = self.path
+        columns = (path.time[:end], path.event[:end], path.job_class[:end])
+        while self.row < end:
+            tables, used = _new_tables(len(path.names))
+            if path.per_job:
+                self.row = _kernels.tally_jobs(
+                    *columns,
+                    self._job[:end],
+                    path.cores[:end],
+                    self.row,
+                    self._holding,
+                    tables,
+                    used,
+                    MOST_WIDTHS,
+                )
+            else:
+                self.row = _kernels.tally_totals(
+                    *columns, path.cores[:end], self.row, self._jobs, tables, used, MOST_WIDTHS
+                )
+            for i, table in enumerate(tables):
+                yield i, table[:, ~np.isnan(table[0])]
+        if path.per_job:
+            yield from self._still_held()
+
+    def _still_held(self) -> Iterator[Entries]:
+        """Yield what the jobs that are there have held since their last row, and start counting anew."""
+        for i in range(len(self.path.names)):
+            here = self._holding[0] == i
+            _, widths, since, before = self._holding[:, here]
+            yield i, np.stack([widths, np.zeros(widths.size), self.time - since])
+            self._holding[2, here] = self.time
+            self._holding[3, here] = np.where(since < self.time, widths, before)
+
+
+def _new_tables(classes: int) -> tuple[Floats, Ints]:
+    """Return an open hash table for each class, widths (NaN where free) first, and how full they are."""
+    tables = np.zeros((classes, 3, _SLOTS))
+    tables[:, 0] = np.nan
+    return tables, np.zeros(classes, dtype=np.int64)
 
 
 def require_statistics(value: object, names: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from corewise.kit.arrays import Floats
 from corewise.model.job_class import JobClass
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
-from corewise.observation.histories import JobHistories, job_histories
+from corewise.observation.histories import JobHistories
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.strata import _kernels
 from corewise.observation.strata.tables import OCTAVES, Strata
@@ -75,7 +75,7 @@ class StrataTally:
         earlier = before or [None] * len(system.classes)
         self._classes = [
             None if jobs is None else _ClassTally.of(known, jobs, last)
-            for known, jobs, last in zip(system.classes, job_histories(path), earlier, strict=True)
+            for known, jobs, last in zip(system.classes, path.histories, earlier, strict=True)
         ]
 
     @property

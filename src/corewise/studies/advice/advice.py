@@ -28,7 +28,6 @@ from corewise.model.units import require_unit
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.recent import recent_part
 from corewise.observation.sample_path import SamplePath
-from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.cautions import assumptions, warnings
 from corewise.studies.advice.curves import (
@@ -97,14 +96,13 @@ def advise(
     path = recent_part(whole, _MOST_JOBS)
     jobs = every if path is whole else LoggedJobs.of(path)
     _require_done(jobs)
-    statistics = Statistics.of(path)
     _tell(progress, 0.1)
-    findings, estimates, unfitted = _findings(path, jobs, statistics, measured, generator)
+    findings, estimates, unfitted = _findings(path, jobs, measured, generator)
     _tell(progress, 0.4)
     work = jobs.work([finding.curve for finding in findings])
     laws = [_law(finding) for finding in findings]
     system = replace(_system(path, jobs, findings, work, laws), unit=unit)
-    fits = goodness_of_fit(path, unfitted, estimates, statistics=statistics)
+    fits = goodness_of_fit(path, unfitted, estimates)
     usage = Usage.of(whole, every, every.work([finding.curve for finding in findings]))
     replay = Replay.of(jobs, laws, most=_MOST_JOBS, seed=int(generator.integers(2**32)))
     _tell(progress, 0.5)
@@ -180,15 +178,14 @@ def _measured(given: Mapping[str, SpeedUp], names: tuple[str, ...]) -> Mapping[s
 def _findings(
     path: SamplePath,
     jobs: LoggedJobs,
-    statistics: Statistics,
     measured: Mapping[str, SpeedUp],
     rng: np.random.Generator,
 ) -> tuple[list[CurveFinding], Estimates, System]:
     """Return the curve of each class, all estimates, and the system that these are for."""
     unknown = System(path.pool, [JobClass(name, speedup=Amdahl(0.5)) for name in path.names])
-    found = curves_of_log(path, statistics, unknown, rng)
+    found = curves_of_log(path, unknown, rng)
     findings = []
-    for name, table, history in zip(path.names, statistics.classes, jobs.histories, strict=True):
+    for name, table, history in zip(path.names, path.statistics.classes, jobs.histories, strict=True):
         estimated, likely, ends, weights = found[name]
         reason, curve = why_not_a_curve(table, history, estimated), found[name].mean
         if not reason and curve is not None:

@@ -41,7 +41,7 @@ from corewise.model.speedup import Amdahl, SpeedUp, Tabulated
 from corewise.model.system import System
 from corewise.observation.histories import JobHistories
 from corewise.observation.sample_path import SamplePath
-from corewise.observation.statistics import ClassStatistics, Statistics
+from corewise.observation.statistics import ClassStatistics
 
 __all__ = [
     "ASSUMED",
@@ -142,15 +142,15 @@ class FoundCurve(NamedTuple):
         return best.with_parameters(**{name: float(np.mean([p[name] for p in own])) for name in best.bounds})
 
 
-def curves_of_log(
-    path: SamplePath, statistics: Statistics, system: System, rng: np.random.Generator
-) -> dict[str, FoundCurve]:
+def curves_of_log(path: SamplePath, system: System, rng: np.random.Generator) -> dict[str, FoundCurve]:
     """Return for each class what the log says of its curve, if anything."""
-    rough = {family: estimate(statistics, system, family=family, sizes=EXPONENTIAL) for family in _PARAMETRIC}
+    rough = {
+        family: estimate(path.statistics, system, family=family, sizes=EXPONENTIAL) for family in _PARAMETRIC
+    }
     by_job = estimate(path, system, family="amdahl")
     weights = {
         name: _weights(name, table, rough, by_job[name])
-        for name, table in zip(system.names, statistics.classes, strict=True)
+        for name, table in zip(system.names, path.statistics.classes, strict=True)
     }
     fine: dict[str, Estimates] = {"amdahl": by_job}
     for family in (*_PARAMETRIC[1:], FREE):

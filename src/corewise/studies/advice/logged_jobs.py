@@ -23,7 +23,7 @@ from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.model.sizes import Exponential
 from corewise.model.speedup import SpeedUp
 from corewise.model.tabulated_sizes import PiecewiseExponential
-from corewise.observation.histories import JobHistories, job_histories
+from corewise.observation.histories import JobHistories
 from corewise.observation.sample_path import SamplePath
 from corewise.simulation.general.trace import Trace
 
@@ -71,7 +71,7 @@ class LoggedJobs:
     def of(cls, path: SamplePath) -> LoggedJobs:
         """Return the jobs of a path, all of which need a name."""
         found: list[JobHistories] = []
-        for name, jobs in zip(path.names, job_histories(path), strict=True):
+        for name, jobs in zip(path.names, path.histories, strict=True):
             if jobs is None:
                 raise InvalidInput(f"jobs of class {name!r} have no names in the log: advice needs them")
             found.append(jobs)
