@@ -166,9 +166,9 @@ def seeds(extent: Extent) -> range:
 def watched(plants: Iterable[tuple[Plant, ChangeDetector]], policy: cw.Policy | str) -> Row:
     """Return how many alarms detectors raised where nothing changed, and how many of them they took back.
 
-    All count, also those that were taken back: by then they had been told.
+    All count, also those that were retracted later.
     """
-    found, taken_back, promised = 0, 0, 0.0
+    found, retracted, promised = 0, 0, 0.0
     for plant, fresh in plants:
         detector, seen = fresh, dict[tuple[str, float], str]()
         bound = bind(policy, detector.system)
@@ -176,9 +176,9 @@ def watched(plants: Iterable[tuple[Plant, ChangeDetector]], policy: cw.Policy | 
             detector, raised = detector.observe(plant.run(bound, EVERY))
             seen |= {(alarm.name, alarm.departures): alarm.kind for alarm in raised}
         found += len(seen)
-        taken_back += sum(kind == "none" for kind in seen.values())
+        retracted += sum(kind == "none" for kind in seen.values())
         promised += AT_A_TIME / BETWEEN
-    return {"alarms": found, "taken back": taken_back, "promised": promised}
+    return {"alarms": found, "taken back": retracted, "promised": promised}
 
 
 def delays(extent: Extent) -> list[Row]:

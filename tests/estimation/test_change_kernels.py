@@ -173,9 +173,9 @@ def test_scans(curve: cw.SpeedUp) -> None:
         assert np.allclose(steps[k], step, rtol=1e-4, atol=1e-9)
         if k == window_index:
             assert most[2] == pytest.approx(square, rel=1e-5)
-    told = offsets @ scores[-1] - 0.5 * np.einsum("kp,pq,kq->k", offsets, information[-1], offsets)
+    gains = offsets @ scores[-1] - 0.5 * np.einsum("kp,pq,kq->k", offsets, information[-1], offsets)
     assert np.allclose(
-        window_leads, np.maximum(before + told - told[window_index], 0.0), rtol=1e-9, atol=1e-12
+        window_leads, np.maximum(before + gains - gains[window_index], 0.0), rtol=1e-9, atol=1e-12
     )
     assert window_leads[window_index] == before[window_index]
 

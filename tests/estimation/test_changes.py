@@ -16,7 +16,6 @@ from corewise.estimation.changes.detector import (
     LEAST_CHECKS,
     Alarm,
     ChangeDetector,
-    Cusum,
     run_length,
     threshold,
 )
@@ -91,7 +90,7 @@ def test_threshold_and_run_length_are_inverse(parameters: int) -> None:
 
 
 def test_too_few_checks_are_refused() -> None:
-    with pytest.raises(cw.errors.InvalidInput, match="too few to tell a change"):
+    with pytest.raises(cw.errors.InvalidInput, match="too few to detect a change"):
         threshold(1.0)
 
 
@@ -236,16 +235,16 @@ def test_only_the_class_that_changed_forgets() -> None:
     assert after.time == pytest.approx(250 * 100.0)  # arrivals have not changed
 
 
-# --- told early, forgotten late -------------------------------------------------------------------
+# --- tentative and confirmed changes --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("curve", [cw.Amdahl(0.6), cw.PowerLaw(0.7), cw.Gustafson(0.5)])
-def test_what_came_before_counts_until_the_change_is_sure(curve: cw.SpeedUp) -> None:
+def test_statistics_before_a_change_are_used_until_it_is_confirmed(curve: cw.SpeedUp) -> None:
     """After the alarm, until two stretches lead by 3 more than that took: by brute force."""
     system = cw.System(8, [cw.JobClass("a", 2.0, 1.5, curve)])
     later = with_class(system, "a", speedup=curve.with_parameters(p=curve.parameters["p"] - 0.07))
     rng, between = np.random.default_rng(3), 1e6
-    watched, tables, waited, sure = Watched.of(system, between), list[ClassStatistics](), 0, False
+    watched, tables, waited, confirmed = Watched.of(system, between), list[ClassStatistics](), 0, False
     for k in range(200):
         window = drawn(later if k >= 40 else system, rng, narrow=10.0)
         tables.append(window.classes[0])
@@ -255,18 +254,18 @@ def test_what_came_before_counts_until_the_change_is_sure(curve: cw.SpeedUp) -> 
             continue
         split = round(watched.alarms[0].time / 100.0)
         (ratio,) = brute_force(curve, 1.5, tables, [split])
-        sure = ratio >= threshold(between / window.departures / 0.8) + 3.0
-        counted = tables[split:] if sure else tables
+        confirmed = ratio >= threshold(between / window.departures / 0.8) + 3.0
+        counted = tables[split:] if confirmed else tables
         assert watched.detector.statistics()["a"].left == sum(table.left for table in counted)
-        if sure:
+        if confirmed:
             break
         waited += 1
-    assert sure
+    assert confirmed
     assert waited > 0
 
 
 def after_an_alarm(returns: bool) -> tuple[Watched, int]:
-    """Return a detector after a change that was told and not sure, and goes on or not; and all departures."""
+    """Return a detector after a tentative change that lasts or not; and the number of departures."""
     system = cw.System(8, [cw.JobClass("a", 2.0, 1.5, cw.Amdahl(0.6))])
     later = with_class(system, "a", speedup=cw.Amdahl(0.52))
     rng = np.random.default_rng(3)
@@ -274,34 +273,34 @@ def after_an_alarm(returns: bool) -> tuple[Watched, int]:
     while not watched.alarms:
         watched.see(later, 1, rng, narrow=10.0)
     (detector,) = watched.detector._detectors
-    assert detector.suspect is not None
-    assert not detector.suspect.sure
+    assert detector.pending is not None
+    assert not detector.pending.confirmed
     return watched.see(system if returns else later, 80, rng, narrow=10.0), watched.detector.departures
 
 
-def test_a_change_that_was_none_is_taken_back() -> None:
-    """It is told once, then that it was none; and nothing is forgotten. Negative control: it goes on."""
+def test_a_change_that_was_none_is_retracted() -> None:
+    """One alarm, then its retraction, and all statistics are kept. Negative control: a change that lasts."""
     watched, seen = after_an_alarm(returns=True)
-    told, taken_back = watched.alarms[0], watched.alarms[-1]
+    first, retracted = watched.alarms[0], watched.alarms[-1]
     assert [alarm.kind == "none" for alarm in watched.alarms].index(True) == len(watched.alarms) - 1
     assert {(alarm.departures, alarm.statistic) for alarm in watched.alarms} == {
-        (told.departures, told.statistic)
+        (first.departures, first.statistic)
     }
-    assert taken_back.raised > told.raised
-    assert taken_back.before == taken_back.after
-    text = str(taken_back)
+    assert retracted.raised > first.raised
+    assert retracted.before == retracted.after
+    text = str(retracted)
     assert text.startswith(
-        f"class a: nothing changed after {told.departures:.0f} departures after all: p 0.5"
+        f"class a: nothing changed after {first.departures:.0f} departures after all: p 0.5"
     )
-    assert text.endswith(f"taken back after {taken_back.raised}")
+    assert text.endswith(f"retracted after {retracted.raised}")
     assert watched.detector.statistics()["a"].left == seen
     watched, seen = after_an_alarm(returns=False)
     assert "none" not in {alarm.kind for alarm in watched.alarms}
     assert watched.detector.statistics()["a"].left < seen
 
 
-def test_a_change_that_takes_long_to_be_sure_is_told_once() -> None:
-    """What comes after its alarm is unlike what came before, too; that is the same change."""
+def test_a_change_that_takes_long_to_be_confirmed_has_one_alarm() -> None:
+    """The data after its alarm differ from those before it, too; that is the same change."""
     for seed in range(8):
         system = cw.System(8, [cw.JobClass("a", 2.0, 1.5, cw.Amdahl(0.6))])
         later = with_class(system, "a", speedup=cw.Amdahl(0.53))
@@ -323,32 +322,33 @@ def test_every_alarm_exceeds_its_threshold() -> None:
     assert all(alarm.statistic >= alarm.threshold for alarm in alarms)
 
 
-def believed(windows: int) -> tuple[int, int]:
-    """Return how many alarms by chance led to something being forgotten, and how many there were."""
+def confirmed(windows: int) -> tuple[int, int]:
+    """Return the number of false alarms that were confirmed, and of false alarms."""
     watched, times, alarms, rng = Watched.of(PAIR, 3e4), 0, 0, np.random.default_rng(6)
     for _ in range(windows):
         before = watched.detector._detectors
         watched.see(PAIR, 1, rng)
         for old, new in zip(before, watched.detector._detectors, strict=True):
-            told = set() if old.suspect is None else {old.suspect.alarm.departures}
-            if new.suspect is not None and new.window_index == 0:
-                alarmed = new.suspect.alarm.departures not in told
+            earlier = set() if old.pending is None else {old.pending.alarm.departures}
+            if new.pending is not None and new.window_index == 0:
+                alarmed = new.pending.alarm.departures not in earlier
                 alarms += alarmed
-                times += new.suspect.sure and (alarmed or (old.suspect is not None and not old.suspect.sure))
+                was_tentative = old.pending is not None and not old.pending.confirmed
+                times += new.pending.confirmed and (alarmed or was_tentative)
     return times, alarms
 
 
 @pytest.mark.statistical
-def test_alarms_by_chance_are_hardly_ever_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_false_alarms_are_hardly_ever_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The statistic exceeds the threshold by 3 about once in e³ = 20 alarms; false alarm 1e-6.
 
-    Control: as many as are believed where nothing more is needed.
+    Control: all are confirmed where no lead is required.
     """
-    times, alarms = believed(6000)
+    times, alarms = confirmed(6000)
     assert alarms > 40
     assert stats.binom.sf(times - 1, alarms, math.exp(-3.0)) > 1e-6
-    monkeypatch.setattr("corewise.estimation.changes.class_detector._SURER", 0.0)
-    times, alarms = believed(3000)
+    monkeypatch.setattr("corewise.estimation.changes.class_detector._CONFIRMATION", 0.0)
+    times, alarms = confirmed(3000)
     assert stats.binom.sf(times - 1, alarms, math.exp(-3.0)) < 1e-6
 
 
@@ -418,7 +418,7 @@ class Halted(Watched):
 
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_a_class_that_vanishes_and_comes_back(name: str) -> None:
-    """Nobody arrives for 60 windows: the rate believed is that of half an arrival in all of them.
+    """No job arrives for 60 windows: the plug-in rate is that of half an arrival in all of them.
 
     Negative control: before, the rate is that of the system and there is no alarm.
     """
@@ -449,14 +449,14 @@ def test_a_class_that_vanishes_and_comes_back(name: str) -> None:
 def test_a_class_whose_jobs_cease_to_leave(name: str) -> None:
     """It is one alarm, a size rate of zero; the policy is for next to none; and then all is as it was.
 
-    The rate believed is that of half a departure where so many were due, written out; not below 1/1000.
+    The plug-in rate is that of half a departure where so many were due, written out; not below 1/1000.
     """
     rng = np.random.default_rng(22)
-    nobody = np.zeros(WIDTHS.size)
+    none = np.zeros(WIDTHS.size)
     watched = Halted.of(PAIR).see(PAIR, 60, rng)
     assert isinstance(watched, Halted)
     kept = watched.detector.statistics()[name].left
-    window = without(drawn(PAIR, rng), name, departures=nobody)
+    window = without(drawn(PAIR, rng), name, departures=none)
     watched.detector, found = watched.detector.observe(window)
     (stalled,) = found
     assert (stalled.name, stalled.kind) == (name, "size rate")
@@ -469,7 +469,7 @@ def test_a_class_whose_jobs_cease_to_leave(name: str) -> None:
     )
     due = 1.5 * float(window[name].job_time @ before.rate(WIDTHS))
     assert watched.detector.known(PAIR)[name].size_rate == pytest.approx(1.5 * 0.5 / due, rel=1e-3)
-    assert watched.halt(name, 60, rng, departures=nobody).alarms == []
+    assert watched.halt(name, 60, rng, departures=none).alarms == []
     assert watched.detector.known(PAIR)[name].size_rate == 1.5e-3
     assert not cw.estimate(watched.detector.statistics(), PAIR)[name].informative
     restored = Watched(ChangeDetector(PAIR, 1e7).of_state(watched.detector.state), [])
@@ -482,8 +482,10 @@ def test_a_class_whose_jobs_cease_to_leave(name: str) -> None:
     assert again.after["size_rate"] == pytest.approx(1.5, rel=0.4)
     assert "none of its jobs had left for a while" in str(again)
     assert watched.detector.known(PAIR) == PAIR
-    assert watched.detector.known(with_class(PAIR, name, size_rate=1.5e-3)) == PAIR  # what was believed goes
-    assert watched.detector.statistics()[name].left > 1.9 * kept  # what was seen before is taken back
+    assert (
+        watched.detector.known(with_class(PAIR, name, size_rate=1.5e-3)) == PAIR
+    )  # the plug-in rate does not stay
+    assert watched.detector.statistics()[name].left > 1.9 * kept  # the statistics from before are used again
 
 
 def test_a_class_that_goes_on_more_slowly_than_before() -> None:
@@ -690,23 +692,6 @@ def test_false_alarms_at_every_other_check_are_not_to_be_had() -> None:
     watched = Watched.of(PAIR, 1.0).see(PAIR, 4, rng).see(with_class(PAIR, "one", arrival_rate=4.0), 4, rng)
     alarm = next(alarm for alarm in watched.alarms if alarm.kind == "arrival rate")
     assert alarm.threshold == pytest.approx(threshold(LEAST_CHECKS * 2 / 0.1))
-
-
-# --- CUSUM ----------------------------------------------------------------------------------------
-
-
-def test_cusum_adds_up_likelihood_ratios() -> None:
-    """By stretches: the largest, over all beginnings, of the log-likelihood ratio since then."""
-    before, after, rng = cw.Amdahl(0.6), cw.Amdahl(0.4), np.random.default_rng(18)
-    tables = [drawn(PAIR, rng, time=10.0).classes[0] for _ in range(40)]
-    steps = [log_likelihood(after, 1.5, [t]) - log_likelihood(before, 1.5, [t]) for t in tables]
-    cusum, levels = Cusum(before, after, 1.5, height=5.0), list[float]()
-    for table in tables:
-        cusum = cusum.observe(table)
-        levels.append(cusum.level)
-        assert cusum.alarmed == (cusum.level >= 5.0)
-    naive = [max(sum(steps[j : k + 1]) for j in range(k + 1)) for k in range(len(steps))]
-    assert levels == pytest.approx(naive)
 
 
 def test_a_change_before_the_last_window_is_found_at_its_end() -> None:

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import corewise as cw
+from corewise.estimation.changes.buckets import SCORES, columns_of, row_length, scores_of
 from corewise.estimation.changes.detector import ChangeDetector
 from corewise.estimation.changes.dispersion import Dispersion, job_scores, skewness_factors
 from corewise.estimation.changes.fits import ratio_of_rates
-from corewise.estimation.changes.grid import SCORES, columns_of, row_length, scores_of
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.robust.clusters import Recorded
 from corewise.kit.arrays import Floats
@@ -92,8 +92,8 @@ def roots(law: SizeLaw, jobs: int, samples: int) -> tuple[Floats, Floats]:
         [ratio_of_rates(early, late, np.ones(2), nodes) for early, late in zip(*sides, strict=True)]
     )
     signs = np.sign(jobs - sizes.sum(axis=1))
-    believed = np.array([1.0, law.cv2])
-    factors = skewness_factors(sides, believed, nodes, np.ones(2), np.zeros(2), 1.0)
+    dispersions = np.array([1.0, law.cv2])
+    factors = skewness_factors(sides, dispersions, nodes, np.ones(2), np.zeros(2), 1.0)
     assert np.all(factors[:, 0] == 1.0)
     plain = signs * np.sqrt(2.0 * np.maximum(ratios, 0.0) / law.cv2)
     return plain, plain / np.sqrt(factors[:, 1])
@@ -115,17 +115,17 @@ def test_skewness_is_taken_out(law: SizeLaw) -> None:
         assert float(stats.skew(plain)) < -0.2
 
 
-def in_doubt() -> tuple[cw.ReplayPlant, ChangeDetector]:
-    """Return a plant whose sizes vary, and a detector with an alarm by chance that is not sure."""
+def tentative() -> tuple[cw.ReplayPlant, ChangeDetector]:
+    """Return a plant whose sizes vary, and a detector with a tentative false alarm."""
     plant, detector = replayed("h2_4", 40_000), ChangeDetector(SYSTEM, 2e4)
     while True:
         detector, _ = detector.observe(plant.run(cw.Equi(), 200))
-        if any(each.suspect is not None and not each.suspect.sure for each in detector._detectors):
+        if any(each.pending is not None and not each.pending.confirmed for each in detector._detectors):
             return plant, detector
 
 
-def test_single_jobs_are_remembered_when_a_change_is_taken_back() -> None:
-    plant, detector = in_doubt()
+def test_strata_are_kept_when_a_change_is_retracted() -> None:
+    plant, detector = tentative()
     again = ChangeDetector(SYSTEM, 2e4).of_state(detector.state)
     kinds = list[str]()
     while "none" not in kinds:
@@ -147,27 +147,27 @@ def test_single_jobs_are_remembered_when_a_change_is_taken_back() -> None:
 
 
 @pytest.mark.parametrize("pending", [True, False])
-@pytest.mark.parametrize("named", [True, False])
-def test_checkpoints_of_earlier_versions_are_read(pending: bool, named: bool) -> None:
-    """They have no sums over single jobs in their rows; what came before a change that is not sure is apart.
+@pytest.mark.parametrize("attributed", [True, False])
+def test_checkpoints_of_earlier_versions_are_read(pending: bool, attributed: bool) -> None:
+    """Their rows have no sums over single jobs; that from before a tentative change has another name.
 
-    Nothing of that is forgotten, whether it was said what changed or not.
+    It is kept, whether the change was attributed or not.
     """
-    plant, detector = in_doubt()
+    plant, detector = tentative()
     old = {
         name: array[..., :-SCORES] if name in ("0.rows", "1.rows", "0.row", "1.row") else array
         for name, array in detector.state.items()
         if not name.endswith(".doubt") and ".earlier." not in name
     }
     for i, each in enumerate(detector._detectors):
-        if each.suspect is not None and pending:
+        if each.pending is not None and pending:
             old |= {f"{i}.pending": old[f"{i}.row"], f"{i}.look again": np.array(1)}
-        if named:
+        if attributed:
             old.pop(f"{i}.suspect", None)
     again = ChangeDetector(SYSTEM, 2e4).of_state(old)
     for mine, other in zip(again._detectors, detector._detectors, strict=True):
-        assert (mine.suspect is None) == (other.suspect is None or named)
-        assert mine.suspect is None or mine.suspect.sure != pending
+        assert (mine.pending is None) == (other.pending is None or attributed)
+        assert mine.pending is None or mine.pending.confirmed != pending
     kept = [found.statistics().classes[i].left for found in (detector, again) for i in range(2)]
     assert (kept[:2] == kept[2:]) == pending
     for _ in range(5):

@@ -25,12 +25,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from corewise.estimation.changes.alarms import believed_rate
 from corewise.estimation.estimates import Estimate
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.mle import why_no_information
 from corewise.estimation.posterior import Posterior, posteriors_of
-from corewise.estimation.quantities import Quantity, poisson_rate, positive_quantity
+from corewise.estimation.quantities import Quantity, plug_in_rate, poisson_rate, positive_quantity
 from corewise.estimation.search import fit_curve_to
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import SpeedUp
@@ -112,7 +111,7 @@ def _size_rate(curve: SpeedUp, table: ClassStatistics) -> Quantity:
     """Return the size rate that departures tell with a curve."""
     served = float(table.job_time @ curve.rate(table.widths))
     found = poisson_rate(table.left, served, _LEVEL)
-    return replace(found, value=believed_rate(table.left, served)) if served > 0.0 else found
+    return replace(found, value=plug_in_rate(table.left, served)) if served > 0.0 else found
 
 
 def _dispersion(seen: ClassProgress) -> Quantity | None:

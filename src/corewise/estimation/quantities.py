@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from corewise.kit.display import Shown
 from corewise.kit.values import ByValue
 
-__all__ = ["Quantity", "poisson_rate", "positive_quantity", "share_of"]
+__all__ = ["Quantity", "plug_in_rate", "poisson_rate", "positive_quantity", "share_of"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,3 +84,11 @@ def share_of(count: int, total: int, confidence_level: float) -> Quantity:
     high = float(betaincinv(count + 1, total - count, 1.0 - tail)) if count < total else 1.0
     share = count / total
     return Quantity(share, math.sqrt(share * (1.0 - share) / total), (low, high))
+
+
+def plug_in_rate(count: float, exposure: float) -> float:
+    """Return the Poisson rate to compute a policy for: the most likely one, or that of half an event if none.
+
+    The most likely rate is zero then, and a policy for it would be wrong at the first event.
+    """
+    return max(count, 0.5) / exposure

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from corewise.estimation.changes.alarms import believed_rate
 from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.mle import estimate, why_no_information
 from corewise.estimation.posterior import Posterior, posteriors_of
-from corewise.estimation.quantities import Quantity, poisson_rate, share_of
+from corewise.estimation.quantities import Quantity, plug_in_rate, poisson_rate, share_of
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.job_class import JobClass
 from corewise.model.system import System
@@ -56,7 +55,7 @@ def with_rates(system: System, found: Estimates, known: System, statistics: Stat
                 job_class,
                 speedup=row.curve or job_class.speedup,
                 size_rate=given.size_rate if row.size_rate is None else row.size_rate.value,
-                arrival_rate=given.arrival_rate or believed_rate(table.arrivals, statistics.time),
+                arrival_rate=given.arrival_rate or plug_in_rate(table.arrivals, statistics.time),
             )
         )
     return system.with_classes(classes)
@@ -80,7 +79,7 @@ def _pooled(statistics: Statistics, last: System) -> float:
     """Return the size rate of all classes as if they were one."""
     pairs = zip(statistics.classes, last.classes, strict=True)
     served = math.fsum(_served(table, job_class) for table, job_class in pairs)
-    return believed_rate(statistics.departures, served)
+    return plug_in_rate(statistics.departures, served)
 
 
 def _served(table: ClassStatistics, job_class: JobClass) -> float:
@@ -91,7 +90,7 @@ def _without_curve(statistics: Statistics, table: ClassStatistics, last: JobClas
     """Return what can be said of a class without its curve; with a note if nothing can be said of that."""
     curve, served = last.speedup, _served(table, last)
     reason = why_no_information(table, curve, None) if curve.bounds else ""
-    rate = believed_rate(float(table.departures.sum()), served) if served > 0.0 else pooled
+    rate = plug_in_rate(float(table.departures.sum()), served) if served > 0.0 else pooled
     nothing = FrozenMapping(dict.fromkeys(curve.bounds, math.nan))
     return Estimate(
         name=last.name,

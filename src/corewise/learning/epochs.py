@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm
+from corewise.estimation.changes.alarms import RETRACTED, Alarm
 from corewise.estimation.estimates import Estimates
 from corewise.kit.display import Shown, Table
 from corewise.kit.values import ByValue
@@ -144,7 +144,7 @@ def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     They are as `Alarm.as_mapping` has them, but where a later alarm has said what an earlier one had found,
     both are one change: ``raised`` is when it was found, and ``named`` when it was last said what it is, None
-    if it has not been yet. What was taken back is left out.
+    if it has not been yet. Retracted changes are left out.
     """
     found: dict[tuple[str, float, float], dict[str, Any]] = {}
     for alarm in (alarm for row in rows for alarm in row.get("alarms", ())):
@@ -152,4 +152,4 @@ def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         raised = found[which]["raised"] if which in found else alarm["raised"]
         named = None if alarm["kind"] == "speed" else alarm["raised"]
         found[which] = {**alarm, "raised": raised, "named": named}
-    return [change for change in found.values() if change["kind"] != TAKEN_BACK]
+    return [change for change in found.values() if change["kind"] != RETRACTED]

@@ -1,4 +1,4 @@
-"""Compiled loops of change detection: buckets of what was seen, and likelihood ratios at all their edges."""
+"""Compiled loops of change detection: buckets of statistics, and likelihood ratios at all their edges."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def append_bucket(
 
 @njit(cache=True)
 def newton_step(information: Floats, score: Floats, step: Floats) -> float:
-    """Write I⁻¹ U into `step` and return U' I⁻¹ U; both zero along what nothing is known of.
+    """Write I⁻¹ U into `step` and return U' I⁻¹ U; both zero in directions without information.
 
     By Cholesky factors of I, scaled to a unit diagonal, with a ridge of 1e-9 where it has several rows.
     """
@@ -205,25 +205,25 @@ def scan(
     """Scan all buckets of a class for a change: likelihood ratios at every edge, from its reference curve.
 
     Written are, for a change after each bucket but the last, the quadratic model of G for the curve and G for
-    the size rate, zero if fewer than `min_checks_before` checks came before; `window_leads`, by how much in
-    log-likelihood each window has foretold better than the one in force, `window_index`, now that the newest
-    bucket is held against what each had foretold by its offset from the reference; and the step from there to
-    what each estimates now. Windows are all that was seen, and then the latest `window_lengths` checks.
-    Returned are the largest of both G, and U' I⁻¹ U of the window in force.
+    the size rate, zero if fewer than `min_checks_before` checks came before; `window_leads`, the lead in
+    log-likelihood of the predictions of each window over those of the one in force, `window_index`, after the
+    newest bucket; and the step from the reference to what each estimates now. A window predicts by its offset
+    from the reference. Windows are all buckets, and then the latest `window_lengths` checks. Returned are the
+    largest of both G, and U' I⁻¹ U of the window in force.
     """
     buckets, count = sizes.size, ratio.shape[1]
     score, information = np.empty((buckets, count)), np.empty((buckets, count, count))
     departed, due = np.empty(buckets), np.empty(buckets)
     bucket_sums(rows, first, rate, ratio, score, information, departed, due)
-    told = np.empty(offsets.shape[0])
+    gains = np.empty(offsets.shape[0])
     for k in range(offsets.shape[0]):
-        told[k] = 0.0
+        gains[k] = 0.0
         for p in range(count):
-            told[k] += score[-1, p] * offsets[k, p]
+            gains[k] += score[-1, p] * offsets[k, p]
             for q in range(count):
-                told[k] -= 0.5 * offsets[k, p] * information[-1, p, q] * offsets[k, q]
+                gains[k] -= 0.5 * offsets[k, p] * information[-1, p, q] * offsets[k, q]
     for k in range(offsets.shape[0]):
-        window_leads[k] = max(window_leads[k] + told[k] - told[window_index], 0.0)
+        window_leads[k] = max(window_leads[k] + gains[k] - gains[window_index], 0.0)
     for b in range(buckets - 2, -1, -1):
         for p in range(count):
             score[b, p] += score[b + 1, p]

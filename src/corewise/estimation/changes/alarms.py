@@ -14,37 +14,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.estimation.changes.grid import TIME
+from corewise.estimation.changes.buckets import TIME
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown
+from corewise.kit.frozen import FrozenMapping
 from corewise.kit.values import ByValue
 
-__all__ = ["SHARES", "TAKEN_BACK", "Alarm", "Check", "believed_rate", "place_of", "run_length", "threshold"]
+__all__ = ["RETRACTED", "SHARES", "Alarm", "Check", "place_of", "run_length", "threshold"]
 
 _CONSTANTS = (1.25, 0.70, 0.65)
 """c_P for P = 1, 2, 3."""
 
 SHARES = {"curve": 0.8, "size rate": 0.1, "arrival rate": 0.1}
-"""Of the false alarms of a class."""
+"""Shares of the tests in the false alarms of a class."""
 
-TAKEN_BACK = "none"
-"""The kind of an alarm that says of an earlier one that nothing has changed after all."""
+RETRACTED = "none"
+"""Kind of an alarm that retracts an earlier one: nothing has changed after all."""
 
 _EDGE_DROP = math.log(2.0 / 0.05)
-"""Changes within this of the most likely one are in its 95 % interval.
+"""Change points within this log-likelihood of the most likely one are in its 95 % interval.
 
 If θ were known, ℓ would fall on either side of the change like a random walk with a negative drift, whose
 maximum exceeds x with a probability of at most e^−x.
 """
-
-
-def believed_rate(count: float, exposure: float) -> float:
-    """Return the Poisson rate to act upon: the most likely one, or that of half an event where none was seen.
-
-    A rate of zero is the most likely one then, and never one to make a policy for: whoever believes it is
-    wrong for ever at the first event.
-    """
-    return max(count, 0.5) / exposure
 
 
 def run_length(critical_value: float, parameters: int = 1) -> float:
@@ -62,7 +54,7 @@ def threshold(checks_between: float, parameters: int = 1) -> float:
 
     low, high = max(1.0, 0.5 * parameters), 700.0
     if checks_between <= run_length(low, parameters):
-        raise InvalidInput(f"{checks_between:.4g} checks between false alarms are too few to tell a change")
+        raise InvalidInput(f"{checks_between:.4g} checks between false alarms are too few to detect a change")
     return float(brentq(lambda h: math.log(run_length(h, parameters) / checks_between), low, high))
 
 
@@ -76,20 +68,20 @@ class Alarm(ByValue, Shown):
         The class that changed.
     kind : str
         What changed: ``curve``, ``size rate``, ``arrival rate``; ``speed`` while it may be either of the
-        first two. It is named by a further alarm later, of the same change; or taken back by one that says
-        ``none``, if what was seen since speaks against it.
+        first two. A later alarm of the same change attributes it to one of them, or retracts it with the kind
+        ``none`` if the data since speak against it.
     raised : int
-        After how many departures of all classes the change was found.
+        Departures of all classes up to the alarm.
     departures, time : float
-        After how many departures, and when, it is most likely to have happened, from the beginning.
+        Most likely change point, in departures of all classes and in time from the beginning.
     interval, time_interval : tuple of float
-        Where it lies with a probability of about 95 %, in departures and in time.
+        Its 95 % confidence intervals, in departures and in time.
     before, after : mapping
-        The parameters of the curve, the size rate or the arrival rate, on either side of it.
+        Parameters of the curve, the size rate or the arrival rate, before and after it.
     statistic : float
-        By how much two different stretches explain the data better than one, in log-likelihood.
+        Log-likelihood ratio of a change against none.
     threshold : float
-        What that had to exceed.
+        Threshold that the statistic exceeded.
     between : float
         Mean number of departures between false alarms (the false-alarm interval) with a statistic as large.
 
@@ -124,12 +116,12 @@ class Alarm(ByValue, Shown):
     between: float
 
     def __str__(self) -> str:
-        """Return the alarm in a line."""
+        """Return the alarm in one line."""
         low, high = self.interval
-        if self.kind == TAKEN_BACK:
+        if self.kind == RETRACTED:
             values = ", ".join(f"{key} {value:.4g}" for key, value in self.after.items())
             place = f"after {self.departures:.0f} departures after all"
-            return f"class {self.name}: nothing changed {place}: {values}; taken back after {self.raised}"
+            return f"class {self.name}: nothing changed {place}: {values}; retracted after {self.raised}"
         sizes = ", ".join(f"{key} {self.before[key]:.4g} → {self.after[key]:.4g}" for key in self.after)
         happened = "".join(f", {words}" for words in self._happened())
         return (
@@ -164,6 +156,13 @@ class Alarm(ByValue, Shown):
 
     to_dict = as_mapping
 
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Alarm:
+        """Return the alarm of plain values, as `as_mapping` returns them."""
+        pairs = {name: tuple(values[name]) for name in ("interval", "time_interval")}
+        sides = {name: FrozenMapping(values[name]) for name in ("before", "after")}
+        return cls(**{**values, **pairs, **sides})
+
 
 class Check(NamedTuple):
     """One check of the detector: the departures and time of its window, and those up to its end."""
@@ -181,7 +180,7 @@ class Check(NamedTuple):
 
 
 def place_of(rows: Floats, ratios: Floats, now: Check) -> dict[str, Any]:
-    """Return the change point and its confidence interval: to the edges next to all nearly as likely."""
+    """Return the change point and its confidence interval, which ends at edges of buckets."""
     at = np.flatnonzero(ratios >= ratios.max() - _EDGE_DROP)
     edges = np.vstack([np.zeros(2), np.cumsum(rows[:, : TIME + 1], axis=0)])
     edges += np.array([now.departures, now.time]) - edges[-1]

@@ -1,12 +1,12 @@
-r"""The dispersion of scores: by how much they vary more than if sizes were exponential.
+r"""Dispersion of scores: their variance relative to that of exponential sizes.
 
 The likelihood ratios of the detector take sizes to be exponential. If their scores have φ times the variance
-that the likelihood says, so have the ratios, and a threshold of h promises what h/φ would: with CV² = 4 there
-are a hundred times as many false alarms. So thresholds are φ times as high (a quasi-likelihood), where φ is
-found from the scores of single jobs, Σψ² over the information, for curves; and from 1{departed} − μX for size
-rates. It is never below one: for sizes that vary less alarms are rarer than promised, and that is left so.
+that the likelihood implies, so have the ratios, and a threshold of h promises what h/φ would: with CV² = 4
+there are a hundred times as many false alarms. So thresholds are φ times as high (a quasi-likelihood), where
+φ is estimated from the scores of single jobs, Σψ² over the information, for curves; and from 1{departed} − μX
+for size rates. It is never below one: for sizes that vary less, false alarms are rarer than promised.
 
-Both are kept up with forgetting, and believed once they are beyond what exponential sizes might do.
+Both are averaged with exponential forgetting, and applied once they exceed one significantly.
 
 *Skewness.* Where sizes vary much, most of φ comes from a few large jobs, and the score of a short stretch is
 far from normal: of lognormal sizes with CV² = 4 one in 100 000 is a hundred times the mean, and makes all
@@ -16,8 +16,8 @@ their own rate, are
 
     r = Z − (c/3) Z²/√n + …,        φ₀/φ = 1 + (γ − 2c) Z/√n + …,        Z normal but for + (γ/6) Z²/√n,
 
-so that dividing the ratio by φ (φ₀/φ)^(1/3) instead of φ leaves no skewness of order 1/√n, whatever the law.
-About a split φ₀ is the dispersion of the difference of both sides, as in Welch's test.
+so that dividing the ratio by φ (φ₀/φ)^(1/3) instead of φ leaves no skewness of order 1/√n, whatever the
+distribution. About a split φ₀ is the dispersion of the difference of both sides, as in Welch's test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.estimation.changes.grid import columns_of, scores_of
+from corewise.estimation.changes.buckets import columns_of, scores_of
 from corewise.estimation.robust.node_score import job_sums
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
@@ -37,16 +37,16 @@ from corewise.observation.strata.tables import Strata
 __all__ = ["Dispersion", "job_scores", "skewness_factors"]
 
 _MEMORY = 50_000.0
-"""Departures of a class after which what was seen counts for a third."""
+"""Departures of a class after which the weight of a window has fallen to 1/e."""
 
 _FOURTH = 8.0
-"""The variance of (1 − X)² if X is exponential: of the square of a score, in units of its mean."""
+"""Variance of (1 − X)² for an exponential X: of the square of a score, in units of its mean."""
 
 _LEAST = 0.25
-"""The least part of φ that φ₀ is taken for: where no large job happened to come, it is too small."""
+"""Lower bound of φ₀/φ: where no large job happened to come, φ₀ is too small."""
 
 _BEYOND = 3.0
-"""How many standard errors above one a dispersion must be, at exponential sizes, to be believed."""
+"""Standard errors above one, for exponential sizes, at which a dispersion is applied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,29 +63,29 @@ class Dispersion:
 
     @classmethod
     def unknown(cls) -> Dispersion:
-        """Return the dispersion before anything is known."""
+        """Return the dispersion without data."""
         return cls(np.zeros(4))
 
     def observe(self, table: ClassStatistics, scores: Floats, curve: SpeedUp, size_rate: float) -> Dispersion:
         """Return the dispersion after one more window, of scores at a curve and a size rate."""
         along, surplus = _squares(scores, np.ones(2))
-        told = table.widths > 1.0
-        speed, slope = curve.rate(table.widths[told]), curve.gradient(table.widths[told])[:, 0]
-        information = size_rate * float(table.job_time[told] @ (slope**2 / speed))
+        wide = table.widths > 1.0
+        speed, slope = curve.rate(table.widths[wide]), curve.gradient(table.widths[wide])[:, 0]
+        information = size_rate * float(table.job_time[wide] @ (slope**2 / speed))
         kept = math.exp(-table.left / _MEMORY)
         return Dispersion(kept * self.sums + np.array([along, information, surplus, table.left]))
 
     @property
     def of_curve(self) -> float:
-        """φ of the curve, one if it is not known to be more."""
-        return self._believed(float(self.sums[0]), float(self.sums[1]))
+        """φ of the curve, one unless it is significantly more."""
+        return self._significant(float(self.sums[0]), float(self.sums[1]))
 
     @property
     def of_size_rate(self) -> float:
-        """φ of the size rate, one if it is not known to be more."""
-        return self._believed(float(self.sums[2]), float(self.sums[3]))
+        """φ of the size rate, one unless it is significantly more."""
+        return self._significant(float(self.sums[2]), float(self.sums[3]))
 
-    def _believed(self, squares: float, expected: float) -> float:
+    def _significant(self, squares: float, expected: float) -> float:
         departures = float(self.sums[3])
         if departures <= 0.0 or expected <= 0.0:
             return 1.0
@@ -94,9 +94,10 @@ class Dispersion:
 
 
 def job_scores(strata: Strata, curve: SpeedUp, size_rate: float) -> Floats:
-    """Return sums over the single jobs of a window, of which scores at a curve and a size rate consist.
+    """Return the sums over the single jobs of a window that make up scores at a curve and a size rate.
 
-    With g at departures and b = μB those of gg, gb, bb; with d = 1{departed} and x = μX those of dd, dx, xx.
+    With g at departures and b = μB they are those of gg, gb, bb; with d = 1{departed} and x = μX those of dd,
+    dx, xx.
     """
     (p,) = curve.parameters.values()
     s = job_sums(strata, p)
@@ -110,17 +111,17 @@ def _squares(scores: Floats, factors: Floats) -> Floats:
 
 
 def skewness_factors(
-    sides: Floats, believed: Floats, nodes: Floats, rate: Floats, ratio: Floats, unit: float
+    sides: Floats, dispersions: Floats, nodes: Floats, rate: Floats, ratio: Floats, unit: float
 ) -> Floats:
     """Return (φ₀/φ)^(1/3) of splits, along the curve and along the size rate, shape (splits, 2).
 
-    One where φ is, since then sizes are not known to vary more than exponential ones.
+    One where φ is one.
 
     Parameters
     ----------
     sides : ndarray
-        What was seen before and after each split, shape (2, splits, columns).
-    believed : ndarray
+        Rows before and after each split, shape (2, splits, columns).
+    dispersions : ndarray
         φ along the curve and along the size rate.
     nodes : ndarray
         The grid of widths.
@@ -135,8 +136,8 @@ def skewness_factors(
     factors = np.divide(departed @ along, due, out=np.zeros_like(due), where=due > 0.0)
     information = factors * (spent @ (rate[:, None] * along**2))
     squares = np.maximum(_squares(scores_of(sides), unit * factors), 0.0)
-    own = np.divide(squares, information, out=believed + 0.0 * squares, where=information > 0.0)
+    own = np.divide(squares, information, out=dispersions + 0.0 * squares, where=information > 0.0)
     both = information.sum(axis=0)
     weights = np.divide(information[::-1], both, out=np.full_like(own, 0.5), where=both > 0.0)
-    found = (weights * own).sum(axis=0) / believed
-    return np.where(believed > 1.0, np.cbrt(np.maximum(found, _LEAST)), 1.0)
+    found = (weights * own).sum(axis=0) / dispersions
+    return np.where(dispersions > 1.0, np.cbrt(np.maximum(found, _LEAST)), 1.0)

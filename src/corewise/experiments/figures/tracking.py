@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.estimation.changes.alarms import TAKEN_BACK
+from corewise.estimation.changes.alarms import RETRACTED
 from corewise.experiments.figures.learning import names_of, run_of
 from corewise.experiments.studies.learning import LearningStudy
 from corewise.experiments.studies.tracking import only_parameter
@@ -181,7 +181,7 @@ def _draw_change(
         shown.append(values[part])
         alarms = study.alarms[run] if study.alarms else ()
         raised = np.interp(
-            [alarm.raised for alarm in alarms if alarm.name == change.name and alarm.kind != TAKEN_BACK],
+            [alarm.raised for alarm in alarms if alarm.name == change.name and alarm.kind != RETRACTED],
             study.departures,
             times,
         )

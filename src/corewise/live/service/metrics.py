@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from corewise.estimation.changes.alarms import TAKEN_BACK
+from corewise.estimation.changes.alarms import RETRACTED
 from corewise.live.service.desk import Desk
 
 __all__ = ["exposed"]
@@ -52,7 +52,7 @@ class _Facts(Collector):
         yield _gauge("policy_in_force", "1 if the policy last solved for is in force.", report["in_force"])
         yield _gauge("policy_adopted", "1 if another policy than EQUI is in force.", report["adopted"])
         yield _counter("learning_windows", "Windows learned from.", report["windows"])
-        found = sum(alarm["kind"] != TAKEN_BACK for alarm in report["alarms"])
+        found = sum(alarm["kind"] != RETRACTED for alarm in report["alarms"])
         yield _counter("changes_found", "Changes of rates or curves that were found.", found)
         yield _counter("late_events", "Events that came too late to be learned from.", report["late_events"])
         yield _counter("alerts", "What somebody should know of.", self._desk.alerted)

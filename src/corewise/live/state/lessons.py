@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from corewise.errors import InvalidInput
-from corewise.estimation.changes.alarms import TAKEN_BACK, Alarm
+from corewise.estimation.changes.alarms import RETRACTED, Alarm
 from corewise.estimation.estimates import Estimates
 from corewise.estimation.from_progress import with_progress, without_curve
 from corewise.kit.frozen import FrozenMapping
@@ -36,7 +36,6 @@ __all__ = [
     "Lesson",
     "LiveLearner",
     "Question",
-    "alarm_from_mapping",
     "conclude",
     "how_to_learn",
 ]
@@ -162,7 +161,7 @@ class Lesson:
                 system_from_mapping(mapping["estimated"], optional=RATES),
                 system_from_mapping(mapping["believed"], optional=RATES),
                 int(mapping["windows"]),
-                tuple(map(alarm_from_mapping, mapping["alarms"])),
+                tuple(map(Alarm.from_mapping, mapping["alarms"])),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(f"what was learned cannot be read: {type(error).__name__}: {error}") from None
@@ -194,15 +193,8 @@ def _carried_over(guess: System, last: System) -> System:
     return guess.with_classes(classes)
 
 
-def alarm_from_mapping(values: Mapping[str, Any]) -> Alarm:
-    """Return the alarm of which these are the plain values."""
-    pairs = {name: tuple(values[name]) for name in ("interval", "time_interval")}
-    sides = {name: FrozenMapping(values[name]) for name in ("before", "after")}
-    return Alarm(**{**values, **pairs, **sides})
-
-
 def _changed(alarms: Iterable[Alarm]) -> set[str]:
-    return {alarm.name for alarm in alarms if alarm.kind not in ("arrival rate", TAKEN_BACK)}
+    return {alarm.name for alarm in alarms if alarm.kind not in ("arrival rate", RETRACTED)}
 
 
 def conclude(asked: Question) -> Lesson:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corewise.errors import InvalidFile
+from corewise.estimation.changes.alarms import Alarm
 from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import plain
@@ -23,7 +24,6 @@ from corewise.live.state.counters import Book
 from corewise.live.state.instructions import Alert
 from corewise.live.state.job_table import Roster
 from corewise.live.state.learned import Learned
-from corewise.live.state.lessons import alarm_from_mapping
 from corewise.live.state.moving import Moving
 from corewise.live.state.tally import LiveTally
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
@@ -106,7 +106,7 @@ def restore(controller: Controller, content: bytes) -> None:
         if rows is not None:
             found = [Learned.from_mapping(row) for row in rows]
             controller.estimates = FrozenMapping({row.name: row for row in found})
-        controller.alarms = tuple(map(alarm_from_mapping, about["alarms"]))
+        controller.alarms = tuple(map(Alarm.from_mapping, about["alarms"]))
         controller.alerts = deque((Alert(**values) for values in about["alerts"]), controller.alerts.maxlen)
         controller.alerted = set(about["alerted"])
         controller.left = dict(about["left"])
