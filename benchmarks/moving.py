@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -33,7 +32,7 @@ from corewise.control.priced.priced import solve_priced
 from corewise.errors import UnstablePolicy
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.moving.held import Held
-from corewise.policies.moving.rule import PriceTables, WidthRule, job_times
+from corewise.policies.moving.rule import PriceTables, WidthRule, Widths, job_times
 
 PAUSES = (0.01, 0.05, 0.2, 1.0)
 KINDS = {"A": ((0.3, 0.8), (1.0, 1.0)), "B": ((0.1, 0.95), (4.0, 1.0))}
@@ -73,7 +72,7 @@ def one_event_ahead(given: cw.System) -> BoundPolicy:
     tables = PriceTables(base.capacity, running, paused, running[:, :, 0].copy(), base.idle)
     pauses = np.array([known.resize_pause for known in given.classes])
     rule = WidthRule("price", pauses, job_times(given, pool), tables)
-    return replace(priced.on(given), name="one event ahead", widths=rule)
+    return BoundPolicy(given, "one event ahead", Widths(priced.base.on(given).decision, rule))
 
 
 def _event_rates(given: cw.System, solution: cw.results.Solution, part: tuple[slice, ...]) -> np.ndarray:

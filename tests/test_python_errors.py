@@ -272,7 +272,7 @@ def test_a_solver_that_does_not_converge_raises(solver: Any, message: str) -> No
 
 
 def test_an_own_policy_is_evaluated() -> None:
-    rule = cw.Equi().on(SYSTEM).rule
+    rule = cw.Equi().on(SYSTEM).decision
     own = BoundPolicy(SYSTEM, "own", lambda counts: 1.0 * rule(counts))
     expected = cw.evaluate(SYSTEM, cw.Equi(), capacity=5).mean_jobs
     assert cw.evaluate(SYSTEM, own, capacity=5).mean_jobs == expected

@@ -263,7 +263,7 @@ def test_the_twin_itself() -> None:
 def test_idle_cores_are_not_counted_as_used() -> None:
     """A policy of one's own that leaves half of the cores idle uses half of them while a job is present."""
     system = cw.load_system("paper:2")
-    rule = cw.Equi().on(system).rule
+    rule = cw.Equi().on(system).decision
     half = BoundPolicy(system, "half", lambda counts: 0.5 * rule(counts))
     result = cw.evaluate(system, half)
     small = cw.System(system.cores / 2, system.classes)

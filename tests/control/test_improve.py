@@ -22,7 +22,7 @@ from corewise.kit.threads import one_thread
 from corewise.model.space import StateSpace
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted import _kernels
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.fitted.rule import Fitted
 from corewise.policies.fitted.values import FittedValues
 from corewise.simulation.sampling import sample_states
 from tests.helpers.twins import not_compared, same
@@ -134,7 +134,7 @@ def test_offers_are_guarded_differences(classes: int) -> None:
     system = system_of(classes, weights=True)
     values, limits = some_values(classes), [3.0, *[4.0] * (classes - 1), 1.0 + 2.0 * classes]
     n = states(classes)
-    offers, single = FittedRule(system, values, np.array(limits)).offers(n)
+    offers, single = Fitted(system, values, np.array(limits)).offers(n)
     floored = present = beyond = 0
     for s, row in enumerate(n.T.tolist()):
         seen = nearest_seen(row, limits)
@@ -164,7 +164,7 @@ def test_drift_is_the_generator_times_values(classes: int) -> None:
     system, values = system_of(classes, weights=True), some_values(classes)
     space, policy = StateSpace((5,) * classes), cw.Equi().on(system)
     chain, inside = Chain.under(policy, system, space), interior(space)
-    drift = values.drift(system, space.counts, policy.rule(space.counts))
+    drift = values.drift(system, space.counts, policy.decision(space.counts))
     assert drift[inside] == pytest.approx((chain.generator @ values.at(space.counts))[inside], abs=1e-9)
 
 
@@ -188,10 +188,10 @@ def test_the_drift_has_mean_zero_under_its_policy_and_no_other() -> None:
     system, values = system_of(2), some_values(2)
     chain = stationary_chain(system, cw.Whittle().on(system), None)
     law, counts = chain.distribution, chain.space.counts
-    drift = values.drift(system, counts, cw.Whittle().on(system).rule(counts))
+    drift = values.drift(system, counts, cw.Whittle().on(system).decision(counts))
     size = law @ np.abs(drift)
     assert abs(law @ drift) < 1e-9 * size
-    other = values.drift(system, counts, cw.Equi().on(system).rule(counts))
+    other = values.drift(system, counts, cw.Equi().on(system).decision(counts))
     assert abs(law @ other) > 1e-4 * size
 
 
@@ -212,7 +212,7 @@ def test_the_true_values_are_found_if_the_features_allow() -> None:
 @pytest.mark.parametrize("classes", [1, 3])
 def test_kernels_are_their_source(classes: int) -> None:
     system, values = system_of(classes), some_values(classes)
-    rule = FittedRule(system, values, np.full(classes + 1, 3.0 * classes))
+    rule = Fitted(system, values, np.full(classes + 1, 3.0 * classes))
     counts = np.ascontiguousarray(states(classes))
     leaving = np.random.default_rng(2).random(counts.shape) * (counts > 0)
     offers, single = np.empty(counts.shape), np.empty(counts.shape[1], dtype=np.bool_)
@@ -246,7 +246,7 @@ def inelastic_last(limit: float) -> tuple[cw.System, BoundPolicy]:
     system = cw.System(
         4, [cw.JobClass("quick", 3.0, 2.0, cw.Amdahl(0.8)), cw.JobClass("long", 0.4, 0.2, cw.Amdahl(0.0))]
     )
-    rule = FittedRule(system, linear_values(1e9, 0.0), np.full(3, limit))
+    rule = Fitted(system, linear_values(1e9, 0.0), np.full(3, limit))
     return system, BoundPolicy(system, "misled", rule)
 
 
@@ -266,9 +266,7 @@ def test_a_misled_policy_stays_stable() -> None:
 
 def test_an_offer_is_at_least_what_a_job_costs_while_it_is_served() -> None:
     system = system_of(3, weights=True)
-    offers, _ = FittedRule(system, linear_values(-1.0, 0.0, 1e-9), np.full(4, 9.0)).offers(
-        np.ones((3, 1), int)
-    )
+    offers, _ = Fitted(system, linear_values(-1.0, 0.0, 1e-9), np.full(4, 9.0)).offers(np.ones((3, 1), int))
     shortest = [1.0 / (k.known_size_rate * float(k.speedup.rate(system.cores))) for k in system.classes]
     assert offers[:, 0] == pytest.approx(system.weights * shortest * system.size_rates)
 
@@ -276,7 +274,7 @@ def test_an_offer_is_at_least_what_a_job_costs_while_it_is_served() -> None:
 def test_all_cores_are_held_whatever_the_fit_says() -> None:
     system = system_of(3)
     for seed in range(5):
-        rule = FittedRule(system, some_values(3, seed), np.full(4, 1e9))
+        rule = Fitted(system, some_values(3, seed), np.full(4, 1e9))
         counts = np.array([[0, 0, 1], [1, 2, 3], [9, 0, 9], [50, 1, 0]]).T.copy()
         cores = rule(counts)
         assert cores.sum(axis=0) == pytest.approx(np.full(4, 6.0))
@@ -451,7 +449,7 @@ def test_rule_and_bound_policy_can_be_sent_to_another_process() -> None:
     assert sent.name == "improved"
     assert sent.allocate(counts).tobytes() == bound.allocate(counts).tobytes()
     with pytest.raises(ValueError, match="read-only"):
-        sent.rule.values.own[0, 0, 0] = 1.0
+        sent.decision.values.own[0, 0, 0] = 1.0
 
 
 def test_a_step_that_is_clearly_worse_is_not_taken(monkeypatch: Any) -> None:
@@ -459,10 +457,10 @@ def test_a_step_that_is_clearly_worse_is_not_taken(monkeypatch: Any) -> None:
 
     def awful(made_for: cw.System, values: FittedValues, limits: Any) -> Any:
         slow_first = made_for.size_rates[0] < made_for.size_rates[1]
-        return FittedRule(made_for, linear_values(*((1e6, 0.0) if slow_first else (0.0, 1e6))), limits)
+        return Fitted(made_for, linear_values(*((1e6, 0.0) if slow_first else (0.0, 1e6))), limits)
 
     assert quick(system).chosen > 0
-    monkeypatch.setattr("corewise.control.improve.improved.FittedRule", awful)
+    monkeypatch.setattr("corewise.control.improve.improved.Fitted", awful)
     found = quick(system)
     assert found.chosen == 0
     assert found.policy.name == "whittle"
@@ -518,6 +516,6 @@ def test_systems_that_cannot_be_improved_are_refused() -> None:
     with pytest.raises(cw.errors.InvalidSystem, match="expected a System, got 3"):
         improve(3)  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidPolicy, match="for 2 classes"):
-        FittedRule(system_of(2), some_values(3), np.zeros(3))
+        Fitted(system_of(2), some_values(3), np.zeros(3))
     with pytest.raises(cw.errors.InvalidInput, match="own of a value function must be finite"):
         linear_values(1.0, np.nan)

@@ -10,6 +10,7 @@ from corewise.control.priced._kernels import free_prices, sweep
 from corewise.control.priced.priced import Priced, solve_priced
 from corewise.control.priced.tables import price_tables
 from corewise.policies.moving.held import Held
+from corewise.policies.moving.rule import Widths
 from tests.helpers.held_chain import HeldChain
 
 CORES, CAPACITY = 3, (2, 3)
@@ -150,8 +151,9 @@ def test_a_long_pause_is_never_paid() -> None:
 def test_many_classes_have_the_rule_without_tables() -> None:
     classes = [cw.JobClass(f"c{k}", 0.3, 1.0, cw.Amdahl(0.1 * k), resize_pause=0.1) for k in range(1, 9)]
     bound = Priced().on(cw.System(12, classes))
-    assert bound.widths is not None
-    assert bound.widths.kind == "steady"
+    own = bound.decision.part(Widths)
+    assert own is not None
+    assert own.rule.kind == "steady"
 
 
 def test_evaluate_takes_it_for_free_moves() -> None:

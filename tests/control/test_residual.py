@@ -15,7 +15,7 @@ import pytest
 import corewise as cw
 from corewise.model.sizes import Deterministic, Erlang, Exponential, Hyperexponential, Lognormal, SizeLaw
 from corewise.policies.base import BoundPolicy, bind
-from corewise.policies.residual import FIRST_NODE, NODE_SHIFT, ResidualWork
+from corewise.policies.residual import FIRST_NODE, NODE_SHIFT, AttainedOrder, ResidualWork
 
 
 def system_of(*laws: SizeLaw, weights: tuple[float, ...] = (1.0, 1.0)) -> cw.System:
@@ -111,8 +111,9 @@ def test_the_loop_learns_the_size_laws_that_it_goes_by(tmp_path: Path) -> None:
     epochs.append(next(loop))
     policy = epochs[-1].policy
     assert isinstance(policy, BoundPolicy)
-    assert policy.residual is not None
-    fresh, old = policy.residual.table[0, 0], policy.residual.table[0, 20 * 16]  # at no work, and a mean size
+    order = policy.decision.part(AttainedOrder)
+    assert order is not None
+    fresh, old = order.residual.table[0, 0], order.residual.table[0, 20 * 16]  # at no work, and a mean size
     assert old < 0.7 * fresh
     resumed = next(cw.learn(cw.SimulatedPlant(truth, rng=5), algorithm, resume=tmp_path / "run"))
     assert resumed.time == epochs[-1].time

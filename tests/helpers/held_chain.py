@@ -26,6 +26,7 @@ from numba import njit
 import corewise as cw
 from corewise.kit.arrays import Floats, Ints
 from corewise.policies.base import BoundPolicy
+from corewise.policies.moving.rule import Widths
 
 __all__ = ["HeldChain"]
 
@@ -220,8 +221,9 @@ class HeldChain:
     def _chosen(self, policy: BoundPolicy) -> Ints:
         """Return the state that a rule goes to from every state."""
         states, numbers, _, _ = self._parts
-        rule, pauses = policy.widths, [known.resize_pause for known in self.system.classes]
-        assert rule is not None
+        own, pauses = policy.decision.part(Widths), [known.resize_pause for known in self.system.classes]
+        assert own is not None
+        rule = own.rule
         chosen = []
         for running, fresh, stopped in states:
             rows = [(i, u, False, pauses[i] if paused else 0.0) for i, u, paused in running]

@@ -16,6 +16,7 @@ from corewise.live.state.moving import Moving
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
 from corewise.policies.moving.priced import PricedTabular
+from corewise.policies.moving.rule import Widths
 from corewise.policies.saved import policy_from_bytes
 
 PAUSE = 0.2
@@ -79,8 +80,9 @@ def test_the_price_rule_is_adopted_and_pays(monkeypatch: pytest.MonkeyPatch) -> 
     """At a pause of .2 of a mean job following takes 1.3 times as long in the long run; a tenth is asked."""
     priced, controller = run(system(PAUSE), pause=PAUSE)
     assert controller.adopted is not None
-    assert controller._policy.widths is not None
-    assert controller._policy.widths.kind == "price"
+    own = controller._policy.decision.part(Widths)
+    assert own is not None
+    assert own.rule.kind == "price"
     # The control: a controller that is told nothing of pauses, and hears nothing of them.
     assert priced < 0.9 * run_deaf(monkeypatch)
 

@@ -24,6 +24,7 @@ from corewise.live.state.scaled import InProportion, whole_share
 from corewise.observation import events as happened
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import equal_share
+from corewise.policies.moving.rule import Widths
 from corewise.policies.saved import policy_from_bytes
 from corewise.policies.whole import round_cores
 
@@ -271,7 +272,7 @@ def test_where_moves_cost_a_policy_of_other_classes_is_followed_as_far_as_it_goe
     steered = Steered(6, pause=0.01)
     steered.solve()
     policy = steered.controller._policy
-    assert policy.widths is not None
+    assert policy.decision.part(Widths) is not None
     own = steered.controller.learner.standing.believed
     new = cw.JobClass("new", 1.0, 1.0, cw.Amdahl(0.5), resize_pause=0.01)
     for classes in (own.classes, [*own.classes[::-1]], [new, *own.classes[::-1]]):

@@ -22,6 +22,7 @@ from corewise.live.state.lessons import LiveLearner, Question, conclude
 from corewise.live.state.marks import Marks
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
+from corewise.policies.moving.rule import Widths
 from corewise.policies.saved import policy_from_bytes
 
 CORES = 8
@@ -204,7 +205,7 @@ def test_where_moves_cost_prices_decide_beside_a_class_that_has_none() -> None:
     given = jobs(4, 3, rare=2.0)
     found, controller, _ = run(given, THREE, least_seen=50, pause=0.05)
     assert controller.policy_classes == list(TWO)
-    assert controller._policy.widths is not None
+    assert controller._policy.decision.part(Widths) is not None
     assert len(found["rare"]) == 8
     equi, _, _ = run(given, THREE, window=NEVER, pause=0.05)
     assert _means(found)[0] < 0.96 * _means(equi)[0]

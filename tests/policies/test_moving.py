@@ -11,7 +11,7 @@ import corewise as cw
 from corewise.errors import InvalidFile, InvalidPolicy
 from corewise.kit.arrays import Ints
 from corewise.policies.moving._kernels import Jobs, share_out
-from corewise.policies.moving.rule import PriceTables, WidthRule, job_times
+from corewise.policies.moving.rule import PriceTables, WidthRule, Widths, job_times
 from corewise.policies.moving.share import Claim, share
 
 
@@ -145,10 +145,10 @@ def test_priced_policies_are_kept_whole() -> None:
     again = PricedTabular.from_bytes(content)
     assert again.to_bytes() == content
     jobs = some_jobs(np.random.default_rng(4), 4)
-    rules = [one.on(system).widths for one in (policy, again)]
+    rules = [one.on(system).decision.part(Widths) for one in (policy, again)]
     assert rules[0] is not None
     assert rules[1] is not None
-    first, second = (rule.widths(jobs, np.zeros(2, dtype=np.int64), 4) for rule in rules if rule)
+    first, second = (own.rule.widths(jobs, np.zeros(2, dtype=np.int64), 4) for own in rules if own)
     assert np.array_equal(first, second)
     with pytest.raises(InvalidFile):
         PricedTabular.from_bytes(content[:-100])

@@ -15,7 +15,7 @@ from corewise.kit.archive import packed
 from corewise.live.journal.journal import Journal
 from corewise.model.files import system_to_mapping
 from corewise.policies.base import BoundPolicy, bind
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.fitted.rule import Fitted
 from corewise.policies.names import policy_named
 from corewise.policies.saved import load_policy, policy_from_bytes, policy_to_bytes, save_policy
 
@@ -68,7 +68,7 @@ MANY = cw.System(6, [cw.JobClass(name, 0.5, 1.0, cw.Amdahl(p)) for name, p in SC
 def fitted() -> BoundPolicy:
     """A policy by fitted values, good or not."""
     first = improve(MANY, rng=1, steps=1, events=2000).rounds[0]
-    return BoundPolicy(MANY, "improved", FittedRule(MANY, first.values, np.full(5, 20.0)))
+    return BoundPolicy(MANY, "improved", Fitted(MANY, first.values, np.full(5, 20.0)))
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -115,8 +115,8 @@ def test_what_goes_by_attained_work_is_not_saved() -> None:
 
 
 def test_fitted_values_for_other_classes_are_refused() -> None:
-    rule = fitted().rule
-    assert isinstance(rule, FittedRule)
+    rule = fitted().decision
+    assert isinstance(rule, Fitted)
     arrays = {field.name: getattr(rule.values, field.name) for field in fields(rule.values)}
     about = {"rule": "improved", "system": system_to_mapping(MANY)}
     for changed in ({"slopes": rule.values.slopes[:, :3]}, {"own": rule.values.own[:, :, :0]}):

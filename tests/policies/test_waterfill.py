@@ -17,7 +17,7 @@ import pytest
 import corewise as cw
 from corewise.kit.arrays import Floats, Ints
 from corewise.policies.waterfill.demand import index_shapes, linear_width, marginal_shapes
-from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.waterfill.levels.steps import LevelSteps
 from corewise.policies.waterfill.split import certified_split, full_speeds, priced_split, ranked, split
 from tests.helpers import naive
 
@@ -233,7 +233,7 @@ def test_the_lowest_rank_takes_first_at_a_jump(as_system: Build) -> None:
         shapes = marginal_shapes(as_system(model_of(names, 6.0)))
         counts = np.array([[3], [4], [5]])
         for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
-            cores = Levels.of(6.0, [], shapes, np.ones(3), np.array(order)).allocate(counts)[:, 0]
+            cores = LevelSteps.of(6.0, [], shapes, np.ones(3), np.array(order)).allocate(counts)[:, 0]
             left = 6.0
             for rank in range(3):
                 i = order.index(rank)
@@ -246,7 +246,7 @@ def test_classes_of_one_rank_share_a_jump_in_proportion(as_system: Build) -> Non
     """Two classes of rank 1 share by jobs what the class of rank 0 leaves."""
     shapes = marginal_shapes(as_system(model_of(("amdahl 0", "amdahl", "amdahl"), 6.0)))
     counts, budget = np.array([[3], [2], [4]]), np.array([6.0])
-    cores = Levels.of(6.0, [], shapes, np.ones(3), np.array([0, 1, 1])).allocate(counts)[:, 0]
+    cores = LevelSteps.of(6.0, [], shapes, np.ones(3), np.array([0, 1, 1])).allocate(counts)[:, 0]
     assert np.allclose(cores, [3.0, 1.0, 2.0], rtol=0, atol=1e-12)
     level = split(shapes, counts, np.ones(3), budget)[:, 0]
     assert np.allclose(level, 6.0 * counts[:, 0] / 9.0, rtol=0, atol=1e-12)
@@ -266,9 +266,9 @@ def test_ties_are_shared_in_proportion_to_the_jumps(as_system: Build) -> None:
     cores = split(shapes, counts, np.ones(2), budget)[:, 0]
     jumps = np.array([2 * 1.0, 3 * 9.0])
     assert np.allclose(cores, [2.0, 3.0] + 5.0 * jumps / jumps.sum(), rtol=0, atol=1e-12)
-    first = Levels.of(10.0, [], shapes, np.ones(2), np.array([0, 1])).allocate(counts)[:, 0]
+    first = LevelSteps.of(10.0, [], shapes, np.ones(2), np.array([0, 1])).allocate(counts)[:, 0]
     assert np.allclose(first, [4.0, 6.0], rtol=0, atol=1e-12)
-    second = Levels.of(10.0, [], shapes, np.ones(2), np.array([1, 0])).allocate(counts)[:, 0]
+    second = LevelSteps.of(10.0, [], shapes, np.ones(2), np.array([1, 0])).allocate(counts)[:, 0]
     assert np.allclose(second, [2.0, 8.0], rtol=0, atol=1e-12)
 
 

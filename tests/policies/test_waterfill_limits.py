@@ -189,7 +189,7 @@ def attains(case: Case, cores: Floats, offers: Sequence[float]) -> None:
 def test_greedy_has_the_highest_departure_rate(case: Case) -> None:
     rates = [one.weight * one.known_size_rate for one in case.system.classes]
     greedy = bind("greedy", case.system)
-    attains(case, greedy.rule(case.state)[:, 0], rates)
+    attains(case, greedy.decision(case.state)[:, 0], rates)
 
 
 @settings(max_examples=400)
@@ -243,7 +243,7 @@ def index(curve: cw.SpeedUp, z: float) -> float:
 @given(cases())
 def test_whittle_sells_at_one_price(case: Case) -> None:
     """Where every job has what it uses in full, none would pay more for a little than another paid."""
-    cores = bind("whittle", case.system).rule(case.state)[:, 0]
+    cores = bind("whittle", case.system).decision(case.state)[:, 0]
     case.check(cores)
     widths = [x / n if n else 0.0 for x, n in zip(cores, case.counts, strict=True)]
     paid, offered = math.inf, 0.0
@@ -324,7 +324,7 @@ def test_the_reported_case() -> None:
 
     counts = np.array([[2, 2, 2], [4, 4, 1], [3, 5, 2], [6, 6, 6]]).T
     for policy in ("greedy", "whittle"):
-        plain, cut = (bind(policy, system(limited=limited)).rule(counts) for limited in (False, True))
+        plain, cut = (bind(policy, system(limited=limited)).decision(counts) for limited in (False, True))
         np.testing.assert_allclose(cut, plain, rtol=0, atol=1e-9)
     one_each = bind("greedy", system(limited=True)).allocate({"a": 1, "b": 1, "c": 1})
     assert one_each == {"a": 16.0, "b": 8.0, "c": 32.0}

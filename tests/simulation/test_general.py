@@ -24,7 +24,7 @@ from corewise.model.sizes import (
 )
 from corewise.observation.sample_path import Event
 from corewise.policies.base import BoundPolicy, bind
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.fitted.rule import Fitted
 from corewise.simulation.engine import Engine
 from corewise.simulation.general.source import JobSource, RandomJobs
 from corewise.simulation.general.tableless import FittedJobWalk, LevelJobWalk, TablelessJobWalk
@@ -80,7 +80,7 @@ Row = tuple[float, bool, int, int]
 def naive_cores(bound: BoundPolicy, system: cw.System, present: Sequence[Job]) -> Floats:
     """The cores of each class: where jobs outnumber cores by residual work, if the policy goes by it."""
     counts = [sum(job.kind == i for job in present) for i in range(len(system.classes))]
-    if bound.residual is None or len(present) <= system.cores:
+    if len(present) <= bound.decision.by_counts_up_to:
         return bound.allocate(counts)
     index, cores, left = {}, np.zeros(len(counts)), system.cores
     for i, one in enumerate(system.classes):
@@ -444,7 +444,7 @@ def test_many_classes_are_followed_without_tables(kind: type[TablelessJobWalk]) 
     )
     rule: cw.Policy = cw.Whittle()
     if kind is FittedJobWalk:
-        fitted = FittedRule(system, some_values(5, 1), np.full(6, 8.0))
+        fitted = Fitted(system, some_values(5, 1), np.full(6, 8.0))
         rule = BoundPolicy(system, "fitted", fitted)
     bound, begin, paths = bind(rule, system), State((0,) * 5), []
     for engine in (kind, TablelessJobWalk):

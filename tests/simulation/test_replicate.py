@@ -181,7 +181,7 @@ def test_what_goes_wrong_in_a_worker_comes_back() -> None:
 def test_a_bound_policy_goes_to_other_processes_unless_it_has_a_local_function() -> None:
     equi, own = (
         cw.Equi().on(SYSTEM),
-        BoundPolicy(SYSTEM, "own", lambda counts: cw.Equi().on(SYSTEM).rule(counts)),
+        BoundPolicy(SYSTEM, "own", lambda counts: cw.Equi().on(SYSTEM).decision(counts)),
     )
     with ProcessPoolExecutor(1) as executor:
         for policy in (equi, cw.WholeCores(cw.Whittle().on(SYSTEM))):

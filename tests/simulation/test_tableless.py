@@ -22,6 +22,7 @@ from scipy import stats
 import corewise as cw
 from corewise.kit.arrays import Floats
 from corewise.policies.base import BoundPolicy
+from corewise.policies.decisions import Levels
 from corewise.policies.waterfill import _kernels as split_kernels
 from corewise.policies.waterfill.demand import index_shapes, linear_width, marginal_shapes
 from corewise.policies.waterfill.levels import _kernels as kernels
@@ -69,8 +70,8 @@ class Level:
     """The level of a bound policy, moved along as a path does it."""
 
     def __init__(self, policy: BoundPolicy) -> None:
-        assert policy.levels is not None
-        self.levels = policy.levels()
+        assert isinstance(policy.decision, Levels)
+        self.levels = policy.decision.steps
         self.n = np.zeros(len(policy.system.classes), dtype=np.int64)
         self.sums, self.level = np.zeros(5), np.zeros(4)
         self._find()

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.decisions import Levels
+from corewise.policies.fitted.rule import Fitted
 from corewise.policies.waterfill.levels import _kernels as level_kernels
 from corewise.policies.waterfill.levels.places import Places
 from corewise.simulation.tableless._kernels import events as loose_kernels
@@ -93,9 +94,9 @@ EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
 
 
 def levels_of(policy: str, system: cw.System) -> Any:
-    levels = POLICIES[policy](system).on(system).levels
-    assert levels is not None
-    return levels()
+    levels = POLICIES[policy](system).on(system).decision
+    assert isinstance(levels, Levels)
+    return levels.steps
 
 
 # --- curves and arrivals --------------------------------------------------------------------------
@@ -548,10 +549,10 @@ def test_what_is_remembered_does_not_matter(policy: str) -> None:
 # --- fitted values --------------------------------------------------------------------------------
 
 
-def fitted_rule(system: cw.System, limit: float) -> FittedRule:
+def fitted_rule(system: cw.System, limit: float) -> Fitted:
     """Any values, trusted up to so many jobs of a class and of all; no good, but a policy."""
     classes = len(system.classes)
-    return FittedRule(system, some_values(classes), np.full(classes + 1, limit))
+    return Fitted(system, some_values(classes), np.full(classes + 1, limit))
 
 
 def arrays_of(shapes: Any) -> tuple[Any, Any, Any]:

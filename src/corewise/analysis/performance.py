@@ -200,7 +200,7 @@ def stationary_chain(
 
     With `progress`, a box counts for the share that it has of the states foretold.
     """
-    if policy.residual is not None:
+    if not policy.by_counts:
         raise InvalidPolicy(
             f"{policy.name} goes by the work that jobs have attained, which no chain of counts knows; "
             f"simulate and compare take it"
@@ -233,7 +233,7 @@ def stationary_chain(
 def _foretold(system: System, policy: BoundPolicy) -> float:
     """Return about how many states the box of a policy has."""
     reach = Reach.of(system)
-    return reach.shared if policy.shares_equally else reach.ordered
+    return reach.shared if policy.decision.shares_equally else reach.ordered
 
 
 def has_product_form(system: System, policy: Policy) -> bool:
@@ -244,7 +244,7 @@ def has_product_form(system: System, policy: Policy) -> bool:
     first, *others = system.classes
     if not others or not system.memoryless or any(job_class.curve != first.curve for job_class in others):
         return False
-    return isinstance(policy, Equi) or (isinstance(policy, BoundPolicy) and policy.shares_equally)
+    return isinstance(policy, Equi) or (isinstance(policy, BoundPolicy) and policy.decision.shares_equally)
 
 
 def product_form(system: System, name: str) -> Performance:

@@ -8,7 +8,7 @@ from corewise.analysis.reach import Reach
 from corewise.model.sizes import Exponential
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
-from corewise.policies.residual import ResidualWork
+from corewise.policies.residual import AttainedOrder, ResidualWork
 
 __all__ = ["Residual"]
 
@@ -54,4 +54,4 @@ class Residual:
         elsewhere = replace(bind(base, exponential), name=self.name)
         if all(type(job_class.sizes) is Exponential for job_class in system.classes):
             return elsewhere
-        return replace(elsewhere, residual=ResidualWork.of(system))
+        return replace(elsewhere, decision=AttainedOrder(elsewhere.decision, ResidualWork.of(system)))

@@ -82,7 +82,7 @@ class Judge:
         """
         truth = plant.truth if self.wants(k) else None
         yardstick = None if truth is None else self.yardstick(truth)
-        if yardstick is None or bind(policy, yardstick.truth).residual is not None:
+        if yardstick is None or not bind(policy, yardstick.truth).by_counts:
             return None, None, None
         try:
             found = evaluate(yardstick.truth, policy)

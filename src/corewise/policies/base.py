@@ -11,9 +11,9 @@ No policy made here idles a core that a job could hold: cores are idle only wher
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -26,9 +26,7 @@ from corewise.kit.display import Shown
 from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
-from corewise.policies.moving.rule import WidthRule
-from corewise.policies.residual import ResidualWork
-from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.decisions import Decision, Rule
 
 __all__ = [
     "BoundPolicy",
@@ -50,9 +48,6 @@ _AXES = (
 )
 
 _LOOKED_AT = 3  # states at which a rule for many states is held against itself for one
-
-Rule = Callable[[Ints], Floats]
-"""From counts to cores per class, both class-major: shape (K, states), a row a class and a column a state."""
 
 
 @runtime_checkable
@@ -82,68 +77,41 @@ class Policy(Protocol):
         ...
 
 
-class _MadeOnce(ByValue):
-    """Steps of a water-level policy, made when they are first needed; a copy makes them anew."""
-
-    def __init__(self, levels: Callable[[], Levels]) -> None:
-        self.levels = levels
-        self._made: Levels | None = None
-
-    def __call__(self) -> Levels:
-        """Return the steps."""
-        if self._made is None:
-            self._made = self.levels()
-        return self._made
-
-    def allocate(self, counts: Ints) -> Floats:
-        """Return the cores of each class, counts and cores of shape (K, states)."""
-        return self().allocate(counts)
-
-    def __reduce__(self) -> tuple[type[_MadeOnce], tuple[Callable[[], Levels]]]:
-        """Return what to send to another process."""
-        return _MadeOnce, (self.levels,)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class BoundPolicy(ByValue, Shown):
     """Bound policy: one made for a system; itself a `Policy`, it stays with its system when bound again.
 
     A function from one state to one split is made into a policy by `OwnPolicy`.
+
+    Parameters
+    ----------
+    system : System
+        The system it was made for.
+    name : str
+        What to call the policy in a table.
+    decision : Decision or callable
+        How it decides; a function from counts to cores, both of shape (K, states), is a `Rule`. The classes
+        come first, unlike in `allocate`.
     """
 
     system: System
     name: str
-    rule: Rule
-    """From counts to cores, both of shape (K, states): the classes come first, unlike in `allocate`."""
-    table: Floats | None = None
-    """Its cores over a box, shape (K, capacity_1 + 1, …), if they are known already."""
-    levels: Callable[[], Levels] | None = None
-    """Makes the steps of a water-level policy; with it no table over states is needed."""
-    residual: ResidualWork | None = None
-    """By which classes are served in order where jobs outnumber cores; `rule` holds elsewhere."""
-    widths: WidthRule | None = None
-    """By which single jobs are given whole cores where moves cost something; else `rule` is followed."""
+    decision: Decision
 
-    def __post_init__(self) -> None:
-        require_system(self.system)
-        if not isinstance(self.name, str):
-            raise InvalidPolicy(f"the name of a policy must be text, got {self.name!r}")
-        if not callable(self.rule):
-            raise InvalidPolicy(f"{self.name}: its rule must be a function, got {self.rule!r}")
-
-    @classmethod
-    def of_levels(cls, system: System, name: str, levels: Callable[[], Levels]) -> BoundPolicy:
-        """Return a water-level policy; its steps are made when they are first needed.
-
-        It can be sent to another process if `levels` can: if it is a partial function, not a local one.
-        """
-        made = _MadeOnce(levels)
-        return cls(system, name, partial(_MadeOnce.allocate, made), levels=made)
+    def __init__(self, system: System, name: str, decision: Decision | Callable[[Ints], Floats]) -> None:
+        require_system(system)
+        if not isinstance(name, str):
+            raise InvalidPolicy(f"the name of a policy must be text, got {name!r}")
+        if not callable(decision):
+            raise InvalidPolicy(f"{name}: its rule must be a function, got {decision!r}")
+        object.__setattr__(self, "system", system)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "decision", decision if isinstance(decision, Decision) else Rule(decision))
 
     @property
-    def shares_equally(self) -> bool:
-        """Whether every job holds the same, by a water level without steps."""
-        return self.levels is not None and not len(self.levels().steps)
+    def by_counts(self) -> bool:
+        """Whether counts of jobs alone decide in every state, as a chain of counts needs it."""
+        return self.decision.by_counts_up_to == math.inf
 
     def require_fit(self, system: System) -> None:
         """Raise `InvalidPolicy` unless `system` has the same cores and class names in order."""
@@ -244,9 +212,8 @@ def _as_policy(policy: Policy | str, system: System) -> Policy:
 
 def tabulate(policy: BoundPolicy, space: StateSpace) -> Floats:
     """Return the cores per class in every state of a box, shape (K, size), refusing what is no split."""
-    if policy.table is not None and policy.table.shape[1:] == space.shape:
-        return policy.table.reshape(len(space.shape), -1)
-    return cores_of(policy, space.counts)
+    known = policy.decision.tabulated(space)
+    return cores_of(policy, space.counts) if known is None else known
 
 
 def cores_of(policy: BoundPolicy, counts: Ints) -> Floats:
@@ -260,7 +227,7 @@ def cores_of(policy: BoundPolicy, counts: Ints) -> Floats:
             f"{policy.name}: cores {cores[:, first].tolist()} in state {counts[:, first].tolist()} are no "
             f"split of {policy.system.cores:g}{_AXES}"
         )
-    if policy.levels is None:
+    if not policy.decision.by_counts.state_by_state:
         _require_function_of_state(policy, counts, cores)
     return cores
 
@@ -285,7 +252,7 @@ def _require_function_of_state(policy: BoundPolicy, counts: Ints, cores: Floats)
 def _answer(policy: BoundPolicy, counts: Ints) -> Floats:
     """Return what a rule gives, if it is an array of numbers of the right shape."""
     try:
-        cores = np.asarray(policy.rule(counts))
+        cores = np.asarray(policy.decision(counts))
     except CorewiseError:
         raise
     except (ArithmeticError, IndexError, TypeError, ValueError) as error:

@@ -10,7 +10,8 @@ import numpy as np
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.decisions import Levels
+from corewise.policies.waterfill.levels.steps import LevelSteps
 
 __all__ = ["Equi", "equal_share"]
 
@@ -39,9 +40,5 @@ class Equi:
     def on(self, system: System) -> BoundPolicy:
         """Return EQUI for that system."""
         require_system(system)
-        return BoundPolicy(
-            system,
-            self.name,
-            partial(equal_share, cores=system.cores),
-            levels=partial(Levels.equal, system.cores, len(system.classes)),
-        )
+        steps = partial(LevelSteps.equal, system.cores, len(system.classes))
+        return BoundPolicy(system, self.name, Levels(steps, partial(equal_share, cores=system.cores)))

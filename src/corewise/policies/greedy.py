@@ -7,8 +7,9 @@ from functools import partial
 
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
+from corewise.policies.decisions import Levels
 from corewise.policies.waterfill.demand import marginal_shapes
-from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.waterfill.levels.steps import LevelSteps
 from corewise.policies.waterfill.split import full_speeds, ranked
 
 __all__ = ["Greedy"]
@@ -34,10 +35,10 @@ class Greedy:
     def on(self, system: System) -> BoundPolicy:
         """Return GREEDY* for that system."""
         require_system(system)
-        return BoundPolicy.of_levels(system, self.name, partial(_levels, system))
+        return BoundPolicy(system, self.name, Levels(partial(_steps, system)))
 
 
-def _levels(system: System) -> Levels:
+def _steps(system: System) -> LevelSteps:
     ranks = ranked([(speed,) for speed in full_speeds(system)])
     prices = system.weights * system.size_rates
-    return Levels.of(system.cores, [], marginal_shapes(system), prices, ranks)
+    return LevelSteps.of(system.cores, [], marginal_shapes(system), prices, ranks)

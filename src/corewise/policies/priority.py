@@ -12,7 +12,8 @@ from corewise.errors import InvalidPolicy, nearest
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.decisions import Levels
+from corewise.policies.waterfill.levels.steps import LevelSteps
 
 __all__ = ["Priority"]
 
@@ -62,8 +63,8 @@ class Priority:
         self.require_fit(system)
         ranks = np.array([self.order.index(name) for name in system.names], dtype=np.int64)
         rule = partial(_first_present, np.argsort(ranks), system.cores)
-        levels = partial(Levels.in_order, system.cores, [(ranks, np.full(ranks.size, system.cores))])
-        return BoundPolicy(system, self.name, rule, levels=levels)
+        steps = partial(LevelSteps.in_order, system.cores, [(ranks, np.full(ranks.size, system.cores))])
+        return BoundPolicy(system, self.name, Levels(steps, rule))
 
 
 def _first_present(order: Ints, cores: float, counts: Ints) -> Floats:

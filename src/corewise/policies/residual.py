@@ -19,8 +19,9 @@ import numpy as np
 
 from corewise.kit.arrays import Floats
 from corewise.model.system import System
+from corewise.policies.decisions import Decision, Refinement
 
-__all__ = ["FIRST_NODE", "NODE_SHIFT", "ResidualWork"]
+__all__ = ["FIRST_NODE", "NODE_SHIFT", "AttainedOrder", "ResidualWork"]
 
 NODE_SHIFT = 48
 """Bits of an attained work below those that tell its node."""
@@ -57,3 +58,24 @@ class ResidualWork:
         table = np.stack([job_class.sizes.mean_residual(attained) for job_class in system.classes])
         known = np.maximum(np.nan_to_num(table, nan=_LEAST, posinf=1.0 / _LEAST), _LEAST)
         return cls(system.cores, known, system.size_rates, system.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class AttainedOrder(Refinement):
+    """Decision by attained work: where jobs outnumber cores, classes in order of their residual work.
+
+    Attributes
+    ----------
+    within : Decision
+        The decision elsewhere.
+    residual : ResidualWork
+        The residual work of the jobs of each class.
+    """
+
+    within: Decision
+    residual: ResidualWork
+
+    @property
+    def by_counts_up_to(self) -> float:
+        """The number of jobs up to which counts alone decide: one for each core."""
+        return self.residual.cores

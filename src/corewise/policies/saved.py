@@ -21,12 +21,14 @@ from corewise.kit.files import read_bytes, write_bytes
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, bind
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.decisions import StateTable
+from corewise.policies.fitted.rule import Fitted
 from corewise.policies.fitted.values import FittedValues
 from corewise.policies.moving.priced import PricedTabular
+from corewise.policies.moving.rule import Widths
 from corewise.policies.names import policy_named
 from corewise.policies.tabular import Tabular
-from corewise.policies.whole import WholeCores, WholeRule
+from corewise.policies.whole import Rounded, WholeCores
 
 __all__ = ["load_policy", "policy_from_bytes", "policy_to_bytes", "save_policy"]
 
@@ -54,23 +56,26 @@ def policy_to_bytes(policy: Tabular | PricedTabular | BoundPolicy) -> bytes:
     """Return the bytes of a table, of fitted values, or of a rule that is all in its name and its system."""
     if isinstance(policy, Tabular | PricedTabular):
         return policy.to_bytes()
-    if policy.table is not None:
-        if policy.widths is not None and policy.widths.tables is not None:
-            base = Tabular(policy.system, policy.table, True, "optimal")
-            return PricedTabular(base, policy.widths.tables).to_bytes()
-        whole = bool(np.all(policy.table == np.rint(policy.table)))
-        return Tabular(policy.system, policy.table, whole, policy.name).to_bytes()
-    rounded = isinstance(policy.rule, WholeRule)
-    inner = policy.rule.policy if isinstance(policy.rule, WholeRule) else policy
+    decision = policy.decision.by_counts
+    if isinstance(decision, StateTable):
+        widths = policy.decision.part(Widths)
+        if widths is not None and widths.rule.tables is not None:
+            base = Tabular(policy.system, decision.cores, True, "optimal")
+            return PricedTabular(base, widths.rule.tables).to_bytes()
+        whole = bool(np.all(decision.cores == np.rint(decision.cores)))
+        return Tabular(policy.system, decision.cores, whole, policy.name).to_bytes()
+    rounded = isinstance(decision, Rounded)
+    inner = decision.policy if isinstance(decision, Rounded) else policy
     about: dict[str, Any] = {"rule": inner.name, "system": system_to_mapping(inner.system)}
     if rounded:
         about["whole_cores"] = True
-    if isinstance(inner.rule, FittedRule):
-        return packed(inner.name, _FITTED, about, _arrays(inner.rule))
+    fitted = inner.decision.by_counts
+    if isinstance(fitted, Fitted):
+        return packed(inner.name, _FITTED, about, _arrays(fitted))
     # What sets out to improve on Whittle may end as Whittle, under its own name.
     rule = "whittle" if inner.name == "improved" else inner.name
     again = _rule(rule, inner.system)
-    if inner.residual is not None or not np.array_equal(_in_a_few_states(inner), _in_a_few_states(again)):
+    if not inner.by_counts or not np.array_equal(_in_a_few_states(inner), _in_a_few_states(again)):
         raise InvalidPolicy(f"policy {inner.name!r} cannot be kept: there is more to it than its name tells")
     return packed(inner.name, _RULE, {**about, "rule": rule}, {})
 
@@ -92,7 +97,7 @@ def policy_from_bytes(content: bytes, name: str) -> Tabular | PricedTabular | Bo
         return Tabular.from_bytes(content, name)
 
 
-def _arrays(rule: FittedRule) -> dict[str, Floats]:
+def _arrays(rule: Fitted) -> dict[str, Floats]:
     values = {field.name: getattr(rule.values, field.name) for field in fields(rule.values)}
     return {"limits": rule.limits, **values}
 
@@ -104,7 +109,7 @@ def _fitted(system: System, about: Mapping[str, Any], arrays: Mapping[str, NDArr
     # Kernels trust the shapes.
     if tuple(array.shape for array in values.arrays) != expected:
         raise InvalidFile(f"its coefficients are not for {classes} classes")
-    return BoundPolicy(system, str(about["rule"]), FittedRule(system, values, arrays["limits"]))
+    return BoundPolicy(system, str(about["rule"]), Fitted(system, values, arrays["limits"]))
 
 
 def _rule(text: str, system: System) -> BoundPolicy:

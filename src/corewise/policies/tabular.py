@@ -18,9 +18,9 @@ from corewise.kit.display import Shown
 from corewise.kit.files import read_bytes, write_bytes
 from corewise.kit.values import ByValue
 from corewise.model.files import system_from_mapping, system_to_mapping
-from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, require_fit
+from corewise.policies.decisions import Decision, StateTable
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import WholeCores
 
@@ -102,10 +102,6 @@ class Tabular(ByValue, Shown):
         """The largest counts in the table."""
         return tuple(n - 1 for n in self.cores.shape[1:])
 
-    @cached_property
-    def _outside(self) -> BoundPolicy:
-        return (WholeCores(Whittle()) if self.whole_cores else Whittle()).on(self.system)
-
     def require_fit(self, system: System) -> None:
         """Raise `InvalidPolicy` unless `system` has the same cores and class names in order."""
         require_fit(self.system, system)
@@ -113,21 +109,11 @@ class Tabular(ByValue, Shown):
     def on(self, system: System) -> BoundPolicy:
         """Return the policy, if it fits `system`; it stays that of the system it was made for."""
         self.require_fit(system)
-        return BoundPolicy(self.system, self.name, partial(Tabular._held, self), self.cores)
+        return BoundPolicy(self.system, self.name, self._decision)
 
     @cached_property
-    def _space(self) -> StateSpace:
-        return StateSpace.of(self.capacity, len(self.capacity))
-
-    def _held(self, counts: Ints) -> Floats:
-        """Return the cores per class, counts and cores of shape (K, states)."""
-        inside = self._space.contains(counts.T)
-        answer = np.empty(counts.shape)
-        flat = self.cores.reshape(len(self.capacity), -1)
-        answer[:, inside] = flat[:, self._space.index(counts.T[inside])]
-        if not inside.all():
-            answer[:, ~inside] = self._outside.rule(np.ascontiguousarray(counts[:, ~inside]))
-        return answer
+    def _decision(self) -> StateTable:
+        return StateTable(self.cores, partial(_outside, self.system, self.whole_cores))
 
     @overload
     def allocate(self, counts: Mapping[str, int]) -> dict[str, float]: ...
@@ -187,3 +173,8 @@ class Tabular(ByValue, Shown):
         return {f"jobs.{name}": jobs[i] for i, name in classes} | {
             f"cores.{name}": held[i] for i, name in classes
         }
+
+
+def _outside(system: System, whole_cores: bool) -> Decision:
+    """Return the decision for states outside a table: the Whittle rule, in whole cores if the table is."""
+    return (WholeCores(Whittle()) if whole_cores else Whittle()).on(system).decision

@@ -26,8 +26,9 @@ import numpy as np
 
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
+from corewise.policies.decisions import Levels
 from corewise.policies.waterfill.demand import index_shapes, linear_width
-from corewise.policies.waterfill.levels.steps import Levels
+from corewise.policies.waterfill.levels.steps import LevelSteps
 from corewise.policies.waterfill.split import full_speeds, ranked
 
 __all__ = ["Whittle"]
@@ -52,12 +53,12 @@ class Whittle:
     def on(self, system: System) -> BoundPolicy:
         """Return the Whittle policy for that system."""
         require_system(system)
-        return BoundPolicy.of_levels(system, self.name, partial(_levels, system))
+        return BoundPolicy(system, self.name, Levels(partial(_steps, system)))
 
 
-def _levels(system: System) -> Levels:
+def _steps(system: System) -> LevelSteps:
     values = (system.weights * system.size_rates).tolist()
     ranks = ranked(list(zip((-value for value in values), full_speeds(system), strict=True)))
     linear = [linear_width(job_class.curve, system.cores) for job_class in system.classes]
     fills = [(ranks, np.ones(ranks.size)), (ranks, np.array(linear) - 1.0)]
-    return Levels.of(system.cores, fills, index_shapes(system), system.weights)
+    return LevelSteps.of(system.cores, fills, index_shapes(system), system.weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from corewise.errors import InvalidPolicy, InvalidSystem
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy, cores_of
+from corewise.policies.decisions import Decision
 
-__all__ = ["WholeCores", "WholeRule", "require_whole", "round_cores", "within_limits"]
+__all__ = ["Rounded", "WholeCores", "require_whole", "round_cores", "within_limits"]
 
 
 def require_whole(system: System) -> int:
@@ -50,8 +52,10 @@ def within_limits(cores: Floats, counts: Ints, most: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class WholeRule:
-    """Rule of a whole-core policy: what another policy gives, rounded."""
+class Rounded(Decision):
+    """Decision of a whole-core policy: the cores of another policy, rounded to whole ones."""
+
+    whole_jobs: ClassVar[bool] = True
 
     policy: BoundPolicy
 
@@ -90,6 +94,6 @@ class WholeCores:
         """Return the rounded policy for that system."""
         self.require_fit(system)
         bound = bind(self.policy, system)
-        if bound.residual is not None:
+        if not bound.by_counts:
             raise InvalidPolicy(f"{bound.name} serves classes in order of attained work, not by whole cores")
-        return BoundPolicy(bound.system, self.name, WholeRule(bound))
+        return BoundPolicy(bound.system, self.name, Rounded(bound))

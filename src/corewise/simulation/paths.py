@@ -8,7 +8,8 @@ from corewise.errors import InvalidInput
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.decisions import Decision, Levels
+from corewise.policies.fitted.rule import Fitted
 from corewise.simulation.engine import Engine
 from corewise.simulation.general.box import BoxJobWalk
 from corewise.simulation.general.source import JobSource, RandomJobs
@@ -22,6 +23,9 @@ from corewise.simulation.tables import Tables, suits_tables
 from corewise.simulation.walk import Walk
 
 __all__ = ["another_walk", "draws_without_tables", "first_tables", "first_walk", "require_clock"]
+
+_WALKS: dict[type[Decision], type[LevelWalk | FittedWalk]] = {Levels: LevelWalk, Fitted: FittedWalk}
+_JOB_WALKS: dict[type[Decision], type[TablelessJobWalk]] = {Levels: LevelJobWalk, Fitted: FittedJobWalk}
 
 
 def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it is drawn
@@ -41,7 +45,7 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
     Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given;
     with `tables` false in any case without tables.
     """
-    if source is not None or not system.memoryless or policy.residual is not None:
+    if source is not None or not system.memoryless or not policy.by_counts:
         jobs = source or RandomJobs(system, rng, start)
         if tables and suits_tables(system):
             require_clock(system, start)
@@ -67,17 +71,13 @@ def _tableless_job_walk(
 ) -> JobWalk:
     """Return a path that has not begun and on which every job is followed without tables."""
     require_clock(system, start)
-    kind = TablelessJobWalk if policy.levels is None else LevelJobWalk
-    if isinstance(policy.rule, FittedRule):
-        kind = FittedJobWalk
+    kind = _JOB_WALKS.get(type(policy.decision.by_counts), TablelessJobWalk)
     return kind(system.at(start.time), policy, source, start, rng, record=record, tally=tally)
 
 
 def _tableless_kind(policy: BoundPolicy) -> type[LevelWalk | FittedWalk] | None:
     """Return what can draw the paths of a policy without tables."""
-    if policy.levels is not None:
-        return LevelWalk
-    return FittedWalk if isinstance(policy.rule, FittedRule) else None
+    return _WALKS.get(type(policy.decision.by_counts))
 
 
 def draws_without_tables(policy: BoundPolicy) -> bool:

@@ -179,7 +179,7 @@ def _by_copies(
     rates[:classes] = system.arrival_rates[:, None]
     which = np.arange(copies)
     for step in range(-int(_WARM_UP * steps), steps):
-        rates[classes:] = departure_rates(system, counts.astype(np.float64), policy.rule(counts))
+        rates[classes:] = departure_rates(system, counts.astype(np.float64), policy.decision(counts))
         upto = np.cumsum(rates, axis=0)
         spans += 1.0 / upto[-1]
         if step >= 0 and step % every == 0:

@@ -18,7 +18,7 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, counts_by_name
-from corewise.policies.whole import WholeCores, WholeRule
+from corewise.policies.whole import WholeCores
 
 __all__ = ["Allocation", "ClassShare", "allocate", "rule_card"]
 
@@ -112,14 +112,13 @@ def allocate(
     if sum(counts) > _MOST_JOBS:
         raise InvalidInput(f"jobs must be at most {_MOST_JOBS:,} together, got {sum(counts):,}")
     bound = bind(WholeCores(policy) if whole_cores else policy, system)
-    if bound.residual is not None and sum(counts) > system.cores:
+    if sum(counts) > bound.decision.by_counts_up_to:
         raise InvalidInput(
             f"{bound.name} goes by the work that each job has attained where jobs outnumber cores: "
             f"{sum(counts)} jobs on {system.cores:g} cores have no split by their numbers alone"
         )
     cores = bound.allocate([counts])[0]
-    given_whole = isinstance(bound.rule, WholeRule) or bound.table is not None
-    whole = given_whole and bool(np.all(cores == np.rint(cores)))
+    whole = bound.decision.by_counts.whole_jobs and bool(np.all(cores == np.rint(cores)))
     rows = [
         _share(system, i, count, held, whole)
         for i, (count, held) in enumerate(zip(counts, cores.tolist(), strict=True))
@@ -165,7 +164,7 @@ def _crowded(policy: BoundPolicy) -> list[str]:
     names, many = system.names, int(np.ceil(system.cores))
     if len(names) < 2:
         return []
-    if policy.residual is not None:
+    if not policy.by_counts:
         return ["where jobs outnumber cores, the class whose jobs have the least work left comes first"]
     present, order = np.full(len(names), many), []
     while present.any():
@@ -183,7 +182,7 @@ def _crowded(policy: BoundPolicy) -> list[str]:
 def _around(policy: BoundPolicy, counts: list[int]) -> list[str]:
     """Return how the cores of a job change if one more job of its class comes, or one of it leaves."""
     names, lines = policy.system.names, []
-    if policy.residual is not None and sum(counts) >= policy.system.cores:
+    if sum(counts) >= policy.decision.by_counts_up_to:
         return []
     for i, jobs in enumerate(counts):
         if not jobs:

@@ -203,7 +203,7 @@ def simulated_mean(
     if shortest_simulation(system) > most:  # before the policy is made, which may take long
         raise _not_settled(system, rule.name, count, known, 0.0)
     bound, generator = bind(rule, system), random_generator(rng)
-    if not system.memoryless or bound.residual is not None:
+    if not system.memoryless or not bound.by_counts:
         return _by_jobs(system, bound, count, generator)
     problems, floors = [system], [max(lower_bound, perfect_speedup(system))]
     if np.any(system.weights != 1.0):
@@ -215,7 +215,7 @@ def simulated_mean(
         sample = sample_states(system, bound, events=length, rng=generator)
         _require_no_drift(system, bound, sample.growth, length)
         states = np.concatenate([first.counts, first.scaled(_SCALED, _SCALE, generator)], axis=1)
-        fitted, seen = (_Allotted(each, bound.rule(each)) for each in (states, sample.counts))
+        fitted, seen = (_Allotted(each, bound.decision(each)) for each in (states, sample.counts))
         means = [
             _controlled(problem, floor, fitted, first.times, seen, sample.times)
             for problem, floor in zip(problems, floors, strict=True)

@@ -26,7 +26,7 @@ from corewise.kit.display import Shown, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.fitted.rule import Fitted
 from corewise.policies.fitted.values import FittedValues
 from corewise.policies.whittle import Whittle
 from corewise.simulation.intervals import ratio_interval
@@ -220,7 +220,7 @@ def improve(
         rounds.append(_examine(system, policy, samples, limits, generator))
         if k >= _LEAST_STEPS and not _clearly_worse(rounds[k - 1], rounds[k]):
             break
-        policy = BoundPolicy(system, "improved", FittedRule(system, rounds[k].values, limits))
+        policy = BoundPolicy(system, "improved", Fitted(system, rounds[k].values, limits))
     return Improvement(tuple(rounds), _choice(rounds))
 
 
@@ -256,7 +256,7 @@ def _examine(
     sample = samples[-1]
     others = [*samples[:-1], *(_shuffled(part, limits, rng) for part in samples)]
     counts = np.concatenate([sample.counts, *(part.counts for part in others)], axis=1)
-    cores, here = policy.rule(counts), sample.counts.shape[1]
+    cores, here = policy.decision(counts), sample.counts.shape[1]
     halves = np.array_split(sample.times, 2)
     weights = np.zeros((3, counts.shape[1]))
     for row, half in zip(weights, halves, strict=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from corewise.errors import BoxTooLarge
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.moving.priced import PricedTabular
-from corewise.policies.moving.rule import WidthRule, job_times
+from corewise.policies.moving.rule import WidthRule, Widths, job_times
 from corewise.policies.whittle import Whittle
 from corewise.policies.whole import WholeCores, require_whole
 
@@ -56,7 +56,7 @@ class Priced:
             bound = bind(WholeCores(Whittle()), system)
             pauses = np.array([known.resize_pause for known in system.classes])
             rule = WidthRule("steady", pauses, job_times(system, int(system.cores)))
-            return replace(bound, name=self.name, widths=rule)
+            return BoundPolicy(bound.system, self.name, Widths(bound.decision, rule))
 
 
 def solve_priced(system: System) -> PricedTabular:

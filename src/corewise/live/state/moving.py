@@ -21,7 +21,7 @@ from corewise.live.state.scaled import positions
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.moving._kernels import Jobs
-from corewise.policies.moving.rule import WidthRule
+from corewise.policies.moving.rule import WidthRule, Widths
 
 __all__ = ["Moving", "with_pauses"]
 
@@ -71,13 +71,14 @@ class Moving:
         pauses, cores = np.array(self.pauses), np.array(given, dtype=np.int64)
         listed = _listed(jobs, limits, pauses)
         classes, at = listed[0], positions(policy, believed.names)
-        if policy.widths is None or np.any(at[classes] < 0):
+        own_rule = policy.decision.part(Widths)
+        if own_rule is None or np.any(at[classes] < 0):
             widths = WidthRule("steady", pauses, _times(believed, pool)).widths(listed, cores, pool)
         else:
             known = at >= 0
             own = np.zeros(len(policy.system.classes), dtype=np.int64)
             own[at[known]] = cores[known]
-            widths = policy.widths.widths((at[classes], *listed[1:]), own, pool)
+            widths = own_rule.rule.widths((at[classes], *listed[1:]), own, pool)
         return {job.name: int(width) for job, width in zip(jobs, widths, strict=True)}
 
     def on(self, old: System, new: System) -> Moving:

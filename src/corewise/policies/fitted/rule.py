@@ -21,12 +21,13 @@ from corewise.errors import InvalidPolicy
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.model.speedup import Amdahl
 from corewise.model.system import System, require_system
+from corewise.policies.decisions import Decision
 from corewise.policies.fitted import _kernels
 from corewise.policies.fitted.values import FittedValues
 from corewise.policies.waterfill.demand import Shapes, marginal_shapes
 from corewise.policies.waterfill.split import full_speeds, split
 
-__all__ = ["FittedRule"]
+__all__ = ["Fitted"]
 
 
 _Rule = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
@@ -34,8 +35,8 @@ _Single = tuple[Floats, Floats, Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRule:
-    """Greedy rule for a fitted value function: counts to cores, both of shape (K, states).
+class Fitted(Decision):
+    """Decision by fitted values: the greedy split of a fitted value function.
 
     Attributes
     ----------
@@ -63,9 +64,9 @@ class FittedRule:
         limits.setflags(write=False)
         object.__setattr__(self, "limits", limits)
 
-    def __reduce__(self) -> tuple[type[FittedRule], tuple[System, FittedValues, Floats]]:
+    def __reduce__(self) -> tuple[type[Fitted], tuple[System, FittedValues, Floats]]:
         """Return what to send to another process; what follows from it is made there."""
-        return FittedRule, (self.system, self.values, self.limits)
+        return Fitted, (self.system, self.values, self.limits)
 
     @cached_property
     def guards(self) -> Floats:

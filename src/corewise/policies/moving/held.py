@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
-from corewise.policies.moving.rule import WidthRule, job_times
+from corewise.policies.moving.rule import WidthRule, Widths, job_times
 from corewise.policies.whole import require_whole
 
 __all__ = ["Held"]
@@ -40,4 +40,4 @@ class Held:
         bound = bind(self.policy, system)
         pauses = np.array([known.resize_pause for known in system.classes])
         rule = WidthRule("hold", pauses, job_times(bound.system, int(system.cores)))
-        return replace(bound, name=self.name, widths=rule)
+        return BoundPolicy(bound.system, self.name, Widths(bound.decision, rule))

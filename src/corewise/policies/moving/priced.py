@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from corewise.kit.arrays import Floats
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
-from corewise.policies.moving.rule import PriceTables, WidthRule, job_times
+from corewise.policies.moving.rule import PriceTables, WidthRule, Widths, job_times
 from corewise.policies.tabular import Tabular
 
 __all__ = ["PricedTabular"]
@@ -55,7 +55,7 @@ class PricedTabular:
         made_for = self.base.system
         pauses = np.array([known.resize_pause for known in made_for.classes])
         rule = WidthRule("price", pauses, job_times(made_for, int(made_for.cores)), self.tables)
-        return replace(self.base.on(system), name=self.name, widths=rule)
+        return BoundPolicy(made_for, self.name, Widths(self.base.on(system).decision, rule))
 
     def to_bytes(self, name: str | Path = "a policy") -> bytes:
         """Return the policy as bytes, the same for the same policy; `name` is for errors."""

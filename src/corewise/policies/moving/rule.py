@@ -21,9 +21,10 @@ from corewise.errors import InvalidPolicy
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.values import ByValue
 from corewise.model.system import System
+from corewise.policies.decisions import Decision, Refinement
 from corewise.policies.moving._kernels import FOLLOW, HOLD, PRICE, STEADY, Jobs, Prices, choose_widths
 
-__all__ = ["KINDS", "PriceTables", "WidthRule", "job_times"]
+__all__ = ["KINDS", "PriceTables", "WidthRule", "Widths", "job_times"]
 
 KINDS = {"follow": FOLLOW, "hold": HOLD, "steady": STEADY, "price": PRICE}
 """The kinds of width rules, by name."""
@@ -115,6 +116,22 @@ class WidthRule(ByValue):
         kind, pauses, times, prices = self.arguments
         choose_widths(kind, jobs, cores, pauses, times, prices, pool, out)
         return out
+
+
+@dataclass(frozen=True, eq=False)
+class Widths(Refinement):
+    """Decision with a width rule: which job holds how many whole cores where moves cost time.
+
+    Attributes
+    ----------
+    within : Decision
+        The cores of each class; where moves are free it is all there is.
+    rule : WidthRule
+        The whole cores of single jobs.
+    """
+
+    within: Decision
+    rule: WidthRule
 
 
 def job_times(system: System, cores: int) -> Floats:

@@ -7,6 +7,7 @@ import numpy as np
 from corewise.kit.arrays import Floats
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy
+from corewise.policies.residual import AttainedOrder
 from corewise.simulation.general._kernels.residual import Order
 
 __all__ = ["ServedOrder"]
@@ -22,7 +23,8 @@ class ServedOrder:
     """
 
     def __init__(self, policy: BoundPolicy) -> None:
-        classes, residual = len(policy.system.classes), policy.residual
+        classes, order = len(policy.system.classes), policy.decision.part(AttainedOrder)
+        residual = None if order is None else order.residual
         self.active = residual is not None
         self.cores = policy.system.cores
         table = np.empty((classes, 0)) if residual is None else residual.table

@@ -8,7 +8,8 @@ from corewise.kit.arrays import Floats, Int, Ints
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, cores_of
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.decisions import Levels
+from corewise.policies.fitted.rule import Fitted
 from corewise.simulation.general._kernels.jobs import Jobs, Record, Seen, Source
 from corewise.simulation.general._kernels.residual import Order
 from corewise.simulation.general._kernels.tableless import (
@@ -116,7 +117,7 @@ class TablelessJobWalk(JobWalk):
         self._since = self._clock
 
     def _cores_in(self, counts: Ints) -> Floats:
-        return self._policy.rule(counts)
+        return self._policy.decision(counts)
 
     @property
     def moves(self) -> Ints:
@@ -141,9 +142,10 @@ class LevelJobWalk(TablelessJobWalk):
     def _decide_and_follow(
         self, path: Path, named: Int, clock: float, until: float, events: int, departures: int
     ) -> Followed:
-        assert self._policy.levels is not None
+        levels = self._policy.decision.by_counts
+        assert isinstance(levels, Levels)
         named, clock, done, remaining = level_walk(
-            self._policy.levels().arrays,
+            levels.steps.arrays,
             self._system.cores,
             self._curves,
             self._memory.arrays,
@@ -159,8 +161,9 @@ class FittedJobWalk(TablelessJobWalk):
     def _decide_and_follow(
         self, path: Path, named: Int, clock: float, until: float, events: int, departures: int
     ) -> Followed:
-        assert isinstance(self._policy.rule, FittedRule)
-        rule, single = self._policy.rule.arrays
+        fitted = self._policy.decision.by_counts
+        assert isinstance(fitted, Fitted)
+        rule, single = fitted.arrays
         named, clock, done, remaining = fitted_walk(
             rule,
             single,

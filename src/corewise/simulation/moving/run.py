@@ -31,7 +31,7 @@ def require_moves(system: System, policy: BoundPolicy) -> None:
     """Raise `InvalidInput` if a policy or a system cannot be simulated with moving costs."""
     if system.changes:
         raise InvalidInput("moving costs are simulated for curves that stay: this system has changes")
-    if policy.residual is not None:
+    if not policy.by_counts:
         raise InvalidInput(
             f"{policy.name} serves classes by attained work, and cannot be simulated with moving costs"
         )

@@ -10,7 +10,7 @@ from corewise.model.space import StateSpace
 from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, cores_of
-from corewise.policies.moving.rule import WidthRule, job_times
+from corewise.policies.moving.rule import WidthRule, Widths, job_times
 from corewise.policies.whole import require_whole, round_cores
 from corewise.simulation.general.source import JobSource, RecordedJobs
 from corewise.simulation.general.times import JobTimes
@@ -50,8 +50,9 @@ class MovingWalk:
         self.resizes = np.zeros(classes, dtype=np.int64)
         self._area = np.zeros(classes)
         self.pauses = np.array([known.resize_pause for known in system.classes])
+        own = policy.decision.part(Widths)
         follow = WidthRule("follow", self.pauses, job_times(system, self.pool))
-        self._rule = policy.widths or follow
+        self._rule = follow if own is None else own.rule
         speeds = np.stack([known.curve.rate(np.arange(self.pool + 1.0)) for known in system.classes])
         least = np.array([known.min_cores for known in system.classes])
         most = np.array([known.max_cores or self.pool for known in system.classes])

@@ -134,7 +134,7 @@ class TablelessWalk(Engine):
         self._since = self._clock
 
     def _cores(self, counts: Ints) -> Floats:
-        return self._policy.rule(counts)
+        return self._policy.decision(counts)
 
     def statistics(self) -> Statistics:
         """Return what was seen, by the widths of the grid."""

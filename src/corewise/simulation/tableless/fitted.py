@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from corewise.policies.base import BoundPolicy
-from corewise.policies.fitted.rule import FittedRule
+from corewise.policies.fitted.rule import Fitted
 from corewise.simulation.tableless._kernels import fitted as _kernels
 from corewise.simulation.tableless.engine import Drawn, Record
 from corewise.simulation.tableless.remembering import RememberingWalk
@@ -14,7 +14,7 @@ __all__ = ["FittedWalk"]
 
 
 class FittedWalk(RememberingWalk):
-    """Simulation engine for a fitted policy: a bound one whose rule is a `FittedRule`.
+    """Simulation engine for a fitted policy: a bound one whose rule is a `Fitted`.
 
     To draw an event takes a few steps for each class, present or not, unless the state is remembered; what
     is decided is remembered for any number of classes, since to decide anew takes microseconds.
@@ -23,8 +23,8 @@ class FittedWalk(RememberingWalk):
     numbers: ClassVar[int] = 2**21
 
     def _prepare(self, policy: BoundPolicy) -> None:
-        rule = policy.rule
-        assert isinstance(rule, FittedRule)
+        rule = policy.decision.by_counts
+        assert isinstance(rule, Fitted)
         self._rule, self._single = rule.arrays
 
     def _decide_and_draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from corewise.policies.base import BoundPolicy
+from corewise.policies.decisions import Levels
 from corewise.simulation.tableless._kernels import level as _kernels
 from corewise.simulation.tableless.engine import Drawn, Record
 from corewise.simulation.tableless.remembering import RememberingWalk
@@ -21,8 +22,9 @@ class LevelWalk(RememberingWalk):
     numbers: ClassVar[int] = 2**19
 
     def _prepare(self, policy: BoundPolicy) -> None:
-        assert policy.levels is not None
-        self._steps = policy.levels().arrays
+        levels = policy.decision.by_counts
+        assert isinstance(levels, Levels)
+        self._steps = levels.steps.arrays
 
     def _decide_and_draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
         path = (self._now, self._area, self._moves, self._tally.arrays, record)

@@ -88,7 +88,7 @@ class RememberingWalk(TablelessWalk):
         """Remember what the rule says of the state that the path is in, and of those about it."""
         about = self._now[:, None] + _steps(self._now.size)
         counts = np.ascontiguousarray(about[:, np.all(about >= 0, axis=0)])
-        cores = self._policy.rule(counts)
+        cores = self._policy.decision(counts)
         leaving = departure_rates(self._system, counts.astype(np.float64), cores)
         self._memory.remember(counts, self._system.arrival_rates, leaving, cores / np.maximum(counts, 1))
         self._asked += 1

@@ -31,7 +31,7 @@ from corewise.policies.waterfill.levels import _kernels
 from corewise.policies.waterfill.levels._kernels import CURVED, JUMP, TAIL
 from corewise.policies.waterfill.levels.places import Places
 
-__all__ = ["Fill", "Levels"]
+__all__ = ["Fill", "LevelSteps"]
 
 
 Fill = tuple[Ints, Floats]
@@ -39,8 +39,8 @@ Fill = tuple[Ints, Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
-    """Water-level policy: the steps in which every class buys, as arrays for the kernels.
+class LevelSteps:
+    """Steps of a water-level policy: what every class buys in order, as arrays for the kernels.
 
     Attributes
     ----------
@@ -103,12 +103,12 @@ class Levels:
         return Places.of(self.cores, self.own.size - 1, self.steps, self.owner, self.at)
 
     @classmethod
-    def equal(cls, cores: float, classes: int) -> Levels:
+    def equal(cls, cores: float, classes: int) -> LevelSteps:
         """Return the equal-share policy, without steps: every job holds the same."""
         return cls._of(cores, classes, [], [], np.zeros((0, 1, 2)))
 
     @classmethod
-    def in_order(cls, cores: float, fills: Sequence[Fill]) -> Levels:
+    def in_order(cls, cores: float, fills: Sequence[Fill]) -> LevelSteps:
         """Return the policy of strict order, one fill after the other, with no price."""
         return cls._of(cores, len(fills[0][0]), _filled(fills), [], np.zeros((0, 1, 2)))
 
@@ -120,7 +120,7 @@ class Levels:
         shapes: Shapes,
         prices: Floats,
         ranks: Ints | None = None,
-    ) -> Levels:
+    ) -> LevelSteps:
         """Return the policy that fills in order and then sells the unallocated cores at one price.
 
         Parameters
@@ -163,7 +163,7 @@ class Levels:
     @classmethod
     def _of(
         cls, cores: float, classes: int, steps: list[_Step], tails: list[list[float]], nodes: Floats
-    ) -> Levels:
+    ) -> LevelSteps:
         keys = sorted({step.key for step in steps})
         groups = {key: g for g, key in enumerate(keys)}
         listed = sorted(steps, key=lambda step: (step.owner, step.key))

@@ -78,7 +78,7 @@ def fitted_widths(
     level: Floats,
     widths: Floats,
 ) -> None:
-    """Write the cores that a job of each class present holds under a `FittedRule`, and keep up the level."""
+    """Write the cores that a job of each class present holds under a `Fitted`, and keep up the level."""
     if fitted_offers(n, guards, forms, own, functions, slopes, products, held, offers):
         share(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, 0.0, widths)
     else:
@@ -105,7 +105,7 @@ def fitted_walk(
 ) -> tuple[float, Int, Int]:
     """Draw moves until a time, so many events or departures; return the clock and how many there were.
 
-    `rule` are the guards of a `FittedRule`, its values and its shapes, `single` its shapes for states in
+    `rule` are the guards of a `Fitted`, its values and its shapes, `single` its shapes for states in
     which no job may hold more than one core; all else is as for `remembered_walk` in
     `_kernels.level`.
     """
