@@ -10,7 +10,7 @@ import pytest
 
 import corewise as cw
 
-SPACES = ("errors", "live", "memories", "plots", "results", "schedules", "sizes", "solvers")
+SPACES = ("errors", "live", "memories", "plots", "results", "schedules", "sizes", "solvers", "testing")
 
 
 def test_the_top_is_small_and_each_name_is_there() -> None:
@@ -56,7 +56,7 @@ def every_kind(kind: type[Exception]) -> set[type[Exception]]:
     )
 
 
-def test_every_room_is_described() -> None:
-    for room in pkgutil.iter_modules(cw.__path__):
-        if room.name != "__main__":
-            assert importlib.import_module(f"corewise.{room.name}").__doc__
+def test_every_package_is_described() -> None:
+    for package in pkgutil.iter_modules(cw.__path__):
+        if package.name != "__main__":
+            assert importlib.import_module(f"corewise.{package.name}").__doc__

@@ -6,6 +6,7 @@ from . import results as results
 from . import schedules as schedules
 from . import sizes as sizes
 from . import solvers as solvers
+from . import testing as testing
 from .analysis.information import fisher_information as fisher_information
 from .analysis.lower.bounds import lower_bound as lower_bound
 from .analysis.lower.bounds import lower_bounds as lower_bounds

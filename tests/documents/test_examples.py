@@ -10,7 +10,7 @@ import pytest
 
 import corewise as cw
 
-SPACES = ("live", "memories", "results", "schedules", "sizes", "solvers")
+SPACES = ("live", "memories", "results", "schedules", "sizes", "solvers", "testing")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

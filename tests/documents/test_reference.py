@@ -10,7 +10,7 @@ import pytest
 import corewise as cw
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
-SPACES = ("errors", "live", "memories", "plots", "results", "schedules", "sizes", "solvers")
+SPACES = ("errors", "live", "memories", "plots", "results", "schedules", "sizes", "solvers", "testing")
 
 
 def missing(text: str, names: list[str]) -> list[str]:
