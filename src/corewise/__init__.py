@@ -1,18 +1,23 @@
 """corewise learns how your jobs scale, and shares your cores so that they finish sooner.
 
-Where to find what, by section of the paper:
+Where to find what, by package; the sections are those of the paper:
 
-- section 2, the world: `corewise.model` (curves, classes, systems), `corewise.observation` (what is seen of
-  it), `corewise.policies` (who gets which cores), `corewise.simulation` (random paths)
-- section 3, the curves from what is observed: `corewise.estimation`; how much data can tell:
-  `corewise.analysis` (exact performance, information, bounds)
-- section 4, the best policy: `corewise.control`
-- section 5, the loop: `corewise.learning`; the experiments: `corewise.experiments`
+- `corewise.model`, section 2: speed-up curves, size distributions, job classes, systems
+- `corewise.observation`, section 3: events, sample paths, sufficient statistics, event logs, importers
+- `corewise.policies`, section 2: the cores of every class, or job, in a state
+- `corewise.analysis`: exact performance, information and lower bounds of a given policy
+- `corewise.simulation`: random paths, with intervals
+- `corewise.estimation`, section 3: curves from observations; change-point detection
+- `corewise.control`, section 4: the optimal policy
+- `corewise.learning`, section 5: the loop of estimating and solving
+- `corewise.studies`: questions that need several of these: compare, plan, advice, sweeps
+- `corewise.live`: real jobs: controller, journal, pool, engines, service
+- `corewise.plots`, `corewise.experiments`, `corewise.cli`: figures, the paper's numbers, the command line
+- `corewise.kit`, `corewise.errors`: what every package needs; the exceptions
 
-The public names are listed in ``__init__.pyi``; each is imported when it is first used. What functions return
-is in `corewise.results`, what they can be given beside policies and systems in `corewise.solvers`,
-`corewise.schedules` and `corewise.memories`, size laws in `corewise.sizes`, what they raise in
-`corewise.errors`, figures in `corewise.plots`.
+The public names are listed in ``__init__.pyi``; each is imported when it is first used. Results of functions
+are in `corewise.results`, further arguments in `corewise.solvers`, `corewise.schedules` and
+`corewise.memories`, size distributions in `corewise.sizes`, checks for plug-ins in `corewise.testing`.
 """
 
 import lazy_loader as _lazy

@@ -39,7 +39,14 @@ def test_lines_can_be_read_without_a_wide_window(name: str) -> None:
     assert [line for line in lines if len(line) > 120] == []
 
 
-LINKED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/paper.md", "docs/design.md")
+LINKED = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/paper.md",
+    "docs/architecture.md",
+    "docs/decisions/index.md",
+)
 
 
 @pytest.mark.parametrize("name", LINKED)

@@ -4,7 +4,7 @@ A job of size x works in rounds of a given work. On z cores a round of work w ke
 seconds, in which they sleep: two cores can play sixteen, and nothing is proved about real parallel code. What
 is real is all else: the clock, arrivals, the dispatch of calls, moves of cores, what is learned and when.
 
-The classes are those between which sharing matters most (`docs/design.md`): short ones that hardly scale,
+The classes are those between which sharing matters most (`docs/decisions`): short ones that hardly scale,
 p = 0.1, and ones four times as long that scale well, p = 0.95, as many of each, at a load of 0.7.
 """
 
