@@ -22,4 +22,7 @@ are in `corewise.results`, further arguments in `corewise.solvers`, `corewise.sc
 
 import lazy_loader as _lazy
 
+import corewise.control.registered
+import corewise.policies.registered  # noqa: F401  # the names of policies; neither imports a policy
+
 __getattr__, __dir__, __all__ = _lazy.attach_stub(__name__, __file__)

@@ -590,7 +590,7 @@ def test_a_bad_question_to_simulate_is_refused(
     def refuse(*args: object, **kwargs: object) -> NoReturn:
         raise AssertionError("worked before the question was checked")
 
-    monkeypatch.setattr("corewise.policies.names.policy_named", refuse)
+    monkeypatch.setattr("corewise.policies.base.policy_named", refuse)
     monkeypatch.setattr("corewise.simulation.simulator.simulate", refuse)
     assert re.search(message, one_line(*RUN, *options))
     assert list(Path().iterdir()) == []

@@ -14,9 +14,8 @@ from corewise.errors import InvalidFile, InvalidPolicy
 from corewise.kit.archive import packed
 from corewise.live.journal.journal import Journal
 from corewise.model.files import system_to_mapping
-from corewise.policies.base import BoundPolicy, bind
+from corewise.policies.base import BoundPolicy, bind, policy_named
 from corewise.policies.fitted.rule import Fitted
-from corewise.policies.names import policy_named
 from corewise.policies.saved import load_policy, policy_from_bytes, policy_to_bytes, save_policy
 
 BELIEVED = cw.System(

@@ -36,8 +36,7 @@ def allocate(
 ) -> None:
     """Say who gets how many cores while some jobs are there, and the rule in words."""
     from corewise.model.files import load_system
-    from corewise.policies.base import bind
-    from corewise.policies.names import policy_named
+    from corewise.policies.base import bind, policy_named
     from corewise.policies.saved import save_policy
     from corewise.policies.whole import WholeCores
     from corewise.studies.allocation import allocate as allocate_cores

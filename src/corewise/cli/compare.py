@@ -65,7 +65,7 @@ def compare(
 ) -> None:
     """Compare policies with the optimum, or for many classes by simulation, and with a lower bound."""
     from corewise.model.files import load_system
-    from corewise.policies.names import policy_named
+    from corewise.policies.base import policy_named
     from corewise.studies.compare import compare as compare_policies
 
     if simulate is False and (events is not None or seed is not None):

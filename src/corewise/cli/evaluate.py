@@ -35,8 +35,8 @@ def evaluate(
     from corewise.analysis.performance import has_product_form
     from corewise.analysis.reach import Reach
     from corewise.model.files import load_system
+    from corewise.policies.base import policy_named
     from corewise.policies.equi import Equi
-    from corewise.policies.names import policy_named
 
     problem = load_system(system)
     box = parse_capacity(capacity)

@@ -86,7 +86,7 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     A log that --events writes has all that `corewise estimate` needs.
     """
     from corewise.model.files import load_system
-    from corewise.policies.names import policy_named
+    from corewise.policies.base import policy_named
     from corewise.simulation.general.trace import Trace
 
     problem = load_system(system)

@@ -12,14 +12,15 @@ No policy made here idles a core that a job could hold: cores are idle only wher
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from corewise.errors import CorewiseError, InvalidInput, InvalidPolicy
+from corewise.errors import CorewiseError, InvalidInput, InvalidPolicy, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.display import Shown
@@ -27,6 +28,7 @@ from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.decisions import Decision, Rule
+from corewise.policies.names import NAMES, SAVED, Request
 
 __all__ = [
     "BoundPolicy",
@@ -35,6 +37,7 @@ __all__ = [
     "checked_policy",
     "cores_of",
     "counts_by_name",
+    "policy_named",
     "require_fit",
     "tabulate",
 ]
@@ -199,8 +202,6 @@ def checked_policy(policy: Policy | str, system: System) -> Policy:
 def _as_policy(policy: Policy | str, system: System) -> Policy:
     require_system(system)
     if isinstance(policy, str):
-        from corewise.policies.names import policy_named
-
         return policy_named(policy, system)
     # What isinstance(policy, Policy) looks at, in a tenth of the time.
     if isinstance(policy, type) or not (hasattr(policy, "on") and hasattr(policy, "name")):
@@ -208,6 +209,45 @@ def _as_policy(policy: Policy | str, system: System) -> Policy:
     if not isinstance(policy.name, str):
         raise InvalidPolicy(f"the name of a policy must be text, got {policy.name!r} from {policy!r}")
     return policy
+
+
+def policy_named(
+    text: str, system: System, *, capacity: int | Sequence[int] | None = None, folder: Path | None = None
+) -> Policy:
+    """Return the policy that a text names.
+
+    Parameters
+    ----------
+    text : str
+        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``residual``, ``priced``, ``held``,
+        ``fixed:SHARE,SHARE,…`` (in class order), ``priority:NAME,NAME,…`` (first to last), ``whole:P`` (any
+        of them, rounded to whole cores), or the path of a saved policy.
+    system : System
+        The system to serve.
+    capacity : int or sequence of int, optional
+        The box within which ``optimal`` is solved.
+    folder : Path, optional
+        What a relative path is relative to; by default the current directory.
+    """
+    name, colon, argument = text.partition(":")
+    entry = NAMES.get(name)
+    if entry is not None and bool(colon) == (entry.argument is not None):
+        made: Policy = entry.make(Request(argument, system, capacity, folder))
+        return made
+    file = (folder or Path()) / text
+    meant_as_path = "/" in text or (Path(text).suffix and not colon)
+    if text and (meant_as_path or file.exists()):
+        saved: Policy = NAMES[SAVED].make(Request(str(file), system))
+        try:
+            return checked_policy(saved, system)
+        except InvalidPolicy as error:
+            raise InvalidPolicy(f"{text}: {error}") from None
+    if entry is None:
+        names = [known for known in NAMES if known != SAVED]
+        raise InvalidPolicy(f"unknown policy {text!r}, nor is it a file{nearest(name.lower(), names)}")
+    if entry.argument is None:
+        raise InvalidPolicy(f"policy {text!r}: {name} takes nothing after a colon")
+    raise InvalidPolicy(f"policy {text!r} needs {entry.argument(system)}")
 
 
 def tabulate(policy: BoundPolicy, space: StateSpace) -> Floats:

@@ -48,6 +48,17 @@ class Fixed:
             )
         object.__setattr__(self, "shares", values)
 
+    @classmethod
+    def parsed(cls, text: str) -> Fixed:
+        """Return the policy of shares that are written with commas between them."""
+        values = []
+        for share in text.split(","):
+            try:
+                values.append(float(share))
+            except ValueError:
+                raise InvalidPolicy(f"fixed:{text}: every share must be a number, got {share!r}") from None
+        return cls(values)
+
     @property
     def name(self) -> str:
         """What to call the policy in a table."""

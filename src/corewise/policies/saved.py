@@ -20,13 +20,12 @@ from corewise.kit.arrays import Floats
 from corewise.kit.files import read_bytes, write_bytes
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System
-from corewise.policies.base import BoundPolicy, bind
+from corewise.policies.base import BoundPolicy, bind, policy_named
 from corewise.policies.decisions import StateTable
 from corewise.policies.fitted.rule import Fitted
 from corewise.policies.fitted.values import FittedValues
 from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.moving.rule import Widths
-from corewise.policies.names import policy_named
 from corewise.policies.tabular import Tabular
 from corewise.policies.whole import Rounded, WholeCores
 

@@ -22,8 +22,7 @@ from corewise.errors import InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.display import Shown
 from corewise.kit.values import ByValue
 from corewise.model.system import System
-from corewise.policies.base import BoundPolicy, Policy, bind
-from corewise.policies.names import policy_named
+from corewise.policies.base import BoundPolicy, Policy, bind, policy_named
 from corewise.policies.tabular import Tabular
 from corewise.studies.means import simulated_mean
 

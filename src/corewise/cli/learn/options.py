@@ -196,7 +196,7 @@ def _require_sense(given: Texts, algorithm: str, events: str | None) -> None:
 
 def _rule(text: str, system: System) -> Policy | None:
     """Return the rule to bind to the estimates; None for the exact optimum."""
-    from corewise.policies.names import policy_named
+    from corewise.policies.base import policy_named
     from corewise.policies.tabular import Tabular
 
     if text == "optimal":

@@ -25,8 +25,8 @@ from corewise.kit.version import SAME_NUMBERS_SINCE
 from corewise.learning.algorithms import ALGORITHMS
 from corewise.model.files import load_system, system_to_mapping
 from corewise.model.system import System
-from corewise.policies.base import Policy, checked_policy
-from corewise.policies.names import COMPUTED, policy_named
+from corewise.policies.base import Policy, checked_policy, policy_named
+from corewise.policies.names import is_computed
 from corewise.policies.tabular import Tabular
 from corewise.studies.sweeps.grid import SweepPlan, Trial
 
@@ -135,7 +135,7 @@ class _Reader:
         for name, cores, load in product(*grid):
             system = self._varied_system(name, cores, load)
             for policy, algorithm in product(policies, algorithms):
-                if kind != "simulate" or policy in COMPUTED or said.get("gap"):
+                if kind != "simulate" or is_computed(policy) or said.get("gap"):
                     system.require_stable()
                 one = Trial(
                     seed,
@@ -177,7 +177,7 @@ class _Reader:
 
     def _rule(self, policy: str, system: System, kind: str) -> Policy | None:
         """Return the policy if no computation is needed to know it, refusing one that does not fit."""
-        if policy in COMPUTED:
+        if is_computed(policy):
             return None
         rule = checked_policy(policy_named(policy, system, folder=self._folder), system)
         if isinstance(rule, Tabular):

@@ -28,8 +28,7 @@ from corewise.learning.algorithms import ALGORITHMS, Algorithm
 from corewise.learning.loop import learn
 from corewise.learning.plant import SimulatedPlant
 from corewise.model.system import System
-from corewise.policies.base import Policy, bind
-from corewise.policies.names import policy_named
+from corewise.policies.base import Policy, bind, policy_named
 from corewise.simulation.run import Run
 from corewise.simulation.simulator import simulate
 from corewise.studies.means import SimulatedMean, simulated_mean
