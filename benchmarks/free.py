@@ -31,8 +31,7 @@ import numpy as np
 
 import corewise as cw
 from benchmarks.measure import ROOT, Findings, Target, progress, table_of
-from corewise.estimation.concave_band import band_of
-from corewise.estimation.free import FreeFit
+from corewise.estimation.free import FreeFit, band_of
 from corewise.observation.statistics import ClassStatistics
 
 LENGTHS = (10_000, 100_000)

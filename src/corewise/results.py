@@ -10,7 +10,7 @@ from corewise.analysis.performance import ClassPerformance, Performance
 from corewise.control.improve.improved import Improvement
 from corewise.control.solution import Solution
 from corewise.estimation.changes.alarms import Alarm
-from corewise.estimation.concave_band import SpeedBand
+from corewise.estimation.concave import SpeedBand
 from corewise.estimation.estimates import Candidate, Estimate, Estimates
 from corewise.estimation.quantities import Quantity
 from corewise.estimation.residuals import GoodnessOfFit

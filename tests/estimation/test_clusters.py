@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import corewise as cw
 from corewise.estimation.likelihood import Likelihood, likely_drop, parameters_of
-from corewise.estimation.robust.clusters import Recorded
+from corewise.estimation.robust.clusters import JobRecords
 from corewise.estimation.search import fit_curve_to
 from corewise.observation.histories import job_histories
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path, tables
@@ -61,7 +61,7 @@ def test_dispersion_is_the_sandwich_over_single_jobs(curve: cw.SpeedUp, form: st
     information = (slopes.T * (rate * table.job_time / curve.rate(table.widths))) @ slopes
     inverse = np.linalg.inv(information)
     expected = np.diag(inverse @ scores.T @ scores @ inverse) / np.diag(inverse)
-    assert_allclose(Recorded(histories).dispersions(likelihood, at), expected, rtol=1e-8)
+    assert_allclose(JobRecords(histories).dispersions(likelihood, at), expected, rtol=1e-8)
 
 
 def test_scores_of_jobs_sum_to_the_score() -> None:
@@ -116,7 +116,7 @@ def intervals(law: str, logs: int, departures: int) -> list[tuple[float, Interva
         for known, table, jobs in seen:
             assert jobs is not None
             fit = fit_curve_to(Likelihood(table, known.speedup, known.size_rate))
-            factor = float(Recorded(jobs).dispersions(fit.likelihood, fit.parameters)[0])
+            factor = float(JobRecords(jobs).dispersions(fit.likelihood, fit.parameters)[0])
             truth = known.speedup.parameters["p"]
             rows.append((truth, fit.interval(0, factor * drop), fit.interval(0, drop)))
     return rows

@@ -12,7 +12,7 @@ from corewise.estimation.changes.detector import ChangeDetector
 from corewise.estimation.changes.dispersion import Dispersion, job_scores, skewness_factors
 from corewise.estimation.changes.fits import ratio_of_rates
 from corewise.estimation.likelihood import Likelihood
-from corewise.estimation.robust.clusters import Recorded
+from corewise.estimation.robust.clusters import JobRecords
 from corewise.kit.arrays import Floats
 from corewise.model.sizes import Hyperexponential, Lognormal, SizeLaw, Weibull
 from corewise.observation.histories import job_histories
@@ -40,7 +40,7 @@ def test_it_is_the_ratio_of_variances_by_job_and_by_the_model(p: float) -> None:
     assert strata is not None
     found = Dispersion.unknown().observe(seen.classes[0], job_scores(strata, curve, rate), curve, rate)
     likelihood = Likelihood(seen.classes[0], curve, rate)
-    expected = Recorded(jobs).dispersions(likelihood, np.array([p]))[0]
+    expected = JobRecords(jobs).dispersions(likelihood, np.array([p]))[0]
     assert found.of_curve == pytest.approx(expected, rel=0.02)
     surplus = jobs.departed - rate * jobs.sums(curve.rate(jobs.widths))
     assert found.of_size_rate == pytest.approx(float(surplus @ surplus) / jobs.departed.sum(), rel=0.02)

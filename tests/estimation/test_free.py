@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import corewise as cw
-from corewise.estimation.concave_band import SpeedBand, band_of
-from corewise.estimation.free import FreeFit
+from corewise.estimation.concave import SpeedBand
+from corewise.estimation.free import FreeFit, band_of
 from corewise.estimation.likelihood import likely_drop
 from corewise.kit.arrays import Floats
 from corewise.observation.statistics import ClassStatistics

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import corewise as cw
-from corewise.estimation.concave_band import SpeedBand
+from corewise.estimation.concave import SpeedBand
 from corewise.kit.arrays import Floats
 
 WIDTHS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])

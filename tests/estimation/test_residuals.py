@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import corewise as cw
-from corewise.estimation.fitted_law import FittedParameters, exponential_p_value, fitted_p_value
+from corewise.estimation.exponential_tests import FittedParameters, exponential_p_value, fitted_p_value
 from corewise.kit.arrays import Floats
 from corewise.observation.sample_path import NOBODY, Event
 

@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose
 
 import corewise as cw
 from corewise.estimation.likelihood import Likelihood
-from corewise.estimation.robust.job_score import JobScore
-from corewise.estimation.robust.strata import fit_strata, hazard_slopes, law_of_sizes
+from corewise.estimation.robust.strata import JobScore, fit_strata, hazard_slopes, law_of_sizes
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.strata.tables import OCTAVES
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path, tables

@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import corewise as cw
-from corewise.estimation.robust.job_score import JobScore
-from corewise.estimation.robust.node_score import NodeScore
+from corewise.estimation.robust.strata import JobScore, NodeScore
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.sample_path import Event
 from corewise.observation.strata.tables import NODES, Strata

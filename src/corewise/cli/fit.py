@@ -18,7 +18,7 @@ from corewise.cli.targets import draw, print_written, require_figure
 from corewise.errors import InvalidFile, InvalidInput, nearest
 
 if TYPE_CHECKING:
-    from corewise.estimation.concave_band import SpeedBand
+    from corewise.estimation.concave import SpeedBand
     from corewise.estimation.throughput.measured import CurveFit
     from corewise.estimation.throughput.tables import MeasuredTable
 

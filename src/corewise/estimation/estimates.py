@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from corewise.errors import InvalidInput
-from corewise.estimation.concave_band import SpeedBand
+from corewise.estimation.concave import SpeedBand
 from corewise.estimation.quantities import Quantity
 from corewise.kit.display import Shown, Table
 from corewise.kit.values import ByValue, same

@@ -1,8 +1,7 @@
-r"""A speed-up curve without a family: the most likely concave one.
+r"""Most likely concave speed-up curve, without a family.
 
-Every curve with s(z) = z up to one core, nondecreasing and concave, is a mixture of hinges: a job is worth
-min(z, t) cores, with t ≥ 1 random. The likelihood sees the mixture only at t = 1 and at the widths above one
-that jobs held, so with hinges t_k there and weights θ_k ≥ 0 the departure rate at z cores is
+With hinges t_k at the widths that jobs held and weights θ_k ≥ 0 (`corewise.estimation.concave`) the departure
+rate at z cores is
 
     r(z) = μ s(z) = Σ_k θ_k min(z, t_k),    μ = Σ_k θ_k,
 
@@ -17,10 +16,10 @@ near enough raises.
 
 *Profile-likelihood interval* of s(z): the least and the largest s(z) of all curves with ℓ ≥ ℓ* − drop, a
 linear objective (or a ratio of linear ones if μ is unknown: Dinkelbach) over a convex set, by its multiplier.
+A band has such intervals at m widths, at the level 1 − (1 − level)/m (Bonferroni).
 
-Beyond the widest job that was seen the curve is flat: more cores are worth nothing that anybody has seen.
-
-Source of the representation: Lindsay, *The geometry of mixture likelihoods* (1983), for mixtures in general.
+Beyond the widest job in the data the curve is flat. It is compared with those of the families by the Bayesian
+information criterion, each corner of it counted as a parameter.
 """
 
 from __future__ import annotations
@@ -32,23 +31,25 @@ from functools import cached_property
 import numpy as np
 
 from corewise.errors import NotConverged
+from corewise.estimation.concave import FREE, SpeedBand, anchors_of, curve_through, hinge_matrix
+from corewise.estimation.estimates import Candidate, Estimate
+from corewise.estimation.likelihood import Likelihood, likely_drop
+from corewise.estimation.quantities import Quantity
 from corewise.kit.arrays import Floats
+from corewise.kit.frozen import FrozenMapping
 from corewise.model.speedup import Tabulated
 from corewise.observation.statistics import ClassStatistics
 
-__all__ = ["FREE", "FreeFit"]
-
-FREE = "free"
-"""The family to name for a curve without one."""
+__all__ = ["FreeFit", "band_of", "free_estimate", "sample_size", "with_free_candidate", "with_weights"]
 
 _MOST_WIDTHS = 120
 _PER_OCTAVE = 16  # nodes of the grid to which more widths are condensed
 _NEAR = 1e-6  # of ℓ to its maximum
-_NEAR_ENOUGH = 1e-3  # where only an interval hangs on it
+_NEAR_ENOUGH = 1e-3  # where only an interval depends on it
 _TOO_FAR = 0.01  # far below what an interval shows, a hundred times what rounding leaves
 _MOST_STEPS = 60
 _WEIGHT_OF_SUM = 1e4  # relative to other rows: the condition is met to a part in 1e8, and then exactly
-_LEAST_BEND = 1e-9  # relative: of rows that nobody was seen at
+_LEAST_BEND = 1e-9  # relative: of rows without data
 _SHORTEST = 1e-9
 _MOST_RATIOS = 8
 _SAME_SPEED = 1e-4
@@ -63,13 +64,13 @@ class FreeFit:
     Attributes
     ----------
     widths, departures, job_time : ndarray
-        What was seen, condensed if at many widths; what was up to one core is worth as much at one.
+        The statistics, condensed if at many widths; job-time up to one core is converted to one core.
     size_rate : float or None
-        μ, None if it is not known.
+        μ, None if unknown.
     weights : ndarray
         θ, of a hinge at each width.
     gap : float
-        How far ℓ is from its maximum at most.
+        Upper bound on the distance of ℓ from its maximum.
     """
 
     widths: Floats
@@ -91,7 +92,7 @@ class FreeFit:
         if gap > _TOO_FAR:
             raise NotConverged(f"the likelihood of a free curve may still rise by {gap:.2g}")
         if size_rate is None and job_time[0] == 0.0 and widths.size > 1:
-            # Nobody ran on one core: how fast that is, is said by the slope to the narrowest width.
+            # No job held one core: its speed there follows from the slope to the narrowest width.
             weights[1] += weights[0] / widths[1]
             weights[0] = 0.0
         return replace(start, weights=weights, gap=gap)
@@ -99,27 +100,27 @@ class FreeFit:
     @cached_property
     def matrix(self) -> Floats:
         """min(z, t) for every width and hinge."""
-        return np.minimum(self.widths[:, None], self.widths)
+        return hinge_matrix(self.widths, self.widths)
 
     @cached_property
     def curve(self) -> Tabulated:
         """The curve, with a corner at each hinge that has a weight."""
         corners = (self.weights > 0.0) & (self.widths > 1.0)
         at, speed = self.widths[corners], (self.matrix @ self.weights)[corners] / self.weights.sum()
-        return Tabulated([(1.0, 1.0), *zip(at.tolist(), speed.tolist(), strict=True)])
+        return curve_through(at, speed)
 
     @property
     def corners(self) -> int:
-        """The number of corners above one core: what the likelihood had to choose."""
+        """The number of corners above one core."""
         return int(np.count_nonzero(self.weights[1:] > 0.0))
 
     @property
     def best_size_rate(self) -> float:
-        """μ, or the most likely one if it is not known."""
+        """μ, or the most likely one if it is unknown."""
         return float(self.weights.sum()) if self.size_rate is None else self.size_rate
 
     def climbed(self, start: Floats, push: Floats, near: float) -> tuple[Floats, float]:
-        """Return the weights that maximise ℓ + push·r, and how far that is from the maximum at most."""
+        """Return the weights that maximise ℓ + push·r, and a bound on the distance from the maximum."""
         spent, gap = self.job_time - push, math.inf
         weights, rate = start, self.matrix @ start
         value = self._value(rate, spent)
@@ -138,10 +139,10 @@ class FreeFit:
         return weights, gap
 
     def _value(self, rate: Floats, spent: Floats) -> float:
-        told = self.departures > 0.0
-        if rate[told].min() <= 0.0:
+        left = self.departures > 0.0
+        if rate[left].min() <= 0.0:
             return -math.inf
-        return float(self.departures[told] @ np.log(rate[told]) - spent @ rate)
+        return float(self.departures[left] @ np.log(rate[left]) - spent @ rate)
 
     def _scored(self, rate: Floats, slope: Floats) -> Floats:
         """Return the weights at the maximum of the quadratic model of ℓ."""
@@ -157,7 +158,7 @@ class FreeFit:
         return np.asarray(weights * (self.size_rate / weights.sum()))
 
     def _gap(self, weights: Floats, slope: Floats, spent: Floats) -> float:
-        """Return by how much the maximum may be above: the certificate."""
+        """Return the certificate: an upper bound on how much ℓ may still rise."""
         gradient = self.matrix.T @ slope
         if self.size_rate is not None:
             return float(self.size_rate * gradient.max() - weights @ gradient)
@@ -265,3 +266,95 @@ def _rows(table: ClassStatistics) -> tuple[Floats, Floats, Floats]:
         np.concatenate([[table.departures[slow].sum()], table.departures[wide]]),
         np.concatenate([[worth], table.job_time[wide]]),
     )
+
+
+def band_of(fit: FreeFit, level: float) -> SpeedBand:
+    """Return the simultaneous band of a fitted curve."""
+    cores = anchors_of(fit.widths[1:])
+    drop = likely_drop(1.0 - (1.0 - level) / len(cores))
+    low, high = zip(*(fit.interval(z, drop) for z in cores), strict=True)
+    return SpeedBand(level, tuple(cores), low, high)
+
+
+# --- estimates ------------------------------------------------------------------------------------
+
+
+def free_estimate(
+    nothing: Estimate, table: ClassStatistics, size_rate: float | None, confidence_level: float
+) -> Estimate:
+    """Return the estimate of a class without a family; `nothing` is the estimate without a curve."""
+    reason = _why_no_information(table)
+    if reason:
+        return replace(nothing, note=reason)
+    return _described(FreeFit.of(table, size_rate), nothing, table, confidence_level)
+
+
+def with_free_candidate(
+    found: Estimate, nothing: Estimate, table: ClassStatistics, size_rate: float | None, level: float
+) -> Estimate:
+    """Return the estimate with the better criterion: the one in a family, or the free curve."""
+    if not found.informative or _why_no_information(table):
+        return found
+    fit = FreeFit.of(table, size_rate)
+    value = _log_likelihood(fit, table)
+    bic = -2.0 * value + fit.corners * math.log(sample_size(table))
+    free = Candidate(FREE, FrozenMapping({}), value, bic, 0.0)
+    candidates = with_weights((*found.candidates, free))
+    chosen = found if candidates[0].family != FREE else _described(fit, nothing, table, level)
+    return replace(chosen, candidates=candidates)
+
+
+def sample_size(table: ClassStatistics) -> float:
+    """Return the sample size of the criterion: the departures above one core."""
+    return max(float(table.departures[table.widths > 1.0].sum()), 1.0)
+
+
+def with_weights(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Return candidates in order of their criterion, with their shares exp(−BIC/2)."""
+    ranked = sorted(candidates, key=lambda candidate: candidate.bic)
+    shares = np.exp([0.5 * (ranked[0].bic - candidate.bic) for candidate in ranked])
+    shares /= shares.sum()
+    return tuple(
+        replace(candidate, weight=share) for candidate, share in zip(ranked, shares.tolist(), strict=True)
+    )
+
+
+def _why_no_information(table: ClassStatistics) -> str:
+    if table.left == 0:
+        return "no departures"
+    if not np.any(table.departures[table.widths > 1.0] > 0.0):
+        return "no job left while it held more than one core"
+    return ""
+
+
+def _described(fit: FreeFit, nothing: Estimate, table: ClassStatistics, level: float) -> Estimate:
+    drop, rate = likely_drop(level), None
+    notes = [f"flat beyond {fit.widths[-1]:.6g} cores, the widest job that was seen"]
+    if fit.size_rate is None:
+        low, high = fit.size_rate_interval(drop)
+        # Half the width of the interval in units of a normal distribution's.
+        rate = Quantity(fit.best_size_rate, 0.5 * (high - low) / math.sqrt(2.0 * drop), (low, high))
+        if fit.job_time[0] == 0.0:
+            notes.append(
+                f"no job held one core or less, so speed-up is taken to be linear up to {fit.widths[1]:.4g} "
+                f"cores: what is sure is the product of size rate and curve"
+            )
+    return replace(
+        nothing,
+        family=FREE,
+        curve=fit.curve,
+        parameters=FrozenMapping({}),
+        stderrs=FrozenMapping({}),
+        intervals=FrozenMapping({}),
+        log_likelihood=_log_likelihood(fit, table),
+        informative=True,
+        certified=True,
+        size_rate=rate,
+        band=band_of(fit, level),
+        note="; ".join(notes),
+    )
+
+
+def _log_likelihood(fit: FreeFit, table: ClassStatistics) -> float:
+    """Return ℓ at the widths of the data, which the fit may have condensed."""
+    return Likelihood(table, fit.curve, fit.size_rate).value(np.empty(0))

@@ -16,12 +16,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from corewise.errors import InvalidInput, nearest
+from corewise.estimation.concave import FREE
 from corewise.estimation.estimates import Candidate, Estimate, Estimates
-from corewise.estimation.free import FREE
-from corewise.estimation.free_estimate import free_estimate, sample_size, with_free_candidate, with_weights
+from corewise.estimation.free import free_estimate, sample_size, with_free_candidate, with_weights
 from corewise.estimation.likelihood import Likelihood, likely_drop
 from corewise.estimation.quantities import Quantity, poisson_rate, positive_quantity, share_of
-from corewise.estimation.robust.clusters import Jobs, Recorded, Tabulated, misleading
+from corewise.estimation.robust.clusters import JobData, JobRecords, JobTables, misleading
 from corewise.estimation.robust.strata import fit_strata
 from corewise.estimation.search import Fit, fit_curve_to, highest_value
 from corewise.kit import checks
@@ -39,10 +39,10 @@ from corewise.observation.strata.tally import can_be_stratified
 __all__ = ["ANY", "AUTO", "EXPONENTIAL", "estimate", "require_sizes", "why_no_information"]
 
 ANY, EXPONENTIAL = "any", "exponential"
-"""What sizes are taken to be."""
+"""Assumptions about the distribution of sizes."""
 
 AUTO = "auto"
-"""The family to name when the data are to choose one."""
+"""Name of a family chosen by the data."""
 
 _FAMILIES: dict[str, SpeedUp] = {
     curve.family: curve for curve in (Amdahl(0.5), PowerLaw(0.5), Gustafson(0.5), Usl(0.1, 0.01))
@@ -50,24 +50,32 @@ _FAMILIES: dict[str, SpeedUp] = {
 """The families that can be asked for, each by some curve of it."""
 
 _CANDIDATES = tuple(_FAMILIES[name] for name in ("amdahl", "power", "usl"))
-"""What the data may choose from. Gustafson's law is of jobs that grow with their cores, not of given jobs."""
+"""Families that the data choose from; Gustafson's law is for jobs that grow with their cores."""
 
 _NOT_APART = (
     "its size rate cannot be told apart from its curve: jobs would have to run at one core or less as well, "
     "or at more different widths"
 )
 _ENOUGH = 20
-"""Departures from which on jobs say by themselves how much they differ; of fewer, the model knows better."""
+"""Minimum number of departures for a dispersion estimated from single jobs."""
 
 _MANY = 100
-"""Departures from which on strata of attained work are worth having; with fewer most of them are empty."""
+"""Minimum number of departures for strata of attained work; with fewer most of them are empty."""
 
 T = TypeVar("T")
 
 
-class _Answer(NamedTuple):
-    """What was found for the family that fits best: values, and how sure they are."""
+class _Method(NamedTuple):
+    """Options of an estimate: the confidence level, and whether sizes may have any distribution."""
 
+    level: float
+    any_sizes: bool
+
+
+class _FittedCurve(NamedTuple):
+    """Estimated parameters of the best family, with their errors; `sizes` is `ANY` or `EXPONENTIAL`."""
+
+    sizes: str
     parameters: Floats
     stderrs: Floats
     intervals: list[tuple[float, float]]
@@ -77,13 +85,13 @@ class _Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ClassData:
     """Statistics of a class, with the estimates that do not depend on its curve."""
 
     table: ClassStatistics
     arrival_rate: Quantity
     share: Quantity
-    jobs: Jobs | None
+    jobs: JobData | None
 
 
 def estimate(
@@ -95,34 +103,36 @@ def estimate(
     level: float = 0.95,
     sizes: str = ANY,
 ) -> Estimates:
-    """Return the estimate of every class's speed-up curve, by maximum likelihood or for sizes of any law.
+    """Return the estimate of every class's speed-up curve.
+
+    By maximum likelihood, or by a stratified score that holds for any distribution of sizes.
 
     Parameters
     ----------
     statistics : Statistics, SamplePath, Run, Replications or EventLog
-        What was seen: its sufficient statistics, or whatever has them. Where a record tells jobs apart,
-        standard errors are by job, and hold for sizes of any law; else they take sizes to be exponential.
+        Sufficient statistics, or a result that has them. Where single jobs are recorded, standard errors are
+        clustered by job and hold for sizes of any distribution; else they assume exponential sizes.
     system : System
-        What is known: the classes, their size rates, and the family of each curve. The parameters of the
-        curves and the arrival rates are not used. A size rate that is None is estimated as well.
+        The classes, their size rates, and the family of each curve. The parameters of the curves and the
+        arrival rates are not used. A size rate that is None is estimated as well.
     family : str or mapping, optional
         Another family for all classes, or by class: one of ``amdahl``, ``power``, ``gustafson``, ``usl``;
         ``free`` for the most likely concave curve, of no family; or ``auto``: Amdahl, power law, USL and the
         free curve are tried, and the Bayesian information criterion chooses.
     unknown_size_rates : bool or collection of str, optional
-        Classes whose size rate is to be estimated although the system has one. The data tell it apart from
-        the curve if jobs also ran at one core or less, or at several widths.
+        Classes whose size rate is to be estimated although the system has one. It can be separated from the
+        curve if jobs also ran at one core or less, or at several widths.
     level : float, optional
         The confidence level of the intervals.
     sizes : str, optional
-        ``"any"``: curves of one parameter are estimated without a law of sizes wherever jobs can be told
-        apart, see `corewise.estimation.robust.strata`, and errors of all others are by job.
-        ``"exponential"``: the paper's likelihood, and what it says of its errors.
+        ``"any"``: curves of one parameter are estimated for any distribution of sizes wherever single jobs
+        are recorded, see `corewise.estimation.robust.strata`, and errors of all others are clustered by job.
+        ``"exponential"``: the paper's likelihood, with its own errors.
 
     Raises
     ------
     InvalidInput
-        If nothing was seen, or not the system's classes.
+        If there are no data, or they are not of the system's classes.
     NotConverged
         If the search for a maximum failed.
 
@@ -152,7 +162,7 @@ def estimate(
     for job_class, table, jobs in zip(
         system.classes, seen.classes, _jobs(statistics, seen, system), strict=True
     ):
-        data = _Seen(
+        data = _ClassData(
             table,
             poisson_rate(table.arrivals, seen.time, confidence_level),
             share_of(table.arrivals, seen.arrivals, confidence_level),
@@ -160,25 +170,25 @@ def estimate(
         )
         size_rate = None if job_class.name in free else job_class.size_rate  # None: to be estimated
         chosen = family.get(job_class.name) if isinstance(family, Mapping) else family
-        how = (confidence_level, sizes == ANY)
-        estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, how)
+        method = _Method(confidence_level, sizes == ANY)
+        estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, method)
     return Estimates(FrozenMapping(estimates))
 
 
 def require_sizes(sizes: object) -> None:
-    """Raise `InvalidInput` unless this says what sizes are taken to be."""
+    """Raise `InvalidInput` unless this is an assumption about sizes."""
     if sizes not in (ANY, EXPONENTIAL):
         raise InvalidInput(f"sizes must be {ANY!r} or {EXPONENTIAL!r}, got {sizes!r}")
 
 
-def _jobs(given: object, seen: Statistics, system: System) -> list[Jobs | None]:
-    """Return what is known of the single jobs of each class: from a record, or from tables of strata."""
+def _jobs(given: object, seen: Statistics, system: System) -> list[JobData | None]:
+    """Return the data of the single jobs of each class: from a record, or from tables of strata."""
     path = record_of(given)
     if path is not None:
         rows = zip(path.histories, system.classes, strict=True)
-        return [None if jobs is None else Recorded(jobs.capped(known.max_cores)) for jobs, known in rows]
+        return [None if jobs is None else JobRecords(jobs.capped(known.max_cores)) for jobs, known in rows]
     tables = seen.strata or (None,) * len(seen.classes)
-    return [None if table is None else Tabulated(table) for table in tables]
+    return [None if table is None else JobTables(table) for table in tables]
 
 
 def _names(chosen: bool | Collection[str], system: System) -> set[str]:
@@ -193,20 +203,20 @@ def _names(chosen: bool | Collection[str], system: System) -> set[str]:
 
 
 def _estimate_as(
-    family: str | None, job_class: JobClass, seen: _Seen, size_rate: float | None, how: tuple[float, bool]
+    family: str | None, job_class: JobClass, data: _ClassData, size_rate: float | None, method: _Method
 ) -> Estimate:
-    """Return the estimate of one class in the family that is named, or without one; see `_estimate_class`."""
-    name, table, curve, level = job_class.name, seen.table, job_class.speedup, how[0]
+    """Return the estimate of one class in the family of a name, or without a family."""
+    name, table, curve, level = job_class.name, data.table, job_class.speedup, method.level
     if family == FREE:
-        return free_estimate(_nothing(name, seen, curve, ""), table, size_rate, level)
+        return free_estimate(_nothing(name, data, curve, ""), table, size_rate, level)
     if family is None and size_rate is None and not curve.bounds and table.left:
         served = float(table.job_time @ curve.rate(table.widths))
-        nothing = _nothing(name, seen, curve, why_no_information(table, curve, None))
+        nothing = _nothing(name, data, curve, why_no_information(table, curve, None))
         return replace(nothing, size_rate=poisson_rate(table.left, served, level))
-    found = _estimate_class(name, seen, _families(family, job_class), size_rate, how)
+    found = _estimate_class(name, data, _families(family, job_class), size_rate, method)
     if family != AUTO:
         return found
-    return with_free_candidate(found, _nothing(name, seen, curve, ""), table, size_rate, level)
+    return with_free_candidate(found, _nothing(name, data, curve, ""), table, size_rate, level)
 
 
 def _families(name: str | None, job_class: JobClass) -> tuple[SpeedUp, ...]:
@@ -221,42 +231,27 @@ def _families(name: str | None, job_class: JobClass) -> tuple[SpeedUp, ...]:
 
 
 def _estimate_class(
-    name: str, seen: _Seen, tried: tuple[SpeedUp, ...], size_rate: float | None, how: tuple[float, bool]
+    name: str, data: _ClassData, tried: tuple[SpeedUp, ...], size_rate: float | None, method: _Method
 ) -> Estimate:
-    """Return the estimate of one class; `how` are the confidence level, and whether sizes have any law."""
-    reasons = [why_no_information(seen.table, curve, size_rate) for curve in tried]
-    fits = [
-        fit_curve_to(Likelihood(seen.table, curve, size_rate))
-        for curve, reason in zip(tried, reasons, strict=True)
-        if not reason
-    ]
-    fits = [fit for fit in fits if size_rate is not None or _is_identified(fit)]
+    """Return the estimate of one class, in the best of the families tried."""
+    table = data.table
+    reasons = [why_no_information(table, curve, size_rate) for curve in tried]
+    fits = _fits(
+        table, [curve for curve, reason in zip(tried, reasons, strict=True) if not reason], size_rate
+    )
     if not fits:
-        reason = next((reason for reason in reasons if reason), _NOT_APART)
-        return _nothing(name, seen, tried[0], reason)
-    if len(fits) > 1:
-        fits.sort(key=lambda fit: _bic(fit, seen.table))
-    best, (level, any_law) = fits[0], how
-    jobs = seen.jobs if seen.table.left >= _ENOUGH else None
-    if isinstance(jobs, Tabulated) and jobs.tables.family != best.likelihood.family.family:
-        jobs = None
+        return _nothing(name, data, tried[0], next(filter(None, reasons), _NOT_APART))
+    best = fits[0]
+    jobs = _jobs_for(best, data)
     factors = None if jobs is None else jobs.dispersions(best.likelihood, best.parameters)
-    if (
-        jobs is not None
-        and factors is not None
-        and any_law
-        and seen.table.left >= _MANY
-        and can_be_stratified(best.likelihood.family)
-    ):
-        law, found = ANY, _by_strata(best, jobs, float(factors[0]), level)
-    else:
-        law, found = EXPONENTIAL, _by_likelihood(best, factors if any_law else None, likely_drop(level))
+    found = _fitted(best, jobs, factors, method)
     curve = best.likelihood.curve(found.parameters)
-    spread = None if jobs is None else jobs.size_dispersion(curve, level)
-    notes = [] if factors is None else [misleading(factors, spread, taken=not any_law)]
-    if any(reasons):
-        left_out = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
-        notes.insert(0, f"not tried for want of different widths: {left_out}")
+    spread = None if jobs is None else jobs.size_dispersion(curve, method.level)
+    omitted = ", ".join(family.family for family, reason in zip(tried, reasons, strict=True) if reason)
+    notes = (
+        f"not tried for want of different widths: {omitted}" if omitted else "",
+        "" if factors is None else misleading(factors, spread, taken=not method.any_sizes),
+    )
     names, ends = list(curve.bounds), curve.bounds.values()
     return Estimate(
         name=name,
@@ -265,28 +260,54 @@ def _estimate_class(
         parameters=_frozen(names, found.parameters.tolist()),
         stderrs=_frozen(names, found.stderrs.tolist()),
         intervals=_frozen(names, found.intervals),
-        log_likelihood=best.value if law == EXPONENTIAL else best.likelihood.value(found.parameters),
-        departures=seen.table.left,
+        log_likelihood=best.value if found.sizes == EXPONENTIAL else best.likelihood.value(found.parameters),
+        departures=table.left,
         at_boundary=any(value in end for value, end in zip(found.parameters.tolist(), ends, strict=True)),
         informative=True,
         certified=found.certified,
-        arrival_rate=seen.arrival_rate,
-        share=seen.share,
+        arrival_rate=data.arrival_rate,
+        share=data.share,
         size_rate=found.size_rate,
-        candidates=_candidates(fits, seen.table) if len(tried) > 1 else (),
+        candidates=_candidates(fits, table) if len(tried) > 1 else (),
         note="; ".join(filter(None, notes)),
         dispersion=spread,
-        sizes=law,
+        sizes=found.sizes,
         size_law=found.size_law,
     )
 
 
-def _by_likelihood(best: Fit, factors: Floats | None, drop: float) -> _Answer:
+def _fits(table: ClassStatistics, tried: Sequence[SpeedUp], size_rate: float | None) -> list[Fit]:
+    """Return the fits of all families whose parameters the data identify, best first."""
+    fits = [fit_curve_to(Likelihood(table, curve, size_rate)) for curve in tried]
+    identified = [fit for fit in fits if size_rate is not None or _is_identified(fit)]
+    return sorted(identified, key=lambda fit: _bic(fit, table))
+
+
+def _jobs_for(best: Fit, data: _ClassData) -> JobData | None:
+    """Return the data of single jobs, if there are enough and they are for the family of a fit."""
+    jobs = data.jobs if data.table.left >= _ENOUGH else None
+    if isinstance(jobs, JobTables) and jobs.tables.family != best.likelihood.family.family:
+        return None
+    return jobs
+
+
+def _fitted(best: Fit, jobs: JobData | None, factors: Floats | None, method: _Method) -> _FittedCurve:
+    """Return the fitted curve with its errors: for any sizes where the data allow it."""
+    likelihood = best.likelihood
+    if jobs is not None and factors is not None and method.any_sizes:
+        if likelihood.table.left >= _MANY and can_be_stratified(likelihood.family):
+            return _by_strata(best, jobs, float(factors[0]), method.level)
+        return _by_likelihood(best, factors, likely_drop(method.level))
+    return _by_likelihood(best, None, likely_drop(method.level))
+
+
+def _by_likelihood(best: Fit, factors: Floats | None, drop: float) -> _FittedCurve:
     """Return the maximum of the exponential likelihood; its variances are `factors` times the model's."""
     count = best.parameters.size
     wider = [1.0] * (count + 1) if factors is None else factors.tolist()
     unknown = best.likelihood.size_rate is None
-    return _Answer(
+    return _FittedCurve(
+        EXPONENTIAL,
         best.parameters,
         best.stderr if factors is None else best.stderr * np.sqrt(factors[:count]),
         [best.interval(i, drop * wider[i]) for i in range(count)],
@@ -296,7 +317,7 @@ def _by_likelihood(best: Fit, factors: Floats | None, drop: float) -> _Answer:
     )
 
 
-def _by_strata(best: Fit, jobs: Jobs, dispersion: float, level: float) -> _Answer:
+def _by_strata(best: Fit, jobs: JobData, dispersion: float, level: float) -> _FittedCurve:
     """Return the estimate from strata of attained work, near that of the exponential likelihood."""
     likelihood = best.likelihood
     (near,), (stderr,) = best.parameters.tolist(), best.stderr.tolist()
@@ -308,11 +329,12 @@ def _by_strata(best: Fit, jobs: Jobs, dispersion: float, level: float) -> _Answe
         else None
     )
     interval = fit.interval(likely_drop(level))
-    return _Answer(np.array([fit.value]), np.array([fit.stderr]), [interval], False, rate, fit.size_law)
+    values, errors = np.array([fit.value]), np.array([fit.stderr])
+    return _FittedCurve(ANY, values, errors, [interval], False, rate, fit.size_law)
 
 
-def _nothing(name: str, seen: _Seen, curve: SpeedUp, reason: str) -> Estimate:
-    """Return the estimate of a class that the data say nothing about."""
+def _nothing(name: str, data: _ClassData, curve: SpeedUp, reason: str) -> Estimate:
+    """Return the estimate of a class without information about its curve."""
     names = list(curve.bounds)
     return Estimate(
         name=name,
@@ -322,18 +344,18 @@ def _nothing(name: str, seen: _Seen, curve: SpeedUp, reason: str) -> Estimate:
         stderrs=_frozen(names, [math.nan] * len(names)),
         intervals=_frozen(names, list(curve.bounds.values())),
         log_likelihood=math.nan,
-        departures=seen.table.left,
+        departures=data.table.left,
         at_boundary=False,
         informative=False,
         certified=False,
-        arrival_rate=seen.arrival_rate,
-        share=seen.share,
+        arrival_rate=data.arrival_rate,
+        share=data.share,
         note=reason,
     )
 
 
 def why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float | None) -> str:
-    """Return why the data say nothing about curves of a family, or an empty text."""
+    """Return why the data have no information about curves of a family, or an empty text."""
     if not curve.bounds:
         return f"a {curve.family} curve has no parameters to estimate"
     if table.left == 0:
@@ -352,7 +374,7 @@ def why_no_information(table: ClassStatistics, curve: SpeedUp, size_rate: float 
 
 
 def _is_identified(fit: Fit) -> bool:
-    """Return whether a curve can be told apart from a change of the size rate."""
+    """Return whether a curve can be separated from a change of the size rate."""
     known = replace(fit.likelihood, size_rate=fit.likelihood.best_size_rate(fit.parameters))
     rest, whole = (like.information(fit.parameters) for like in (fit.likelihood, known))
     scale = np.sqrt(np.maximum(np.diag(whole), 1e-300))

@@ -5,15 +5,16 @@ of the clock, departures are a Poisson process of rate one: the integrals betwee
 *residuals*, are independent and Exp(1), whatever policy was in force. Four things can be seen to be wrong,
 and each has a test:
 
-- their law is not Exp(1) (Kolmogorov-Smirnov): the level of the rates, or sizes that are not exponential;
+- their distribution is not Exp(1) (Kolmogorov-Smirnov): the level of the rates, or sizes that are not
+  exponential;
 - successive ones are correlated: the rates drift, or sizes are not exponential;
 - departures by width are not as expected (χ²): the curve has another shape;
 - the work that jobs had attained when they left is not exponential, where the log tells jobs apart
-  (`corewise.estimation.robust.size_test`): far sharper, as it looks at each job by itself.
+  (`corewise.estimation.exponential_tests`): far sharper, as it looks at each job by itself.
 
 The significance level of all together is held by Bonferroni's inequality. A curve estimated from the
 same log fits it better than the truth does: the first test knows by how much
-(`corewise.estimation.fitted_law`), and the third counts its parameters.
+(`corewise.estimation.exponential_tests`), and the third counts its parameters.
 
 Source: E. N. Brown et al., *The time-rescaling theorem and its application to neural spike train data
 analysis* (Neural Computation, 2002).
@@ -29,8 +30,12 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.estimation.estimates import Estimate, Estimates
-from corewise.estimation.fitted_law import FittedParameters, exponential_p_value, fitted_p_value
-from corewise.estimation.robust.size_test import exponential_sizes_p_value
+from corewise.estimation.exponential_tests import (
+    FittedParameters,
+    exponential_p_value,
+    exponential_sizes_p_value,
+    fitted_p_value,
+)
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.estimation.free import FREE
+from corewise.estimation.concave import FREE
 from corewise.estimation.throughput.measured import CurveFit
 from corewise.plots.style import class_colour, curve_shown, legend_below, new_figure
 

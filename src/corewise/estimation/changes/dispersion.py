@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.estimation.changes.buckets import columns_of, scores_of
-from corewise.estimation.robust.node_score import job_sums
+from corewise.estimation.robust.strata import job_sums
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.observation.statistics import ClassStatistics

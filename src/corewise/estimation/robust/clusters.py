@@ -1,14 +1,14 @@
-r"""Standard errors clustered by job: how sure the exponential likelihood is when sizes have another law.
+r"""Standard errors clustered by job, of the exponential likelihood when sizes have another distribution.
 
 The score of a log is a sum over jobs. With g = ∂log s/∂θ at the width at which a job leaves, X its size, the
 work ∫ s dt it was given, and B = ∂X/∂θ = ∫ ∂s/∂θ dt,
 
     ψ_j = 1{departed} g − μ B,                  and  1{departed} − μ X  for log μ, if that is unknown.
 
-Jobs are independent whatever the law of their sizes, so the variance of the score is Σ ψψ' (the *meat* of the
-sandwich), and that of the estimate I⁻¹ Σψψ' I⁻¹. If sizes are exponential Σψψ' ≈ I. Where g hardly varies ψ
-is nearly g (1 − μX), and the ratio of the two variances, the *dispersion* φ, is the squared coefficient of
-variation (CV²) of sizes. Profile-likelihood intervals then have a drop of φ times as much.
+Jobs are independent whatever the distribution of their sizes, so the variance of the score is Σ ψψ' (the
+*meat* of the sandwich), and that of the estimate I⁻¹ Σψψ' I⁻¹. If sizes are exponential Σψψ' ≈ I. Where g
+hardly varies ψ is nearly g (1 − μX), and the ratio of the two variances, the *dispersion* φ, is the squared
+coefficient of variation (CV²) of sizes. Profile-likelihood intervals then have a drop of φ times as much.
 
 Source: D. Y. Lin, L. J. Wei, *The robust inference for the Cox proportional hazards model* (JASA 84, 1989).
 """
@@ -23,22 +23,20 @@ import numpy as np
 
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.quantities import Quantity, positive_quantity
-from corewise.estimation.robust.job_score import JobScore
-from corewise.estimation.robust.node_score import NodeScore, job_sums
-from corewise.estimation.robust.strata import Score
+from corewise.estimation.robust.strata import JobScore, NodeScore, Score, job_sums
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.observation.histories import JobHistories
 from corewise.observation.strata.tables import Strata
 
-__all__ = ["Jobs", "Recorded", "Tabulated", "misleading"]
+__all__ = ["JobData", "JobRecords", "JobTables", "misleading"]
 
 _MISLEADING = 1.2
-"""From this factor on, standard errors of the exponential model are said to be wrong."""
+"""Factor from which on standard errors of the exponential model are reported to be wrong."""
 
 
-class Jobs(ABC):
-    """What is known of the single jobs of a class."""
+class JobData(ABC):
+    """Data of the single jobs of a class."""
 
     @abstractmethod
     def dispersions(self, likelihood: Likelihood, parameters: Floats) -> Floats:
@@ -46,7 +44,7 @@ class Jobs(ABC):
 
     @abstractmethod
     def size_dispersion(self, curve: SpeedUp, confidence_level: float) -> Quantity | None:
-        """Return the CV² of the sizes that jobs have on a curve; None unless two were seen to leave."""
+        """Return the CV² of the sizes that jobs have on a curve; None unless two departed."""
 
     @abstractmethod
     def score(self, family: SpeedUp, unit: float) -> Score:
@@ -54,8 +52,8 @@ class Jobs(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded(Jobs):
-    """Jobs whose histories are recorded."""
+class JobRecords(JobData):
+    """Recorded histories of jobs."""
 
     histories: JobHistories
 
@@ -71,7 +69,7 @@ class Recorded(Jobs):
         return _ratios(_information(likelihood, parameters), scores.T @ scores)
 
     def size_dispersion(self, curve: SpeedUp, confidence_level: float) -> Quantity | None:
-        """Return the CV² of the sizes that jobs have on a curve; None unless two were seen to leave.
+        """Return the CV² of the sizes that jobs have on a curve; None unless two departed.
 
         A job that is there at the end counts for its share of the mean: with m = ΣX over the departures D,
         CV² = Σ (1{departed} − X/m)² / D, whose expectation is one for exponential sizes however many jobs are
@@ -97,8 +95,8 @@ class Recorded(Jobs):
 
 
 @dataclass(frozen=True, eq=False)
-class Tabulated(Jobs):
-    """Jobs of which strata tables are kept, for one family of curves."""
+class JobTables(JobData):
+    """Sums over jobs in tables of strata, for one family of curves."""
 
     tables: Strata
 
@@ -149,14 +147,14 @@ def _ratios(information: Floats, meat: Floats) -> Floats:
     """Return the variances of the sandwich over those of the model; one where there is no information."""
     inverse = np.linalg.pinv(information, hermitian=True)
     model, sandwich = np.diag(inverse), np.diag(inverse @ meat @ inverse)
-    told = (model > 0.0) & (sandwich > 0.0)
-    return np.asarray(np.divide(sandwich, model, out=np.ones(model.size), where=told))
+    informed = (model > 0.0) & (sandwich > 0.0)
+    return np.asarray(np.divide(sandwich, model, out=np.ones(model.size), where=informed))
 
 
 def misleading(factors: Floats, sizes: Quantity | None, *, taken: bool = False) -> str:
     """Return in words how far off the standard errors of the exponential model are, or an empty text.
 
-    `taken` says that they were taken nevertheless.
+    `taken` says that they are reported nevertheless.
     """
     if sizes is None or sizes.interval[0] <= 1.0 <= sizes.interval[1]:
         return ""

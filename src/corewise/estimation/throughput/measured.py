@@ -27,10 +27,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from corewise.errors import CurveMoved, InvalidInput, nearest
-from corewise.estimation.concave_band import SpeedBand
-from corewise.estimation.free import FREE
-from corewise.estimation.throughput.free import free_curve
-from corewise.estimation.throughput.free_band import measured_band
+from corewise.estimation.concave import FREE, SpeedBand
+from corewise.estimation.throughput.free import free_curve, measured_band
 from corewise.estimation.throughput.least_squares import Measurements, best_of_family
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
@@ -127,8 +125,8 @@ class CurveFit(ByValue, Shown):
     cores, throughput : ndarray
         The measurements.
     band : SpeedBand or None
-        The simultaneous confidence band of a free curve, if one was asked for and the size of errors can be
-        told; see `corewise.estimation.throughput.free_band`.
+        The simultaneous confidence band of a free curve, if one was asked for and the size of errors is
+        known; see `corewise.estimation.throughput.free`.
 
     Examples
     --------

@@ -30,9 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from corewise.errors import NotConverged
+from corewise.estimation.concave import FREE
 from corewise.estimation.estimates import Estimate, Estimates
-from corewise.estimation.free import FREE, FreeFit
-from corewise.estimation.free_estimate import sample_size
+from corewise.estimation.free import FreeFit, sample_size
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.mle import EXPONENTIAL, estimate
 from corewise.kit.arrays import Floats

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import corewise as cw
-from corewise.estimation.robust.size_test import exponential_sizes_p_value
+from corewise.estimation.exponential_tests import exponential_sizes_p_value
 from corewise.observation.histories import JobHistories, job_histories
 from tests.helpers.sized_jobs import LAWS, sized_path, tables
 

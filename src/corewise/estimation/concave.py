@@ -1,12 +1,22 @@
-r"""Simultaneous confidence band of a concave curve without a family.
+r"""Concave speed-up curves without a family: mixtures of hinges, and simultaneous confidence bands.
 
-At a few widths, spread evenly on a logarithmic scale over those that jobs held, the profile-likelihood
-interval of s(z) is taken at the level 1 − (1 − level)/m, m widths (Bonferroni): all of them hold together
-with the probability `level` at least. Between and beyond them the band needs no further probability: a curve
-that is concave, nondecreasing and s(z) = z up to one core lies, for widths a < z < b with bounds [L, U],
+*Hinges.* Every curve with s(z) = z up to one core, nondecreasing and concave, is a mixture of hinges: a job
+is worth min(z, t) cores, with t ≥ 1 random. Data depend on the mixture only at t = 1 and at the widths above
+one at which there are data, so with hinges t_k there and weights θ_k ≥ 0
+
+    r(z) = μ s(z) = Σ_k θ_k min(z, t_k),    μ = Σ_k θ_k,
+
+and the curve has a corner at each hinge with a positive weight.
+
+*Bands.* At a few widths, spread evenly on a logarithmic scale over those with data, intervals of s(z) hold
+simultaneously with the probability `level`. Between and beyond them the band needs no further probability: a
+curve that is concave, nondecreasing and s(z) = z up to one core lies, for widths a < z < b with bounds [L,
+U],
 
     above the chord from (a, L_a) to (b, L_b), and above L at the widest of them beyond it;
     below U_b, below U_a z/a, and below the line from (a', L_a') through (a, U_a) for every a' < a.
+
+Source of the representation: Lindsay, *The geometry of mixture likelihoods* (1983), for mixtures in general.
 """
 
 from __future__ import annotations
@@ -16,15 +26,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from corewise.estimation.free import FreeFit
-from corewise.estimation.likelihood import likely_drop
 from corewise.kit.arrays import Floats
 from corewise.kit.display import Shown, Table
 from corewise.kit.values import ByValue
+from corewise.model.speedup import Tabulated
 
-__all__ = ["SpeedBand", "anchors_of", "band_of"]
+__all__ = ["FREE", "SpeedBand", "anchors_of", "curve_through", "hinge_matrix"]
+
+FREE = "free"
+"""Name of the family of all concave curves."""
 
 _ANCHORS = 8
+"""Maximum number of widths at which intervals of a band are computed."""
+
+
+def hinge_matrix(widths: Floats, hinges: Floats) -> Floats:
+    """Return min(z, t) for every width and hinge."""
+    return np.minimum(widths[:, None], hinges)
+
+
+def curve_through(corners: Floats, speeds: Floats) -> Tabulated:
+    """Return the curve with these speeds at its corners above one core."""
+    return Tabulated([(1.0, 1.0), *zip(corners.tolist(), speeds.tolist(), strict=True)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,9 +57,9 @@ class SpeedBand(ByValue, Shown):
     Attributes
     ----------
     level : float
-        The probability with which the whole curve is in the band.
+        Confidence level of the whole band.
     cores : tuple of float
-        The widths at which intervals were taken.
+        Widths at which intervals were computed.
     low, high : tuple of float
         The intervals of s there; at one core and less s(z) = z.
 
@@ -88,16 +111,8 @@ class SpeedBand(ByValue, Shown):
         return {"cores": self.cores, "low": self.low, "high": self.high}
 
 
-def band_of(fit: FreeFit, level: float) -> SpeedBand:
-    """Return the simultaneous band of a fitted curve."""
-    cores = anchors_of(fit.widths[1:])
-    drop = likely_drop(1.0 - (1.0 - level) / len(cores))
-    low, high = zip(*(fit.interval(z, drop) for z in cores), strict=True)
-    return SpeedBand(level, tuple(cores), low, high)
-
-
 def anchors_of(widths: Floats) -> list[float]:
-    """Return a few of the widths, which increase, spread evenly on a logarithmic scale."""
+    """Return a few of increasing widths, spread evenly on a logarithmic scale."""
     spread = np.geomspace(widths[0], widths[-1], min(_ANCHORS, widths.size))
     nearest = np.argmin(np.abs(np.log(widths) - np.log(spread)[:, None]), axis=1)
     return [float(width) for width in np.unique(widths[nearest])]
