@@ -28,8 +28,8 @@ from corewise.live.engines.virtual import VirtualEngine
 from corewise.live.state.baseline import never_learning
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import SetCores
-from corewise.live.state.tally import LiveTally
 from corewise.observation import events as happened
+from corewise.observation.event_tally import EventTally
 
 CORES, LOAD, SEED = 16, 0.7, 20261118
 TRUTH = {"a": 0.3, "b": 0.8}
@@ -45,7 +45,7 @@ class Shaped(VirtualEngine):
     def __init__(self, kind: str, grain: float) -> None:
         super().__init__({name: cw.Amdahl(p) for name, p in TRUTH.items()}, grain)
         self._kind, self._grain = kind, grain
-        self.held, self.told = (LiveTally(list(TRUTH), 0.0) for _ in range(2))
+        self.held, self.told = (EventTally(list(TRUTH), 0.0) for _ in range(2))
 
     def _begin(self, name: str) -> None:
         running = self._running.get(name)

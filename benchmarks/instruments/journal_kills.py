@@ -25,10 +25,11 @@ import numpy as np
 from benchmarks.instruments.live_stream import ABOUT, new_controller, stream, told_of
 from benchmarks.measure import ROOT
 from corewise.errors import InvalidInput
-from corewise.live.journal.journal import Journal, JournalReader
+from corewise.live.journal.journal import Journal
 from corewise.live.journal.replay import replay, replayed
 from corewise.live.state.instructions import Instruction
 from corewise.observation.events import Event
+from corewise.observation.journal import JournalReader
 
 __all__ = ["Victim", "Writers", "faults", "said_by", "told_by"]
 

@@ -10,8 +10,8 @@ import corewise as cw
 from corewise.live.run.solver import answer
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.lessons import LiveLearner, conclude
-from corewise.live.state.marks import Marks
 from corewise.observation import events as happened
+from corewise.observation.progress import ProgressTally
 from corewise.policies.base import bind
 from corewise.policies.saved import policy_from_bytes
 
@@ -49,7 +49,7 @@ def test_after_fifty_departures_nothing_worse_than_equi_is_adopted() -> None:
     proposed, passed, plain = [], [], []
     for seed in SEEDS:
         learner = learner_of(seed)
-        found = answer(learner.question(Marks(2).seen(), ()), None)
+        found = answer(learner.question(ProgressTally(2).seen(), ()), None)
         proposed.append(excess(policy_from_bytes(found.policy, "it")))
         if found.worth.gain_over_equi[0] > 0.0:
             passed.append(proposed[-1])

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 from corewise.errors import InvalidFile, InvalidInput, JournalLost, JournalUnavailable
-from corewise.live.journal.journal import Journal, JournalReader
+from corewise.live.journal.journal import Journal
 from corewise.live.journal.store import copy_journal
 from corewise.live.state.instructions import Alert, Reason, SetCores, Solve, instruction_to_mapping
 from corewise.observation import events as happened
+from corewise.observation.journal import JournalReader
 
 ABOUT = {"system": {"cores": 16, "class": [{"name": "a"}, {"name": "b", "weight": 2.0}]}, "algorithm": "1b"}
 THIRD = 1.0 / 3.0

@@ -13,8 +13,7 @@ import corewise as cw
 from corewise.learning.checkpoint import packed_parts
 from corewise.learning.memories import SinceChange
 from corewise.live.state.lessons import Lesson, LiveLearner, conclude
-from corewise.live.state.marks import Marks, Pace
-from corewise.observation.progress import ClassProgress
+from corewise.observation.progress import ClassProgress, JobProgress, ProgressTally
 from corewise.observation.statistics import Statistics
 
 BEFORE = cw.System(
@@ -33,7 +32,7 @@ def windows() -> list[Statistics]:
 
 
 def silent() -> tuple[ClassProgress, ...]:
-    return Marks(2).seen()
+    return ProgressTally(2).seen()
 
 
 def life(windows: list[Statistics], *, settled: str, every: int = 1) -> tuple[LiveLearner, list[Any]]:
@@ -87,11 +86,11 @@ def test_progress_of_jobs_that_have_changed_is_not_learned_from(windows: list[St
     learner.take(conclude(learner.question(silent(), ())))
     for window in windows[CHANGE:]:
         learner.observe(window)
-    marks = Marks(2)
+    marks = ProgressTally(2)
     for width in range(1, 9):
         for _ in range(40):
             work = float(cw.Amdahl(0.2).rate(float(width)))
-            marks.end_stretch(0, width, Pace(work=work, time=1.0, whole=work))
+            marks.end_stretch(0, width, JobProgress(work=work, time=1.0, whole=work))
     told = conclude(learner.question(marks.seen(), ()))
     without = conclude(learner.question(silent(), ()))
     assert "one" in told.changed

@@ -288,7 +288,9 @@ def test_watch_shares_equally_and_can_be_left_and_entered() -> None:
 def test_what_is_learned_is_adopted(rule: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     sure = (0.1, 0.2, 0.3)  # of a gain that these jobs, which do nothing, cannot show
     monkeypatch.setattr("corewise.live.run.solver.worth", lambda *_: Worth(sure, sure, sure))
-    monkeypatch.setattr("corewise.live.state.marks.Marks.too_short", lambda _: ())  # nor are they long enough
+    monkeypatch.setattr(
+        "corewise.observation.progress.ProgressTally.too_short", lambda _: ()
+    )  # nor are their rounds long enough
     known = cw.System(4, CLASSES)
     learning = cw.algorithm_1b(known, departures=40, policy=rule)
     with cw.LivePool(known, threads(), algorithm=learning, options=Options(least_seen=10)) as pool:

@@ -23,8 +23,8 @@ from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert
 from corewise.live.state.learned import Learned
 from corewise.live.state.lessons import how_to_learn
-from corewise.live.state.marks import Marks, Pace
 from corewise.observation import events as happened
+from corewise.observation.progress import JobProgress, ProgressTally
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes
 from tests.helpers.engines import PATIENCE, eventually
@@ -198,10 +198,10 @@ def test_a_pool_says_so_and_learns_no_curve(span: float, told: bool, monkeypatch
 
 
 def test_marks_keep_what_is_short_and_forget_it_with_the_class() -> None:
-    marks = Marks(2)
+    marks = ProgressTally(2)
 
     def stretch(lasted: float) -> None:
-        pace = Pace()
+        pace = JobProgress()
         marks.mark(0, pace, 10.0)
         pace.time = lasted
         marks.end_stretch(0, 2, pace)
@@ -213,7 +213,7 @@ def test_marks_keep_what_is_short_and_forget_it_with_the_class() -> None:
     marks.add_short(0, 100, 0.1, 0.2)
     text = "its rounds take 1 ms, dispatching them 2 ms: too short to learn from"
     assert marks.too_short() == (text, "")
-    again = Marks.of(marks.snapshot())
+    again = ProgressTally.of(marks.snapshot())
     assert again.too_short() == (text, "")
     again.forget(0)
     assert again.too_short() == ("", "")

@@ -19,8 +19,8 @@ from corewise.live.state.controller import Controller, Options
 from corewise.live.state.explain import explain
 from corewise.live.state.instructions import Solve
 from corewise.live.state.lessons import LiveLearner, Question, conclude
-from corewise.live.state.marks import Marks
 from corewise.observation import events as happened
+from corewise.observation.progress import ProgressTally
 from corewise.policies.base import Policy
 from corewise.policies.moving.rule import Widths
 from corewise.policies.saved import policy_from_bytes
@@ -228,7 +228,7 @@ def asked_of(least_seen: int, policy: str | Policy | None = None) -> Question:
     )
     learner = LiveLearner(cw.algorithm_1b(truth.without_rates(), departures=300, policy=policy))
     learner.observe(cw.simulate(truth, cw.Equi(), departures=300, rng=1).statistics)
-    return learner.question(Marks(3).seen(), (), None, least_seen)
+    return learner.question(ProgressTally(3).seen(), (), None, least_seen)
 
 
 def test_the_classes_of_an_answer_are_those_that_are_known() -> None:

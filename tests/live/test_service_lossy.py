@@ -13,8 +13,8 @@ import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
-from corewise.live.state.tally import LiveTally
 from corewise.observation import events as happened
+from corewise.observation.event_tally import EventTally
 from tests.helpers.serving import POOL, service
 
 NEVER, LONG = 10**6, 10**5
@@ -47,7 +47,7 @@ def test_a_lossy_scheduler_reaches_what_the_same_events_reach_in_order(tmp_path:
         for key in ("arrived", "finished", "ended", "jobs", "told", "target"):
             assert one[key] == other[key]
         assert one["responses"]["mean"] == pytest.approx(other["responses"]["mean"], rel=1e-9)
-    there = LiveTally.of(ordered.system.names, tallied, ordered.options.lateness)
+    there = EventTally.of(ordered.system.names, tallied, ordered.options.lateness)
     for tally in (there, ordered.tally):
         tally.move_to(last + 1000.0)  # what was under way is counted
     assert there.late == 0

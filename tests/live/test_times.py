@@ -13,8 +13,8 @@ from corewise.errors import InvalidInput
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Alert
 from corewise.live.state.lessons import Lesson, conclude, how_to_learn
-from corewise.live.state.tally import LiveTally
 from corewise.observation import events as happened
+from corewise.observation.event_tally import EventTally
 from corewise.observation.statistics import Statistics
 
 TRUTH = {"training": 0.95, "etl": 0.35}
@@ -237,9 +237,9 @@ LATE = [(10.0, "a+", 2.0), (11.0, "b+", 11.0), (12.0, "a4", 4.0), (13.0, "a-", 1
 # --- the tally alone --------------------------------------------------------------------------------
 
 
-def tallied(changes: Iterable[tuple[float, str, float]], lateness: float) -> LiveTally:
+def tallied(changes: Iterable[tuple[float, str, float]], lateness: float) -> EventTally:
     """A tally of one class; rows are (reported, what, at) of jobs named by a letter."""
-    tally = LiveTally(["one"], 0.0, lateness)
+    tally = EventTally(["one"], 0.0, lateness)
     for reported, what, at in changes:
         job, kind = what[0], what[1:]
         tally.move_to(reported)
@@ -272,7 +272,7 @@ def test_nothing_waits_where_events_come_in_order() -> None:
 
 def test_a_tally_goes_on_from_its_snapshot_while_events_wait() -> None:
     whole = tallied(LATE, 100.0)
-    again = LiveTally.of(["one"], whole.snapshot(), 100.0)
+    again = EventTally.of(["one"], whole.snapshot(), 100.0)
     for tally in (whole, again):
         tally.move_to(17.0)
         tally.arrive("c", 0, 2, 16.0, counted=True)

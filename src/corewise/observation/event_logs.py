@@ -43,8 +43,7 @@ from corewise.kit.encodings import opened_as_utf8
 from corewise.kit.files import reason_of, require_path, write_bytes
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
-from corewise.observation.journal_file import SQLITE_HEAD
-from corewise.observation.journal_log import read_journal
+from corewise.observation.journal import SQLITE_HEAD, read_journal
 from corewise.observation.log_lines import EVENTS
 from corewise.observation.log_reader import Reader
 from corewise.observation.sample_path import NOBODY, SamplePath

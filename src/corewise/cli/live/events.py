@@ -15,8 +15,8 @@ from corewise.errors import printable
 from corewise.kit.times import instant
 
 if TYPE_CHECKING:
-    from corewise.live.journal.journal import JournalReader
     from corewise.observation.events import Event
+    from corewise.observation.journal import JournalReader
 
 __all__ = ["events"]
 

@@ -16,7 +16,7 @@ from corewise.errors import InvalidInput, printable
 from corewise.kit.times import instant
 
 if TYPE_CHECKING:
-    from corewise.live.journal.journal import JournalReader
+    from corewise.observation.journal import JournalReader
 
 __all__ = ["explain"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from corewise.live.journal.journal import JournalReader
     from corewise.live.state.controller import Controller
+    from corewise.observation.journal import JournalReader
 
 __all__ = ["JournalName", "controller_at_the_end", "opened"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -27,80 +27,14 @@ from corewise.errors import InvalidFile, InvalidInput, JournalUnavailable
 from corewise.kit.files import reason_of
 from corewise.live.journal.store import InPlace, open_for_writing, sole_right, transaction
 from corewise.live.state.instructions import Instruction, instruction_to_mapping
-from corewise.observation.events import Event, event_body, event_from_mapping
-from corewise.observation.journal_file import JournalFile, journal_errors, located
+from corewise.observation.events import Event, event_body
+from corewise.observation.journal import JournalReader, journal_errors, located
 
-__all__ = ["Journal", "JournalReader"]
+__all__ = ["Journal"]
 
 _encoded = json.JSONEncoder(default=int).encode  # whole numbers of NumPy are whole numbers
-_ASKED = 500  # ids in one query
 _CHUNKS = (100, 10, 1)  # rows that are inserted at once
 _PATIENCE = 0.05  # seconds that instructions wait for an event to be written with
-
-
-class JournalReader(JournalFile):
-    """Reader of a journal, which looks at it at any time and changes nothing."""
-
-    def events(self, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """Yield the events behind a number, each with its own, in the order in which they were taken in."""
-        return ((seq, event) for seq, event, _ in self.steps(after))
-
-    def steps(self, after: int = 0) -> Iterator[tuple[int, Event, bool]]:
-        """Yield the events behind a number, each with its own and whether cores were shared behind it."""
-        for seq, mapping, shared in self.event_rows(after):
-            try:
-                event = event_from_mapping(mapping)
-            except InvalidInput as error:
-                raise InvalidFile(f"{self.path}: event {seq} cannot be read: {error}") from None
-            yield seq, event, shared
-
-    def known(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return the events with these ids that are there, by id and as plain values."""
-        return self._known(ids, self._rows)
-
-    def _known(
-        self, ids: Sequence[str], rows: Callable[..., list[tuple[Any, ...]]]
-    ) -> dict[str, dict[str, Any]]:
-        """Return the events with these ids that a query finds, which is asked of so many at a time."""
-        found: dict[str, dict[str, Any]] = {}
-        for begin in range(0, len(ids), _ASKED):
-            asked = ids[begin : begin + _ASKED]
-            marks = ", ".join("?" * len(asked))
-            query = f"SELECT id, kind, time, body FROM event WHERE id IN ({marks})"
-            for name, kind, time, body in rows(query, *asked):
-                values = self._decoded(body, f"event {name!r}")
-                found[name] = {"kind": kind, "time": time, "id": name, **values}
-        return found
-
-    @property
-    def last(self) -> int:
-        """The number of the last event; 0 if there is none."""
-        return int(self._rows("SELECT coalesce(max(seq), 0) FROM event")[0][0])
-
-    @property
-    def instructed(self) -> int:
-        """The number of the last event whose instructions are there; 0 if none has any."""
-        return int(self._rows("SELECT coalesce(max(event_seq), 0) FROM instruction")[0][0])
-
-    def policy(self, digest: str) -> bytes:
-        """Return the bytes of a policy."""
-        found = self._rows("SELECT body FROM policy WHERE digest = ?", digest)
-        if not found:
-            raise InvalidFile(f"{self.path}: there is no policy {digest!r}")
-        content = bytes(found[0][0])
-        if sha256(content).hexdigest() != digest:
-            raise InvalidFile(f"{self.path}: policy {digest!r} is damaged: it has another SHA-256")
-        return content
-
-    @property
-    def snapshot_at(self) -> int:
-        """The number of the event behind which the last snapshot was made; 0 if there is none."""
-        return int(self._rows("SELECT coalesce(max(seq), 0) FROM snapshot")[0][0])
-
-    def snapshot(self) -> tuple[int, bytes] | None:
-        """Return the last snapshot and the number of the event behind which it was made, if there is one."""
-        found = self._rows("SELECT seq, body FROM snapshot ORDER BY seq DESC LIMIT 1")
-        return (int(found[0][0]), bytes(found[0][1])) if found else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

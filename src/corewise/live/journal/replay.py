@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.live.journal.journal import Journal, JournalReader
+from corewise.live.journal.journal import Journal
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Instruction
 from corewise.observation.events import Event
+from corewise.observation.journal import JournalReader
 
 __all__ = ["Replayed", "replay", "replayed"]
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from corewise.errors import InvalidFile, InvalidInput, JournalLost
 from corewise.kit.files import reason_of
-from corewise.observation.journal_file import (
+from corewise.observation.journal import (
     JOURNAL_FORMAT,
-    JournalFile,
+    JournalReader,
     connect_to_read,
     has_batches,
     journal_errors,
@@ -99,7 +99,7 @@ def is_made(path: Path) -> bool:
                 return False  # its maker was ended half-way
         finally:
             connection.close()
-    JournalFile(path).close()
+    JournalReader(path).close()
     return True
 
 
@@ -190,7 +190,7 @@ def copy_journal(path: str | Path, to: str | Path) -> int:
         raise _taken(target)
     draft = target.with_name(f".{target.name[:100]}.{os.getpid()}.part")
     try:
-        with JournalFile(path) as source, journal_errors(target, "written"):
+        with JournalReader(path) as source, journal_errors(target, "written"):
             draft.touch(0o600, exist_ok=False)
             with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
                 source.copy_into(copy)

@@ -17,11 +17,11 @@ from typing import Any
 
 from corewise.errors import InvalidFile
 from corewise.kit.jsonable import plain
-from corewise.live.journal.journal import JournalReader
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import Replayed, replay
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert, instruction_to_mapping
+from corewise.observation.journal import JournalReader
 
 __all__ = ["Proof", "prove", "state_digest"]
 

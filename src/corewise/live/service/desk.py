@@ -23,7 +23,7 @@ from corewise.errors import CorewiseError, InvalidFile
 from corewise.kit.workers import Workers
 from corewise.learning.algorithms import Algorithm
 from corewise.live.engines.base import JobSpec, Tell
-from corewise.live.journal.journal import Journal, JournalReader
+from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed
 from corewise.live.journal.store import is_made
@@ -37,7 +37,7 @@ from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert, Instruction
 from corewise.live.state.lessons import how_to_learn
 from corewise.observation import events as happened
-from corewise.observation.journal_file import located
+from corewise.observation.journal import JournalReader, located
 
 __all__ = ["Desk", "open_desk"]
 

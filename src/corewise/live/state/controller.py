@@ -13,8 +13,8 @@ Until then EQUI is in force, which needs to know nothing; classes that the polic
 beside it. In `watch` no core is ever touched, and what would have been done is counted; in `hold` jobs keep
 the cores they have.
 
-An event counts at its time or not at all, whenever it is reported (`corewise.live.state.tally`). An id that
-was seen before changes nothing.
+An event counts at its time or not at all, whenever it is reported (`corewise.observation.event_tally`). An
+id that was seen before changes nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import TypeVar
 
 from corewise.estimation.changes.alarms import Alarm
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.memories import Latest
-from corewise.live.state.admission import JobsThere, hint_of, require
+from corewise.live.state.admission import require
 from corewise.live.state.configuration import Configuration, Options
 from corewise.live.state.counters import Book
 from corewise.live.state.explain import Explanation, explain, in_cores, round_overdue
@@ -44,22 +43,26 @@ from corewise.live.state.moving import Moving
 from corewise.live.state.report import Report, report_of
 from corewise.live.state.scaled import as_made, whole_share
 from corewise.live.state.snapshots import restore, snapshot_of
-from corewise.live.state.tally import LiveTally
 from corewise.model.system import System
 from corewise.observation import events as happened
-from corewise.observation.journal_log import has_overtaken, is_overtaken
+from corewise.observation.admission import (
+    JobEnd,
+    KnownJobs,
+    has_overtaken,
+    is_overtaken,
+    keep_latest,
+    nearest_job,
+)
+from corewise.observation.event_tally import EventTally
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
 from corewise.policies.whole import require_whole
 
 __all__ = ["Controller", "Options"]
 
-_T = TypeVar("_T")
-
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
 _KEPT = 100  # alarms and alerts, the latest
 _QUIET = 3600.0  # seconds between two alerts that more cores are held than there are
-_LEFT = 10_000  # names of jobs that have left, the latest, and of jobs that left before they came
 
 
 class Controller:
@@ -115,7 +118,7 @@ class Controller:
             late_moves=self.options.late_moves,
         )
         self.moving = Moving(algorithm.system)
-        self.tally = LiveTally(algorithm.system.names, time, self.options.lateness)
+        self.tally = EventTally(algorithm.system.names, time, self.options.lateness)
         self.learner = LiveLearner(algorithm)
         self.request: str | None = None
         self.asked_for = self.pool
@@ -138,7 +141,7 @@ class Controller:
         self._to_share = False  # something has changed since cores were shared
         self.left: dict[str, float] = {}
         """When jobs left, by their names, the latest last."""
-        self.early: dict[str, happened.JobFinished | happened.JobEnded] = {}
+        self.early: dict[str, JobEnd] = {}
         """The ends of jobs whose arrivals have not been reported yet, by their names."""
 
     @property
@@ -188,7 +191,7 @@ class Controller:
 
     def require(self, event: happened.Event) -> None:
         """Raise `InvalidInput` if an event cannot have happened; nothing changes."""
-        require(event, self.system, JobsThere(self.roster.jobs, self.left, self.early), self.pool)
+        require(event, self.system, KnownJobs(self.roster.jobs, self.left, self.early), self.pool)
 
     def handle(self, event: happened.Event, *, share: bool = True) -> list[Instruction]:
         """Take in an event; return what is to be done now.
@@ -274,20 +277,18 @@ class Controller:
         if end is not None and has_overtaken(end.time, event.time):
             self._let_go(end, max(end.time, event.time))
 
-    def _let_go(
-        self, event: happened.JobFinished | happened.JobEnded, at: float | None = None
-    ) -> list[Instruction]:
+    def _let_go(self, event: JobEnd, at: float | None = None) -> list[Instruction]:
         """Let a job go, whose time in the pool ends `at`: if nothing else is said, when that happened."""
         if event.job not in self.roster.jobs:
-            _keep_latest(self.early, event.job, event)
-            missing = f"no job {event.job!r} is there yet{hint_of(event.job, self.roster.jobs)}"
+            keep_latest(self.early, event.job, event)
+            missing = f"no job {event.job!r} is there yet{nearest_job(event.job, self.roster.jobs)}"
             return [Alert("job", f"{event.kind}: {missing} (it counts once its arrival is reported)")]
         finished = isinstance(event, happened.JobFinished)
         job = self.roster.remove(event.job)
         self.tally.leave(job.age, event.time if at is None else at, finished=finished)
         self.books[job.job_class].close(event.time - job.arrived, finished=finished)
         self.alerted.discard(event.job)
-        _keep_latest(self.left, event.job, event.time)
+        keep_latest(self.left, event.job, event.time)
         return []
 
     def _hold(self, event: happened.CoresHeld) -> list[Instruction]:
@@ -535,11 +536,3 @@ def _for_classes(answer: happened.Solved | None, system: System) -> happened.Sol
     if answer is None or answer.classes is not None:
         return answer
     return replace(answer, classes=tuple(system.names))
-
-
-def _keep_latest(kept: dict[str, _T], name: str, value: _T) -> None:
-    """Keep a value by name, and of many the latest."""
-    kept.pop(name, None)
-    kept[name] = value
-    if len(kept) > _LEFT:
-        del kept[next(iter(kept))]

@@ -12,10 +12,9 @@ from corewise.estimation.from_progress import CONTRADICTED
 from corewise.estimation.quantities import Quantity
 from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.observation.progress import TOO_SHORT
 
-__all__ = ["Learned", "too_short"]
-
-_TOO_SHORT = "too short to learn from"
+__all__ = ["Learned"]
 
 _QUANTITIES = ("arrival_rate", "size_rate", "dispersion")
 
@@ -67,7 +66,7 @@ class Learned(Shown):
     @property
     def too_short(self) -> bool:
         """Whether the rounds of its jobs are too short to learn from."""
-        return _TOO_SHORT in self.note
+        return TOO_SHORT in self.note
 
     @classmethod
     def of(cls, found: Estimate) -> Learned:
@@ -98,12 +97,6 @@ class Learned(Shown):
         header = ("parameter", "value", "standard error", "interval")
         rows = self.parameters.items()
         return Table(header, ((key, value, self.stderrs[key], self.intervals[key]) for key, value in rows))
-
-
-def too_short(rounds: float, working: float, dispatching: float) -> str:
-    """Return the note on a class whose rounds took so many seconds of work and of dispatching in all."""
-    work, dispatch = (f"{1e3 * seconds / rounds:.2g} ms" for seconds in (working, dispatching))
-    return f"its rounds take {work}, dispatching them {dispatch}: {_TOO_SHORT}"
 
 
 def _number(value: float | None) -> float:

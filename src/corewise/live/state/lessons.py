@@ -25,10 +25,9 @@ from corewise.learning.checkpoint import LearnerState
 from corewise.learning.conclusions import kept, learned, to_solve_for
 from corewise.learning.memories import Memory, Watchful
 from corewise.live.state.learned import Learned
-from corewise.live.state.marks import Marks
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.model.system import System
-from corewise.observation.progress import ClassProgress
+from corewise.observation.progress import ClassProgress, ProgressTally
 from corewise.observation.statistics import Statistics
 
 __all__ = [
@@ -44,7 +43,7 @@ FIRST_WINDOW = 50
 """Departures in the first window, if nothing else is said."""
 
 _MOST_KEPT = 32  # windows, before they are remembered here
-(_NOTHING,) = Marks(1).seen()
+(_NOTHING,) = ProgressTally(1).seen()
 
 
 def how_to_learn(system: System, departures: int = FIRST_WINDOW) -> Algorithm:

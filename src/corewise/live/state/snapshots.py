@@ -25,9 +25,10 @@ from corewise.live.state.instructions import Alert
 from corewise.live.state.job_table import Roster
 from corewise.live.state.learned import Learned
 from corewise.live.state.moving import Moving
-from corewise.live.state.tally import LiveTally
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.observation import events as happened
+from corewise.observation.admission import JobEnd
+from corewise.observation.event_tally import EventTally
 from corewise.observation.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def restore(controller: Controller, content: bytes) -> None:
         controller.roster = Roster.of(about["roster"], late_moves=controller.options.late_moves)
         if "moving" in about:
             controller.moving = Moving.of(controller.system, about["moving"])
-        controller.tally = LiveTally.of(controller.system.names, about["tally"], controller.options.lateness)
+        controller.tally = EventTally.of(controller.system.names, about["tally"], controller.options.lateness)
         memory, parts = controller.learner.algorithm.memory, unpacked_parts(about["memory"], arrays)
         ids = arrays.pop("ids").tobytes().decode()
         remembered = len(parts) - about["taken"] - about["new"]
@@ -146,9 +147,9 @@ def _to_solved(values: Mapping[str, Any] | None) -> happened.Solved | None:
     return event
 
 
-def _to_end(values: Mapping[str, Any]) -> happened.JobFinished | happened.JobEnded:
+def _to_end(values: Mapping[str, Any]) -> JobEnd:
     event = happened.event_from_mapping(values)
-    assert isinstance(event, happened.JobFinished | happened.JobEnded)
+    assert isinstance(event, JobEnd)
     return event
 
 

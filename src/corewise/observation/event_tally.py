@@ -1,8 +1,8 @@
-r"""Running statistics of live jobs: departures, progress and job-time by the cores that jobs *held*.
+r"""Tally of typed events: departures, progress and job-time by the cores that jobs *held*.
 
-What counts is what a job held, neither what it was told nor what it used: the first is biased by the delay of
-every move, the second has nothing to do with its curve. A job that leaves just as its cores are withdrawn
-counts at the last width it had; time in which it stood still for a move counts at no width.
+What counts is what a job held, neither what it was assigned nor what it used: the first is biased by the
+delay of every move, the second has nothing to do with its curve. A job that leaves just as its cores are
+withdrawn counts at the last width it had; time in which it stood still for a move counts at no width.
 
 *An event counts at its time or not at all.* Times are those of the job's own clock, so that durations are
 right however late an event is reported. Windows are cut in time, so an event must be known before the window
@@ -24,16 +24,17 @@ report is not counted, nor is progress dated before the job took its width.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from corewise.live.state.marks import Marks, Pace
+from corewise.observation.progress import JobProgress, ProgressTally
 from corewise.observation.statistics import ClassStatistics, Statistics
 
-__all__ = ["LiveTally"]
+__all__ = ["EventTally", "Recorder"]
 
 _COLUMNS = 2  # departures, job-time
 _MARGIN = 1.25  # of the allowed lateness over the largest delay seen
@@ -48,11 +49,27 @@ class _Held:
     since: float
     width: int
     began: float
-    pace: Pace = field(default_factory=Pace)
+    pace: JobProgress = field(default_factory=JobProgress)
 
 
-class LiveTally:
-    """Accumulator of what live jobs held and did, window by window.
+class Recorder(Protocol):
+    """Recorder of changes as they are counted: those of one job in order of time."""
+
+    def begin(self, job: int | str, job_class: int, cores: int, at: float, *, counted: bool) -> None:
+        """Record a job that begins to hold cores; one that was there before is not counted as an arrival."""
+        ...
+
+    def resize(self, job: int | str, cores: int, at: float, stood_still: float) -> None:
+        """Record that a job holds other cores, before which it stood still from a time on."""
+        ...
+
+    def end(self, job: int | str, at: float, width: int) -> None:
+        """Record that a job leaves: a departure at a width, or, if that is 0, no departure."""
+        ...
+
+
+class EventTally:
+    """Accumulator of what jobs held and did, window by window.
 
     Parameters
     ----------
@@ -62,6 +79,8 @@ class LiveTally:
         When the observation opens.
     lateness : float, optional
         The limit of the allowed lateness: how long an event may be under way and still count.
+    recorder : Recorder, optional
+        Gets every change that is counted.
 
     Attributes
     ----------
@@ -71,9 +90,12 @@ class LiveTally:
         By how much the last of them was dated too early.
     """
 
-    def __init__(self, names: Sequence[str], time: float, lateness: float = 0.0) -> None:
+    def __init__(
+        self, names: Sequence[str], time: float, lateness: float = 0.0, recorder: Recorder | None = None
+    ) -> None:
         self.names = tuple(names)
         self.lateness = lateness
+        self._recorder = recorder
         self.late = 0
         self.behind = 0.0
         self._opened = self._now = self._latest = time
@@ -86,7 +108,7 @@ class LiveTally:
         self._arrivals = [0] * len(self.names)
         self._departures = 0
         self._tables: list[dict[int, list[float]]] = [{} for _ in self.names]
-        self.marks = Marks(len(self.names))
+        self.marks = ProgressTally(len(self.names))
         self._area = self._paused = 0.0
 
     @property
@@ -130,11 +152,18 @@ class LiveTally:
         """Let time pass: count what the watermark has passed."""
         self._latest = max(self._latest, time)
         mark = self._mark
+        self._apply_up_to(mark)
+        self._pass_to(mark)
+
+    def finish(self) -> None:
+        """Count what waits for the watermark: nothing more will be reported."""
+        self._apply_up_to(math.inf)
+
+    def _apply_up_to(self, mark: float) -> None:
         while self._waiting and self._waiting[0][0] <= mark:
             order, _, at, earliest, change = heapq.heappop(self._waiting)
             self._pass_to(order)
             self._apply(at, earliest, change)
-        self._pass_to(mark)
 
     @property
     def _mark(self) -> float:
@@ -179,13 +208,18 @@ class LiveTally:
         since = min(max(at, earliest), self._now)
         self._area += self._now - since
         self._jobs[job] = _Held(job_class, cores, since, cores, since)
+        if self._recorder is not None:
+            self._recorder.begin(job, job_class, cores, since, counted=counted)
         if counted and self._is_in_time(at, earliest):
             self._arrivals[job_class] += 1
 
     def _resize(self, at: float, earliest: float, job: int | str, cores: int, paused: float) -> None:
         held = self._jobs[job]
         self._is_in_time(at, max(held.since, earliest))
+        since = held.since
         self._spend(held, paused, max(at, earliest))
+        if self._recorder is not None:
+            self._recorder.resize(job, cores, held.since, max(held.since - paused, since))
         if cores != held.cores:
             self.marks.end_stretch(held.job_class, held.cores, held.pace)
             held.began = held.since
@@ -203,6 +237,8 @@ class LiveTally:
         departed = self._is_in_time(at, max(held.since, earliest)) and finished
         self._spend(held, 0.0, at)
         self._area -= self._now - held.since
+        if self._recorder is not None:
+            self._recorder.end(job, held.since, held.width if departed else 0)
         self.marks.end_stretch(held.job_class, held.cores, held.pace)
         if departed and held.width:
             self._row(held.job_class, held.width)[0] += 1.0
@@ -292,7 +328,7 @@ class LiveTally:
         }
 
     @classmethod
-    def of(cls, names: Sequence[str], snapshot: Mapping[str, Any], lateness: float = 0.0) -> LiveTally:
+    def of(cls, names: Sequence[str], snapshot: Mapping[str, Any], lateness: float = 0.0) -> EventTally:
         """Return the tally that goes on from a snapshot."""
         tally = cls(names, snapshot["opened"], lateness)
         tally._now, tally._latest = snapshot["now"], snapshot["latest"]
@@ -310,7 +346,7 @@ class LiveTally:
         tally._tables = [{int(row[0]): list(row[1:]) for row in table} for table in snapshot["tables"]]
         tally._departures = round(sum(row[0] for table in tally._tables for row in table.values()))
         tally._area, tally._paused = snapshot["area"], snapshot["paused"]
-        tally.marks = Marks.of(snapshot["marks"])
+        tally.marks = ProgressTally.of(snapshot["marks"])
         return tally
 
     def _spend(self, held: _Held, paused: float, at: float) -> None:
@@ -327,11 +363,11 @@ class LiveTally:
         return self._tables[job_class].setdefault(width, [0.0] * _COLUMNS)
 
 
-def _of_pace(pace: Pace) -> dict[str, Any]:
+def _of_pace(pace: JobProgress) -> dict[str, Any]:
     silent = [[width, *row] for width, row in sorted(pace.silent.items())]
     return {"work": pace.work, "time": pace.time, "whole": pace.whole, "silent": silent}
 
 
-def _to_pace(values: Mapping[str, Any]) -> Pace:
+def _to_pace(values: Mapping[str, Any]) -> JobProgress:
     silent = {int(width): list(row) for width, *row in values["silent"]}
-    return Pace(values["work"], values["time"], values["whole"], silent)
+    return JobProgress(values["work"], values["time"], values["whole"], silent)
