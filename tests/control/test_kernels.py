@@ -12,7 +12,7 @@ from corewise.control import _kernels as value_kernels
 from corewise.control.bellman import Bellman, _bracket, _rate_table
 from corewise.model.space import StateSpace
 from corewise.policies.equi import equal_share
-from corewise.policies.whole import round_cores
+from corewise.policies.rounding import round_cores
 from tests.helpers.boxes import BOXES, chain_on, system_of
 from tests.helpers.twins import not_compared, same
 

@@ -25,8 +25,8 @@ from corewise.observation import events as happened
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import equal_share
 from corewise.policies.moving.rule import Widths
+from corewise.policies.rounding import round_cores
 from corewise.policies.saved import policy_from_bytes
-from corewise.policies.whole import round_cores
 
 CLASSES = [cw.JobClass("one", 2.0, 2.0, cw.Amdahl(0.1)), cw.JobClass("two", 2.0, 0.8, cw.Amdahl(0.9))]
 STATES = [(1, 0), (0, 1), (1, 1), (3, 1), (2, 5)]

@@ -12,7 +12,7 @@ import corewise as cw
 from corewise.kit.arrays import Floats
 from corewise.model.space import StateSpace
 from corewise.policies.base import BoundPolicy, bind, tabulate
-from corewise.policies.whole import round_cores
+from corewise.policies.rounding import round_cores
 from tests.helpers import naive
 
 

@@ -34,10 +34,10 @@ from corewise.model.rates import cost_rates
 from corewise.model.space import StateSpace
 from corewise.model.system import System
 from corewise.policies.equi import equal_share
+from corewise.policies.rounding import require_whole, round_cores, within_limits
 from corewise.policies.waterfill.demand import marginal_shapes
 from corewise.policies.waterfill.split import certified_split, full_speeds, ranked, split
 from corewise.policies.whittle import Whittle
-from corewise.policies.whole import require_whole, round_cores, within_limits
 
 __all__ = ["Bellman", "Step"]
 

@@ -23,9 +23,9 @@ from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
+from corewise.policies.rounding import require_whole
 from corewise.policies.tabular import Tabular
 from corewise.policies.whittle import Whittle
-from corewise.policies.whole import require_whole
 
 __all__ = ["Solution", "solve"]
 

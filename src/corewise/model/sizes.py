@@ -80,6 +80,11 @@ class SizeLaw(Shown, ABC):
         """Return E[X − x | X > x] for x ≥ 0, the mean residual work; zero where X > x is impossible."""
 
     @property
+    def largest(self) -> float:
+        """The largest size there is; infinite unless the law has one."""
+        return math.inf
+
+    @property
     def parameters(self) -> dict[str, object]:
         """The parameters of the law by name, as a system file holds them."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -156,6 +161,11 @@ class Deterministic(SizeLaw):
     def cv2(self) -> float:
         """Zero."""
         return 0.0
+
+    @property
+    def largest(self) -> float:
+        """One."""
+        return 1.0
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:  # noqa: ARG002  # nothing is random
         """Return ones."""
@@ -431,6 +441,11 @@ class Pareto(SizeLaw):
             return math.inf
         second = 1.0 + 2.0 * float(self._tail(np.array(1.0), 2)) / self._mass
         return self._least**2 * second - 1.0
+
+    @property
+    def largest(self) -> float:
+        """The cut, in mean sizes; infinite without one."""
+        return math.inf if self.cut is None else self._least * self.cut
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
         """Return independent draws."""

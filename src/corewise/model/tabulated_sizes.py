@@ -68,6 +68,11 @@ class Empirical(SizeLaw):
         """The squared coefficient of variation."""
         return float(self._sorted.var())
 
+    @property
+    def largest(self) -> float:
+        """The largest of the values."""
+        return float(self._sorted[-1])
+
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
         """Return independent draws."""
         return self._sorted[rng.integers(self._sorted.size, size=count)]

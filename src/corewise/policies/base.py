@@ -12,8 +12,9 @@ No policy made here idles a core that a job could hold: cores are idle only wher
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, overload, runtime_checkable
 
@@ -28,7 +29,11 @@ from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.decisions import Decision, Rule
+from corewise.policies.jobs.equal import equal_cores, equal_shares
+from corewise.policies.jobs.levels import JobLevels
+from corewise.policies.jobs.state import JobState
 from corewise.policies.names import NAMES, SAVED, Request
+from corewise.policies.rounding import require_whole, round_cores
 
 __all__ = [
     "BoundPolicy",
@@ -150,6 +155,33 @@ class BoundPolicy(ByValue, Shown):
             raise InvalidInput(f"counts must be whole numbers from 0 to 2^53, got {counts!r}")
         flat = np.ascontiguousarray(whole.reshape(-1, classes).T)
         return np.ascontiguousarray(cores_of(self, flat).T).reshape(jobs.shape)
+
+    def allocate_jobs(
+        self, jobs: Iterable[JobState], *, whole: bool = False, pause: float = 0.0
+    ) -> dict[str, float] | dict[str, int]:
+        """Return the cores of every job by its name; a policy of classes shares equally within a class.
+
+        Parameters
+        ----------
+        jobs : iterable of JobState
+            The jobs that are present, of any class of the system.
+        whole : bool, optional
+            Whole cores for every job, which needs a whole number of cores.
+        pause : float, optional
+            How long a job stands still whose cores change; with one, a width other than the one held has to
+            be worth it. Only for whole cores.
+        """
+        checks.within(pause, 0.0, math.inf, "pause")
+        by_jobs = self.decision.part(JobLevels)
+        if by_jobs is not None:
+            return by_jobs.allocate_jobs(jobs, whole=whole, pause=pause)
+        if not whole:
+            return equal_shares(jobs, self.system, partial(cores_of, self))
+        pool = require_whole(self.system)
+        return equal_cores(jobs, self.system, self._whole_cores, pool, pause=pause)
+
+    def _whole_cores(self, counts: Ints) -> Floats:
+        return round_cores(cores_of(self, counts))
 
     def _facts(self) -> Mapping[str, object]:
         return {"name": self.name, "classes": tuple(self.system.names), "cores": self.system.cores}

@@ -14,8 +14,9 @@ from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.moving.rule import WidthRule, Widths, job_times
+from corewise.policies.rounding import require_whole
 from corewise.policies.whittle import Whittle
-from corewise.policies.whole import WholeCores, require_whole
+from corewise.policies.whole import WholeCores
 
 __all__ = ["Priced", "solve_priced"]
 

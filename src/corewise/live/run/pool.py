@@ -48,8 +48,8 @@ from corewise.model.system import System
 from corewise.model.units import require_seconds
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
+from corewise.policies.rounding import require_whole
 from corewise.policies.saved import policy_from_bytes
-from corewise.policies.whole import require_whole
 
 __all__ = ["LivePool"]
 

@@ -39,7 +39,7 @@ from corewise.live.state.lessons import FIRST_WINDOW
 from corewise.model.files import RATES, SYSTEM_KEYS, system_of_tables, tables_of
 from corewise.model.system import System
 from corewise.model.units import require_seconds
-from corewise.policies.whole import require_whole
+from corewise.policies.rounding import require_whole
 
 __all__ = ["Limits", "PoolFile", "load_pool"]
 

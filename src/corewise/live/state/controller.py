@@ -56,7 +56,7 @@ from corewise.observation.admission import (
 from corewise.observation.event_tally import EventTally
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
-from corewise.policies.whole import require_whole
+from corewise.policies.rounding import require_whole
 
 __all__ = ["Controller", "Options"]
 

@@ -18,8 +18,8 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind, cores_of
 from corewise.policies.equi import equal_share
 from corewise.policies.moving.priced import PricedTabular
+from corewise.policies.rounding import round_cores
 from corewise.policies.tabular import Tabular
-from corewise.policies.whole import round_cores
 
 __all__ = ["InProportion", "as_made", "positions", "whole_share"]
 

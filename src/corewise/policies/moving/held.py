@@ -9,7 +9,7 @@ import numpy as np
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.policies.moving.rule import WidthRule, Widths, job_times
-from corewise.policies.whole import require_whole
+from corewise.policies.rounding import require_whole
 
 __all__ = ["Held"]
 

@@ -11,7 +11,7 @@ from corewise.model.system import System
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy, cores_of
 from corewise.policies.moving.rule import WidthRule, Widths, job_times
-from corewise.policies.whole import require_whole, round_cores
+from corewise.policies.rounding import require_whole, round_cores
 from corewise.simulation.general.source import JobSource, RecordedJobs
 from corewise.simulation.general.times import JobTimes
 from corewise.simulation.moving._kernels import Present, moving_walk

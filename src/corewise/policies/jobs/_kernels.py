@@ -1,0 +1,487 @@
+r"""Compiled arithmetic of decisions per job: curves at a price, weights of jobs, shares and whole cores.
+
+A set of curves comes as a tuple of arrays (`Curves`): Amdahl's law and the power law in closed form up to a
+limit, every other curve by the corners of its concave majorant. At the relative price q = ℓ/w, the price of
+a core over the weight of a unit of work, a job demands the width that maximises s(z) − q z.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from corewise.kit._kernels import tiered
+from corewise.kit.arrays import Floats, Int, Ints
+
+__all__ = [
+    "AMDAHL",
+    "CORNERS",
+    "POWER",
+    "Curves",
+    "batch_weights",
+    "concave_corners",
+    "demand",
+    "greedy_widths",
+    "index_price",
+    "knapsack",
+    "lifts",
+    "unit_costs",
+    "water_fill",
+]
+
+AMDAHL, POWER, CORNERS = range(3)
+
+Curves = tuple[Ints, Floats, Floats, Ints, Floats, Floats]
+"""Form, parameter and limit of each curve; where its corners begin (one more than curves); their widths and
+speeds, from (0, 0) on, concave."""
+
+_ITERATIONS = 100
+_GAP = 1e-12
+"""Of a weight: by how much it may be below the best one, relatively."""
+
+
+@njit(cache=True)
+def _piece(starts: Ints, widths: Floats, i: Int, z: float) -> int:
+    """Return the corner of curve i at which the piece begins that ends at z or beyond, or its last piece."""
+    low, high = starts[i], starts[i + 1] - 2
+    while low < high:
+        middle = (low + high) // 2
+        if widths[middle + 1] < z:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@njit(cache=True)
+def _speed(curves: Curves, i: Int, z: float) -> float:
+    """Return s(z) on the concave majorant, at most at the limit of the curve."""
+    forms, parameters, limits, starts, widths, speeds = curves
+    z = min(z, limits[i])
+    if forms[i] == CORNERS:
+        k = _piece(starts, widths, i, z)
+        share = (z - widths[k]) / (widths[k + 1] - widths[k])
+        return float(speeds[k] + min(share, 1.0) * (speeds[k + 1] - speeds[k]))
+    if z <= 1.0:
+        return float(z)
+    p = parameters[i]
+    return float(z / ((1.0 - p) * z + p)) if forms[i] == AMDAHL else float(z**p)
+
+
+@njit(cache=True)
+def _left_slope(curves: Curves, i: Int, z: float) -> float:
+    """Return the slope of s to the left of z; zero beyond the limit."""
+    forms, parameters, limits, starts, widths, speeds = curves
+    if z > limits[i]:
+        return 0.0
+    if forms[i] == CORNERS:
+        k = _piece(starts, widths, i, z)
+        return float((speeds[k + 1] - speeds[k]) / (widths[k + 1] - widths[k]))
+    if z <= 1.0:
+        return 1.0
+    p = parameters[i]
+    return float(p / ((1.0 - p) * z + p) ** 2) if forms[i] == AMDAHL else float(p * z ** (p - 1.0))
+
+
+@njit(cache=True)
+def demand(curves: Curves, i: Int, q: float) -> float:
+    """Return the width that maximises s(z) − q z, the widest one where there are several."""
+    forms, parameters, limits, starts, widths, speeds = curves
+    if forms[i] == CORNERS:
+        low, high = starts[i], starts[i + 1] - 1
+        while low < high:
+            middle = (low + high) // 2
+            if speeds[middle + 1] - speeds[middle] >= q * (widths[middle + 1] - widths[middle]):
+                low = middle + 1
+            else:
+                high = middle
+        return float(widths[low])
+    if q > 1.0:
+        return 0.0
+    p, limit = parameters[i], limits[i]
+    if q > p:
+        return 1.0
+    if forms[i] == AMDAHL:
+        if q * ((1.0 - p) * limit + p) ** 2 <= p:
+            return float(limit)
+        return float((math.sqrt(p / q) - p) / (1.0 - p))
+    if q * limit <= p * limit**p:
+        return float(limit)
+    return float((p / q) ** (1.0 / (1.0 - p)))
+
+
+@njit(cache=True)
+def _cheapest(curves: Curves, i: Int, price: float, cost: float) -> float:
+    """Return the width that minimises (cost + price z)/s(z), for a positive cost."""
+    forms, parameters, limits, starts, widths, speeds = curves
+    if forms[i] == CORNERS:
+        low, high = starts[i] + 1, starts[i + 1] - 1
+        while low < high:
+            middle = (low + high) // 2
+            rise, run = speeds[middle + 1] - speeds[middle], widths[middle + 1] - widths[middle]
+            if rise * (cost + price * widths[middle]) >= price * run * speeds[middle]:
+                low = middle + 1
+            else:
+                high = middle
+        return float(widths[low])
+    p, limit = parameters[i], limits[i]
+    if forms[i] == AMDAHL:
+        best = math.sqrt(cost * p / (price * (1.0 - p))) if price * (1.0 - p) > 0.0 else limit
+    else:
+        best = cost * p / (price * (1.0 - p)) if price * (1.0 - p) > 0.0 else limit
+    return float(min(max(best, 1.0), limit))
+
+
+@njit(cache=True)
+def _unit_cost(curves: Curves, i: Int, price: float, cost: float) -> float:
+    """Return κ, the least of (cost + price z)/s(z): what a unit of work costs at that price."""
+    z = _cheapest(curves, i, price, cost)
+    return (cost + price * z) / _speed(curves, i, z)
+
+
+@tiered(lambda _, kinds, *__: 4.0 * kinds.size)
+@njit(cache=True)
+def unit_costs(curves: Curves, kinds: Ints, costs: Floats, price: float, out: Floats) -> None:
+    """Fill `out` with κ of every group at a price."""
+    for g in range(kinds.size):
+        out[g] = _unit_cost(curves, kinds[g], price, costs[g])
+
+
+@tiered(lambda _, kinds, *__: 8.0 * kinds.size)
+@njit(cache=True)
+def lifts(curves: Curves, kinds: Ints, costs: Floats, low: float, high: float, out: Floats) -> None:
+    """Fill `out` with what κ of every group rises by from one price to another."""
+    for g in range(kinds.size):
+        rise = _unit_cost(curves, kinds[g], high, costs[g]) - _unit_cost(curves, kinds[g], low, costs[g])
+        out[g] = max(rise, 0.0)
+
+
+@tiered(lambda _, kinds, *__: 200.0 * kinds.size)
+@njit(cache=True)
+def index_price(curves: Curves, kinds: Ints, costs: Floats, cores: float) -> float:
+    """Return the price at which all jobs together buy the cores there are, each at its least unit cost."""
+    low, high = 0.0, 0.0
+    for g in range(kinds.size):
+        high = max(high, costs[g])
+    high *= 1e9
+    for _ in range(_ITERATIONS):
+        price = 0.5 * (low + high) if low > 0.0 else 1e-3 * high
+        if not low < price < high:
+            break
+        wanted = 0.0
+        for g in range(kinds.size):
+            wanted += _cheapest(curves, kinds[g], price, costs[g])
+        if wanted > cores:
+            low = price
+        else:
+            high = price
+    return high
+
+
+@njit(cache=True)
+def _at_price(
+    curves: Curves,
+    kinds: Ints,
+    counts: Floats,
+    weights: Floats,
+    g: Int,
+    price: float,
+    total: float,
+    cores: float,
+) -> tuple[float, float, float]:
+    """Return the weight of group g at a price, its slope in the price, and the demand of groups up to g.
+
+    Groups before g have their weights; `total` is the cost of all jobs up to g. A weight of zero says that
+    the price is out of range: then only the demand of the groups before counts.
+    """
+    surplus, wanted = 0.0, 0.0
+    for k in range(g):
+        if counts[k] > 0.0:
+            z = demand(curves, kinds[k], price / weights[k])
+            surplus += counts[k] * (weights[k] * _speed(curves, kinds[k], z) - price * z)
+            wanted += counts[k] * z
+    cost = (total - price * cores - surplus) / counts[g]
+    if cost <= 0.0:
+        return 0.0, 0.0, wanted
+    z = _cheapest(curves, kinds[g], price, cost)
+    speed = _speed(curves, kinds[g], z)
+    wanted += counts[g] * z
+    return (cost + price * z) / speed, (wanted - cores) / (counts[g] * speed), wanted
+
+
+@njit(cache=True)
+def _next_weight(
+    curves: Curves,
+    kinds: Ints,
+    counts: Floats,
+    weights: Floats,
+    g: Int,
+    total: float,
+    cores: float,
+    before: float,
+    step: float,
+) -> tuple[float, float]:
+    """Return the weight of group g, the largest over all prices, and the largest price that gives it.
+
+    The weight is concave in the price, and the best price is no lower than that of the step before: tangents
+    at both ends of a bracket bound it, and the root of its slope between them is near it. Where neither
+    halves the bracket in three steps, it is halved.
+    """
+    low = before
+    at_low, slope_low, wanted = _at_price(curves, kinds, counts, weights, g, low, total, cores)
+    best = at_low
+    if wanted < cores:
+        return best, low
+    top = total / cores
+    high = min(low + step, top)
+    at_high, slope_high = 0.0, 0.0
+    for _ in range(_ITERATIONS):  # until demand is below the cores
+        at_high, slope_high, wanted = _at_price(curves, kinds, counts, weights, g, high, total, cores)
+        best = max(best, at_high)
+        if at_high == 0.0 or wanted < cores or high >= top:
+            break
+        low, at_low, slope_low = high, at_high, slope_high
+        step *= 2.0
+        high = min(low + step, top)
+    width = high - low
+    for k in range(_ITERATIONS):
+        ahead = 0.5 * (high - low)
+        if at_high > 0.0 and slope_low > slope_high:
+            ahead = (at_high - at_low - slope_high * (high - low)) / (slope_low - slope_high)
+            flat = slope_low * (high - low) <= _GAP * best
+            if at_low + slope_low * ahead - best <= _GAP * best:
+                if not flat:
+                    break
+            elif k % 3 == 2 and high - low > 0.5 * width:
+                ahead = 0.5 * (high - low)
+            elif not flat and k % 2 == 0:
+                ahead = (high - low) * slope_low / (slope_low - slope_high)
+        if k % 3 == 2:
+            width = high - low
+        price = low + ahead
+        if not low < price < high:
+            break
+        value, slope, wanted = _at_price(curves, kinds, counts, weights, g, price, total, cores)
+        best = max(best, value)
+        if value > 0.0 and wanted >= cores:
+            low, at_low, slope_low = price, value, slope
+        else:
+            high, at_high, slope_high = price, value, slope
+    return best, high if at_high > at_low * (1.0 - _GAP) else low
+
+
+@tiered(lambda _, kinds, *__: 40.0 * kinds.size * kinds.size)
+@njit(cache=True)
+def batch_weights(
+    curves: Curves, kinds: Ints, counts: Floats, costs: Floats, cores: float, weights: Floats
+) -> float:
+    """Fill `weights` of groups of jobs, which come by remaining work, largest first; return the last price.
+
+    Each weight is such that the best weighted speed of all groups up to it is their cost per unit of time.
+    """
+    price, before, total, first = 0.0, 0.0, 0.0, True
+    for g in range(kinds.size):
+        if counts[g] <= 0.0:
+            weights[g] = 0.0
+            continue
+        total += counts[g] * costs[g]
+        if first:
+            first = False
+            z = cores / counts[g]
+            weights[g] = costs[g] / _speed(curves, kinds[g], z)
+            price = weights[g] * _left_slope(curves, kinds[g], z)
+            continue
+        step = max(2.0 * (price - before), 0.5 * counts[g] * costs[g] / cores)
+        before = price
+        weights[g], price = _next_weight(curves, kinds, counts, weights, g, total, cores, price, step)
+    return price
+
+
+@njit(cache=True)
+def _fill_at(curves: Curves, kinds: Ints, weights: Floats, caps: Floats, price: float, out: Floats) -> None:
+    """Fill `out` with what jobs of each group demand at a price, at most their caps."""
+    for g in range(kinds.size):
+        out[g] = 0.0
+        if weights[g] > 0.0:
+            out[g] = min(demand(curves, kinds[g], price / weights[g]), caps[g])
+
+
+@tiered(lambda _, kinds, *__: 120.0 * kinds.size)
+@njit(cache=True)
+def water_fill(
+    curves: Curves, kinds: Ints, counts: Floats, weights: Floats, caps: Floats, cores: float, out: Floats
+) -> float:
+    """Fill `out` with the widths that maximise the weighted speed of all groups; return the price of a core.
+
+    Groups that are tied at the price share what is left in proportion to what they would take.
+    """
+    low, high = 0.0, 0.0
+    for g in range(kinds.size):
+        high = max(high, weights[g] * _left_slope(curves, kinds[g], 0.0))
+    _fill_at(curves, kinds, weights, caps, 0.0, out)
+    if (counts * out).sum() <= cores:
+        return 0.0
+    for _ in range(_ITERATIONS):
+        price = 0.5 * (low + high)
+        if not low < price < high:
+            break
+        _fill_at(curves, kinds, weights, caps, price, out)
+        if (counts * out).sum() > cores:
+            low = price
+        else:
+            high = price
+    more = np.empty(kinds.size)
+    _fill_at(curves, kinds, weights, caps, low, more)
+    _fill_at(curves, kinds, weights, caps, math.nextafter(high, math.inf), out)
+    over, under = (counts * more).sum(), (counts * out).sum()
+    share = min(max((cores - under) / (over - under), 0.0), 1.0) if over > under else 0.0
+    out += share * (more - out)
+    return high
+
+
+@tiered(lambda values, pool, _: 0.15 * values.size * pool)
+@njit(cache=True)
+def knapsack(values: Floats, pool: Int, out: Ints) -> float:
+    """Fill `out` with the widths of the largest total value within the pool; return that value.
+
+    `values` has a row per job and a column per width, from none on, and minus infinity where a width is not
+    allowed. Of widths that are as good the fewest cores are taken.
+    """
+    jobs, columns = values.shape
+    best, after = np.zeros(pool + 1), np.zeros(pool + 1)
+    taken = np.zeros((jobs, pool + 1), dtype=np.int64)
+    for j in range(jobs):
+        for x in range(pool + 1):
+            top, at = -np.inf, np.int64(0)
+            for u in range(min(x, columns - 1) + 1):
+                value = best[x - u] + values[j, u]
+                if value > top:
+                    top, at = value, np.int64(u)
+            after[x] = top
+            taken[j, x] = at
+        best[:] = after
+    used = np.int64(0)
+    for x in range(pool + 1):
+        if best[x] > best[used]:
+            used = np.int64(x)
+    total = best[used]
+    for j in range(jobs - 1, -1, -1):
+        out[j] = taken[j, used]
+        used -= out[j]
+    return float(total)
+
+
+@tiered(lambda speeds, *_: 1.0 * speeds.size)
+@njit(cache=True)
+def concave_corners(
+    speeds: Floats, lows: Ints, highs: Ints, starts: Ints, widths: Floats, heights: Floats
+) -> None:
+    """Fill the corners of the least concave majorant of tables of whole cores, one row of `speeds` each.
+
+    A job holds none, or from `lows` to `highs` cores; of a table that falls the majorant ends at its peak.
+    `starts` has a place more than there are rows.
+    """
+    at = np.int64(0)
+    for j in range(speeds.shape[0]):
+        first = at
+        starts[j] = first
+        widths[at], heights[at] = 0.0, 0.0
+        for u in range(max(lows[j], 1), highs[j] + 1):
+            if speeds[j, u] <= heights[at]:
+                continue
+            while at > first:
+                rise, run = heights[at] - heights[at - 1], widths[at] - widths[at - 1]
+                if rise * (u - widths[at]) > (speeds[j, u] - heights[at]) * run:
+                    break
+                at -= 1
+            at += 1
+            widths[at], heights[at] = float(u), speeds[j, u]
+        at += 1
+    starts[speeds.shape[0]] = at
+
+
+@njit(cache=True)
+def _best_step(values: Floats, j: Int, u: Int, free: Int) -> tuple[int, float]:
+    """Return the width from none to u + free that is worth most to job j, and what it gains over u."""
+    at, top = u, values[j, u]
+    for v in range(min(u + free, values.shape[1] - 1) + 1):
+        if values[j, v] > top:
+            at, top = np.int64(v), values[j, v]
+    return int(at), float(top - values[j, u])
+
+
+@tiered(lambda values, *_: 2.0 * values.size)
+@njit(cache=True)
+def greedy_widths(values: Floats, pool: Int, out: Ints) -> float:
+    """Fill `out` with widths of a large total value: greedy on the concave majorants, then repair.
+
+    Pieces of the majorants are taken by value per core while they fit. Then cores that are left go to the
+    step that gains most, and a job gives up cores for another as long as that gains.
+    """
+    jobs, columns = values.shape
+    starts = np.empty(jobs + 1, dtype=np.int64)
+    widths, heights = np.empty(jobs * columns + 1), np.empty(jobs * columns + 1)
+    base = np.ascontiguousarray(values[:, 0])
+    lifted = values - base.reshape(jobs, 1)
+    lows = np.ones(jobs, dtype=np.int64)
+    highs = np.full(jobs, columns - 1, dtype=np.int64)
+    concave_corners(lifted, lows, highs, starts, widths, heights)
+    pieces = starts[jobs] - jobs
+    density, owner, end = np.empty(pieces), np.empty(pieces, dtype=np.int64), np.empty(pieces, dtype=np.int64)
+    k = 0
+    for j in range(jobs):
+        for corner in range(starts[j], starts[j + 1] - 1):
+            density[k] = (heights[corner + 1] - heights[corner]) / (widths[corner + 1] - widths[corner])
+            owner[k], end[k] = j, np.int64(widths[corner + 1])
+            k += 1
+    out[:] = 0
+    free = np.int64(pool)
+    for k in np.argsort(-density, kind="mergesort"):
+        needed = end[k] - out[owner[k]]
+        if needed <= free:
+            out[owner[k]] = end[k]
+            free -= needed
+    _repair(values, free, out)
+    total = 0.0
+    for j in range(jobs):
+        total += values[j, out[j]]
+    return total
+
+
+@njit(cache=True)
+def _repair(values: Floats, free: Int, out: Ints) -> None:
+    """Improve widths by single steps within the free cores, and by steps that one other job pays for."""
+    jobs = len(values)
+    for _ in range(4 * jobs):
+        best, who, width = 0.0, -1, 0
+        for j in range(jobs):
+            at, gain = _best_step(values, j, out[j], free)
+            if gain > best:
+                best, who, width = gain, j, at
+        if who < 0:
+            break
+        free += out[who] - width
+        out[who] = width
+    for _ in range(2):
+        improved = False
+        for giver in range(jobs):
+            for less in range(out[giver] - 1, -1, -1):
+                released = out[giver] - less
+                lost = values[giver, out[giver]] - values[giver, less]
+                best, who, width = lost, -1, 0
+                for j in range(jobs):
+                    if j != giver:
+                        at, gain = _best_step(values, j, out[j], free + released)
+                        if gain > best:
+                            best, who, width = gain, j, at
+                if who >= 0:
+                    free += released + out[who] - width
+                    out[giver], out[who] = less, width
+                    improved = True
+                    break
+                if released >= 4:
+                    break
+        if not improved:
+            break
