@@ -31,7 +31,7 @@ from benchmarks.measure import Findings, Target, progress, table_of, timed
 from benchmarks.serve import POOL, Served, served
 from corewise.live.client import Client
 from corewise.live.service.pool_file import load_pool
-from corewise.live.service.views import allocation
+from corewise.live.service.wire import allocation
 from corewise.live.state.controller import Controller
 from corewise.live.state.lessons import how_to_learn
 from corewise.observation import events as happened

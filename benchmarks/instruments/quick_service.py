@@ -19,7 +19,7 @@ from tests.helpers.serving import quickly_opened
 
 def serve(folder: Path, port: int) -> None:
     with quickly_opened(folder, port=port) as service:
-        rows = service.desk.ask(
+        rows = service.runtime.runner.ask(
             lambda seen: [[job.name, job.held, job.told, job.target] for job in seen.roster]
         )
         said = {"process": os.getpid(), "address": service.address, "rows": rows}

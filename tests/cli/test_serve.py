@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 from typer.testing import CliRunner
 
@@ -122,7 +122,7 @@ def test_a_service_is_watched_in_the_terminal(tmp_path: Path) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory with a pool file, in which services start quickly."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(server, "opened", partial(server.opened, solver=threads))
+    monkeypatch.setattr(server, "open_service", partial(server.open_service, solver=threads))
     (tmp_path / "pool.toml").write_text(POOL)
     return tmp_path
 
@@ -130,7 +130,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def meanwhile(act: Callable[[str], None]) -> Callable[..., None]:
     """Return what does something in a thread once a service answers, and then has it stop."""
 
-    def begin(address: str, _desk: Any) -> None:
+    def begin(address: str, _runtime: Any) -> None:
         def run() -> None:
             try:
                 act(address)
@@ -157,7 +157,7 @@ def test_sigterm_is_heeded_before_anything_was_answered() -> None:
 
     again = threading.Timer(20.0, stop_once_more)
     again.start()
-    serve(lambda _address, _desk: os.kill(os.getpid(), signal.SIGTERM))
+    serve(lambda _address, _runtime: os.kill(os.getpid(), signal.SIGTERM))
     again.cancel()
     assert late == []
 
@@ -227,7 +227,7 @@ def test_sighup_reloads_the_token_and_the_limits(folder: Path, capfd: pytest.Cap
 def test_a_service_that_cannot_go_on_ends_with_a_code_to_start_it_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = server.opened
+    opened = server.open_service
 
     def lost(*arguments: Any, **options: Any) -> Any:
         def remove() -> None:
@@ -238,7 +238,7 @@ def test_a_service_that_cannot_go_on_ends_with_a_code_to_start_it_again(
         threading.Timer(0.5, remove).start()
         return opened(*arguments, **options)
 
-    monkeypatch.setattr(server, "opened", lost)
+    monkeypatch.setattr(server, "open_service", lost)
     done = CliRunner().invoke(app, ["serve", "pool.toml", "--journal", "pool.db", "--port", "0"])
     assert done.exit_code == 75
     assert "serves 8 cores for one, two" in done.stdout
@@ -260,7 +260,7 @@ def test_a_disk_that_is_full_at_the_start_is_tried_again(monkeypatch: pytest.Mon
 
 def test_the_first_line_moves_no_cursor(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "pool.toml").write_text(POOL.replace('"two"', '"\\u001b[2Jtwo"'))
-    opened = server.opened
+    opened = server.open_service
 
     def stopping(*arguments: Any, **options: Any) -> Any:
         threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
@@ -268,7 +268,7 @@ def test_the_first_line_moves_no_cursor(folder: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(signal, "SIGTERM", signal.SIGUSR1)  # not that of the tests, if it comes too early
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    monkeypatch.setattr(server, "opened", stopping)
+    monkeypatch.setattr(server, "open_service", stopping)
     try:
         done = CliRunner().invoke(app, ["serve", "pool.toml", "--journal", "pool.db", "--port", "0"])
     finally:

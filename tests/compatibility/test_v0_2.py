@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of

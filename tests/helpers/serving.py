@@ -16,9 +16,9 @@ from typing import Any
 from corewise.kit.workers import ExecutorWorkers, Workers
 from corewise.learning.algorithms import Algorithm
 from corewise.live.client import Client
-from corewise.live.service.desk import Desk
 from corewise.live.service.pool_file import load_pool
-from corewise.live.service.server import Opened, opened
+from corewise.live.service.runtime import ServiceRuntime
+from corewise.live.service.server import OpenService, open_service
 
 POOL = """\
 cores = 8
@@ -35,11 +35,11 @@ speedup = { family = "amdahl", p = 0.5 }
 
 @dataclass(frozen=True)
 class Service:
-    """A service that runs: where it is, its token, its desk, and the thread that answers."""
+    """A service that runs: where it is, its token, its runtime, and the thread that answers."""
 
     address: str
     token: str
-    desk: Desk
+    runtime: ServiceRuntime
     thread: threading.Thread
 
     def client(self, **options: Any) -> Client:
@@ -64,7 +64,7 @@ class Service:
 
 @contextmanager
 def threads(_algorithm: Algorithm) -> Iterator[Workers]:
-    """Give a thread to solve in: nothing is rehearsed."""
+    """Give a thread to solve in: nothing is warmed up."""
     workers = ExecutorWorkers(ThreadPoolExecutor(1))
     try:
         yield workers
@@ -83,16 +83,16 @@ def service(
         thread.start()
         try:
             token = (folder / "pool.db.token").read_text().strip()
-            yield Service(running.address, token, running.desk, thread)
+            yield Service(running.address, token, running.runtime, thread)
         finally:
             running.stop()
             thread.join()
 
 
-def quickly_opened(folder: Path, **options: Any) -> AbstractContextManager[Opened]:
+def quickly_opened(folder: Path, **options: Any) -> AbstractContextManager[OpenService]:
     """Give a service whose files are in a folder, which nobody runs yet."""
     pool = load_pool(folder / "pool.toml")
-    return opened(pool, folder / "pool.db", folder / "pool.db.token", solver=threads, **options)
+    return open_service(pool, folder / "pool.db", folder / "pool.db.token", solver=threads, **options)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_the_log_of_dask_is_as_it_was_after_a_connection_that_failed() -> None:
 # --- calls whose worker dies ------------------------------------------------------------------------
 
 
-def outcomes(calls: list[partial[object]]) -> list[tuple[Outcome, int]]:
+def outcomes(calls: list[partial[Any]]) -> list[tuple[Outcome, int]]:
     """Return the outcome of each call, and how often its worker died."""
     workers = LocalProcesses(2)
     workers.open()

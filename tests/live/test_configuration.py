@@ -172,7 +172,7 @@ def test_a_changed_pool_file_goes_on_where_the_journal_ends(tmp_path: Path) -> N
             assert instructions["last"] >= last, label  # numbers never go back
             last = instructions["last"]
             assert report["pool"] == (32 if label == "cores" else 8)
-            assert running.desk.ask(lambda seen: seen.reconfigured) == number
+            assert running.runtime.runner.ask(lambda seen: seen.reconfigured) == number
     with Journal.read(tmp_path / "pool.db") as journal:
         assert prove(journal).refused == 0
         again = replayed(journal, lambda snapshot: controller_of(journal, snapshot))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler

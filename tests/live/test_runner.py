@@ -165,7 +165,7 @@ def test_a_caller_that_fails_when_it_is_answered_concerns_no_other(caplog: pytes
     with running(diary) as runner, caplog.at_level(logging.ERROR, logger="corewise.live"):
         with pytest.raises(RuntimeError, match="mine"):
             runner.request(happened.JobArrived, "a", "one", then=fail)
-        runner.tell(happened.JobArrived, "b", "one", then=fail)
+        runner.report(happened.JobArrived, "b", "one", then=fail)
         runner.request(happened.JobArrived, "c", "one")
         assert not runner.failed
         assert runner.ask(lambda controller: list(controller.roster.jobs)) == ["a", "b", "c"]
@@ -182,11 +182,11 @@ def test_events_are_taken_in_again_when_the_journal_can_be_written(monkeypatch: 
     with running(diary) as runner:
         runner.request(happened.JobArrived, "a", "one")
         diary.full = JournalUnavailable("pool.db: cannot be written: disk full")
-        runner.tell(happened.CoresHeld, "a", 4, then=lambda: diary.lines.append("acknowledge held"))
+        runner.report(happened.CoresHeld, "a", 4, then=lambda: diary.lines.append("acknowledge held"))
         with pytest.raises(CorewiseError, match=r"events are refused for now: .*disk full") as refused:
             runner.request(happened.JobArrived, "b", "one")
         assert not isinstance(refused.value, ValueError)  # nothing is wrong with the event
-        runner.tell(happened.JobFinished, "a", then=lambda: diary.lines.append("acknowledge end"))
+        runner.report(happened.JobFinished, "a", then=lambda: diary.lines.append("acknowledge end"))
         with pytest.raises(CorewiseError, match="disk full"):
             runner.submit([happened.JobArrived(0.0, "mine", "c", "one")]).result(30.0)
         assert runner.ask(lambda controller: [job.held for job in controller.roster]) == [0]
@@ -211,7 +211,7 @@ def test_a_journal_that_cannot_be_written_for_too_long_ends_it(monkeypatch: pyte
     diary = Diary()
     with running(diary, give_up=0.05) as runner:
         diary.full = JournalUnavailable("disk full")
-        runner.tell(happened.JobArrived, "a", "one")
+        runner.report(happened.JobArrived, "a", "one")
         until(lambda: runner.failed)
         with pytest.raises(CorewiseError, match="the pool cannot go on: disk full"):
             runner.request(happened.JobArrived, "b", "one")

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.live.client import Client
@@ -93,7 +93,7 @@ def test_instructions_are_fetched_by_number_and_awaited(tmp_path: Path) -> None:
 def test_instructions_beyond_memory_come_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("corewise.live.service.feed._KEPT", 2)
+    monkeypatch.setattr("corewise.live.service.runtime._KEPT", 2)
     with service(tmp_path) as running:
         client = running.client()
         for number in range(4):
@@ -260,7 +260,7 @@ def test_a_journal_that_is_removed_ends_the_service(tmp_path: Path, caplog: pyte
             (tmp_path / f"pool.db{end}").unlink()
         status, _, problem = running.ask("POST", "/v1/events", arrival(2), token=running.token)
         assert (status, "pool.db was removed while it was open" in problem["detail"]) == (503, True)
-        assert running.desk.failed
+        assert running.runtime.runner.failed
         for _ in range(1000):
             if not running.thread.is_alive():  # it has stopped by itself
                 break
@@ -284,23 +284,23 @@ def test_a_client_is_patient_and_says_when_nobody_answers(tmp_path: Path) -> Non
         Client("pool.db")
 
 
-def test_what_is_told_to_a_desk_that_is_closed_is_answered(tmp_path: Path) -> None:
+def test_events_are_answered_after_the_runner_was_closed(tmp_path: Path) -> None:
     with service(tmp_path) as running:
-        running.desk.close()
+        running.runtime.runner.close()
         told = {"kind": "job-arrived", "id": "1", "job": "a", "job_class": "one"}
         status, _, problem = running.ask("POST", "/v1/events", told, token=running.token)
         assert (status, problem["detail"]) == (503, "the pool is closed")
 
 
-def test_a_mistake_in_here_is_a_problem_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_a_problem_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_body: bytes) -> None:
         raise RuntimeError("secret")
 
     with service(tmp_path) as running:
-        monkeypatch.setattr("corewise.live.service.wire.events_in", fail)
+        monkeypatch.setattr("corewise.live.service.wire.reported_events", fail)
         status, headers, problem = running.ask("POST", "/v1/events", [], token=running.token)
     assert (status, headers["content-type"]) == (500, "application/problem+json")
-    assert problem["detail"] == "a mistake in here, which the log tells of"
+    assert problem["detail"] == "internal error, see the server log"
 
 
 def test_what_many_tell_at_once_is_written_once_each(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
 
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
@@ -32,7 +32,7 @@ def test_a_lossy_scheduler_reaches_what_the_same_events_reach_in_order(tmp_path:
         ]
         running.client().tell(more)
         found, jobs = running.client().report(), running.client().allocation()["jobs"]
-        tallied = running.desk.ask(lambda controller: controller.tally.snapshot())
+        tallied = running.runtime.runner.ask(lambda controller: controller.tally.snapshot())
     assert scheduler.mishaps > 30
     with Journal.read(tmp_path / "pool.db") as journal:
         ordered = controller_of(journal)

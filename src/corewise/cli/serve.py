@@ -12,7 +12,7 @@ from corewise.cli.reporting import TRY_AGAIN, fail, reporting
 from corewise.errors import CorewiseError, InvalidInput, JournalUnavailable, printable
 
 if TYPE_CHECKING:
-    from corewise.live.service.desk import Desk
+    from corewise.live.service.runtime import ServiceRuntime
 
 __all__ = ["serve"]
 
@@ -64,11 +64,11 @@ def serve(
 
     serving = False
 
-    def say(address: str, desk: Desk) -> None:
+    def say(address: str, runtime: ServiceRuntime) -> None:
         nonlocal serving
         serving = True
         line = (
-            f"{address} serves {desk.engine.pool} cores for {', '.join(desk.names)}; the token is in {token}"
+            f"{address} serves {runtime.cores} cores for {', '.join(runtime.names)}; the token is in {token}"
         )
         print(printable(line), flush=True)
 

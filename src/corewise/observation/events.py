@@ -395,7 +395,7 @@ def event_from_mapping(mapping: object) -> Event:
     if not isinstance(name, str) or name not in KINDS:
         raise InvalidInput(f"unknown kind of event {checks.shown(name)}{nearest(str(name), list(KINDS))}")
     kind = KINDS[name]
-    known = {field.name: field for field in fields(kind)}
+    known = ("time", "id", *_own_names(name))
     for key in values:
         if key not in known:
             raise InvalidInput(f"{name}: unknown key {checks.shown(key)}{nearest(str(key), list(known))}")

@@ -33,6 +33,7 @@ __all__ = [
     "JobSpec",
     "KnowsCalls",
     "Pod",
+    "RemoteEngine",
     "Round",
     "Rounds",
     "RunsCommands",
@@ -219,6 +220,38 @@ def require_kind(engine: object, kind: type[JobSpec]) -> None:
     wanted = {Crew: "commands", Pod: "pods"}.get(kind, "calls")
     if wanted != runs:
         raise InvalidInput(f"{type(engine).__name__} runs {runs}, not {wanted}: use {use}")
+
+
+class RemoteEngine:
+    """Engine of jobs that a scheduler elsewhere runs: it fetches its instructions, and reports events itself.
+
+    The jobs outlive the runner, and share cores as their scheduler likes where they are only watched.
+
+    Parameters
+    ----------
+    pool : int
+        The cores of the pool.
+    """
+
+    pause: float | None = None
+
+    def __init__(self, pool: int) -> None:
+        self.pool = pool
+
+    def start(self, report: Tell) -> None:
+        """Do nothing: events come from the scheduler."""
+
+    def submit(self, job: JobSpec) -> None:
+        """Do nothing: the scheduler has the job."""
+
+    def set_cores(self, job: str, cores: int) -> None:
+        """Do nothing: the scheduler fetches the instruction."""
+
+    def end(self, job: str) -> None:
+        """Do nothing: the scheduler has the job."""
+
+    def close(self) -> None:
+        """Do nothing: the jobs go on."""
 
 
 class EngineThread(threading.Thread):

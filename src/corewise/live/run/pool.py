@@ -302,7 +302,7 @@ class LivePool:
         except BaseException:  # the caller is given it; the cores are for others
             with self._lock:
                 self._jobs.pop(name, None)
-            self._runner.tell(happened.JobEnded, name, "failed")
+            self._runner.report(happened.JobEnded, name, "failed")
             raise
 
     def _let_go(self, name: str, future: Future[Any]) -> None:

@@ -1,16 +1,19 @@
 r"""The runner: a clock, an engine, a controller, a journal and a solver, put together.
 
-One thread owns the controller. Whatever happens is put on its queue by whoever sees it; all that is there is
-taken at once, in this order:
+One thread owns the controller. Events are put on its queue from any thread; all that have come are taken at
+once, in this order:
 
-1. what cannot have happened is refused, and what was told before is left out;
-2. the rest is written to the journal, if there is one, and is on the disk;
-3. the controller handles it, event by event;
-4. whoever told is answered: what a job has returned is not to be had before its end is safe;
-5. the instructions go out. They *set* cores, so after a crash they may be sent again.
+1. admit: events that cannot have happened are refused, and duplicates are left out;
+2. journal: the rest is written to the journal, if there is one, and is on the disk;
+3. handle: the controller handles it, event by event;
+4. acknowledge: senders are answered, so that the result of a job is not to be had before its end is safe;
+5. instruct: the instructions go out. They *set* cores, so after a crash they may be sent again.
 
 Solving takes seconds, and Python's lock with it: it is done in a process of its own, whose answer is an event
 like others.
+
+A pool and a service each have a runner. They differ by what they give it: the engine, the clock by which
+events are dated, and an observer of what was handled.
 
 While the journal cannot be written, as on a full disk, events of callers are refused, those of the pool
 itself are postponed, and writing is tried again every second. A journal that was removed and an error in the
@@ -33,11 +36,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, JournalUnavailable
 from corewise.kit.workers import Workers
-from corewise.live.engines.base import Engine
+from corewise.live.engines.base import Engine, RemoteEngine
 from corewise.live.journal.event_store import Ledger
 from corewise.live.run.solver import answer
 from corewise.live.state.admission import Admission
@@ -48,7 +51,7 @@ from corewise.live.state.instructions import Alert, Instruction, SetCores, Solve
 from corewise.live.state.reconcile import ListedJob, reconciling_events
 from corewise.observation import events as happened
 
-__all__ = ["Reconciled", "Runner", "Told"]
+__all__ = ["Observer", "Reconciled", "Runner", "Submission"]
 
 _ALERTS = 1000  # kept
 _RETRY = 1.0  # seconds until the next try to write where that could not be done
@@ -59,18 +62,56 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
-    """Events that somebody has told, what to do when they are taken in, and whom to tell if they are refused.
+class Submission:
+    """Events that are submitted together, and are taken in together or not at all.
 
-    Ids of somebody else's making may come again; `then` is given the numbers of the events that are new.
+    Attributes
+    ----------
+    events : sequence of Event
+        The events.
+    accepted : callable, optional
+        Called with the numbers of the events that are new, once they are safe.
+    refused : callable, optional
+        Called with the error if they are refused; without it they are postponed while they cannot be written.
+    foreign : bool
+        Whether ids are the sender's own, so that duplicates may come.
+    undated : collection of str
+        The ids of events that their sender did not date.
     """
 
     events: Sequence[happened.Event]
-    then: Callable[[Sequence[int]], None] | None = None
+    accepted: Callable[[Sequence[int]], None] | None = None
     refused: Callable[[BaseException], None] | None = None
     foreign: bool = False
     undated: Collection[str] = ()
-    """The ids of events that their sender did not date."""
+
+
+class Observer(Protocol):
+    """Observer of a runner, called in its thread."""
+
+    def handled(
+        self,
+        number: int,
+        event: happened.Event,
+        instructions: Sequence[Instruction],
+        controller: Controller,
+    ) -> None:
+        """Take note of an event that the controller has handled, and of the instructions that follow."""
+        ...
+
+    def answered(self) -> None:
+        """Take note that the senders of a group of events have been answered."""
+        ...
+
+
+class _Unobserved:
+    """Observer of a runner that has none."""
+
+    def handled(self, *_: object) -> None:
+        """Do nothing."""
+
+    def answered(self) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +138,33 @@ class Reconciled:
 
 
 class Runner:
-    """Runner: carries out what a controller says, and tells it what happens.
+    """Runner: reports events to a controller, and carries out its instructions.
 
     Parameters
     ----------
     controller : Controller
-        What decides.
+        The controller, which belongs to the thread of the runner from then on.
     engine : Engine
-        What runs the jobs; it is started and closed with the runner.
+        What runs the jobs; it is started and closed with the runner. Jobs of a `RemoteEngine` outlive it.
     solver : Workers
-        Where to solve; likewise.
+        The process to solve in; likewise.
     ledger : Ledger
         Where events and policies are kept.
-    broken : callable, optional
+    on_failure : callable, optional
         Called with the error when the runner cannot go on.
     give_up : float, optional
         After how many seconds without being able to write it cannot go on; by default it waits for ever.
+    clock : callable, optional
+        Returns the time by which events are dated; by default it goes on from the last event.
+    observer : Observer, optional
+        Called after each event that was handled.
 
     Attributes
     ----------
     failed : bool
         Whether it cannot go on.
+    error : CorewiseError or None
+        Why events are refused, for now or since it has `failed`.
     """
 
     def __init__(
@@ -126,25 +173,28 @@ class Runner:
         engine: Engine,
         solver: Workers,
         ledger: Ledger,
-        broken: Callable[[CorewiseError], None] = lambda _error: None,
+        on_failure: Callable[[CorewiseError], None] = lambda _error: None,
         *,
         give_up: float = math.inf,
+        clock: Callable[[], float] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.engine = engine
         self.failed = False
         self.alerts: deque[Alert] = deque(maxlen=_ALERTS)
         self._controller, self._solver, self._ledger = controller, solver, ledger
         self._unsteered: Unsteered | None = None
-        self._broken = broken
-        self._give_up = give_up
-        self._error: CorewiseError | None = None  # why events are refused
+        self._remote = isinstance(engine, RemoteEngine)
+        self._on_failure, self._give_up = on_failure, give_up
+        self._observer: Observer = _Unobserved() if observer is None else observer
+        self.error: CorewiseError | None = None
         self._refusing_since = self._tried = self._looked = time.monotonic()
-        self._postponed: list[Told | Callable[[], None]] = []
-        self._inbox: SimpleQueue[Told | Callable[[], None] | None] = SimpleQueue()
+        self._postponed: list[Submission | Callable[[], None]] = []
+        self._inbox: SimpleQueue[Submission | Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="corewise-runner", daemon=True)
         self._gate, self._closed = threading.Lock(), False
-        # Time goes on where it stood: it does not go back, and nobody saw what happened in between.
-        self._began = controller.time - time.monotonic()
+        # Time goes on where it stood: it does not go back, and the time in between was not observed.
+        self._now = partial(_going_on, controller.time - time.monotonic()) if clock is None else clock
         self._ticked = controller.time
         self._session = f"{time.time_ns():x}-{os.getpid():x}"
         self._numbers = count(1)
@@ -155,29 +205,35 @@ class Runner:
     # --- from any thread ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; what was being solved for when it ended is solved for again."""
-        self._find_jobs()
+        """Start the thread and the engine; a request to solve that was not answered is repeated."""
+        if not self._remote:  # jobs that ran here have ended with the last runner
+            for name in self._controller.roster.jobs:
+                self.report(happened.JobEnded, name, "lost")
         if self._controller.pool != self.engine.pool:
-            self.tell(happened.PoolChanged, self.engine.pool)
-        if self._controller.request is not None:  # whoever was asked is gone too
+            self.report(happened.PoolChanged, self.engine.pool)
+        if self._controller.request is not None:
             self._inbox.put(partial(self._solve, self._controller.request))
         self._thread.start()
-        self.engine.start(self.tell)
+        self.engine.start(self.report)
 
-    def _find_jobs(self) -> None:
-        """Tell what has become of the jobs that the controller believes to be there: they are gone."""
-        for name in self._controller.roster.jobs:
-            self.tell(happened.JobEnded, name, "lost")
-
-    def tell(self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None) -> None:
-        """Take in what has happened just now."""
+    def report(
+        self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
+    ) -> None:
+        """Report an event that has happened just now; `then` is called once it is safe."""
+        accepted = None if then is None else lambda _: then()
         with self._gate:  # dated and put there in one step: times do not go back
-            self._inbox.put(Told([self._event(kind, values)], None if then is None else lambda _: then()))
+            self._inbox.put(Submission([self._event(kind, values)], accepted))
 
     def request(
         self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
     ) -> None:
-        """Take in what somebody wants, and return when it is safe; `InvalidInput` if it cannot be."""
+        """Request a change, and return when its event is safe; `InvalidInput` if it cannot be."""
+        self.requested(kind, *values, then=then).result()
+
+    def requested(
+        self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
+    ) -> Future[None]:
+        """Request a change; the future is done when its event is safe."""
         done: Future[None] = _promised()
 
         def acknowledge(_: Sequence[int]) -> None:
@@ -191,22 +247,21 @@ class Runner:
 
         with self._gate:
             self._require_open()
-            self._inbox.put(Told([self._event(kind, values)], acknowledge, done.set_exception))
-        done.result()
+            self._inbox.put(Submission([self._event(kind, values)], acknowledge, done.set_exception))
+        return done
 
     def submit(self, events: Sequence[happened.Event]) -> Future[Sequence[int]]:
-        """Take in events that somebody else has seen and named, all or none.
+        """Take in events of a sender elsewhere, all or none.
 
-        The answer, once they are safe, are the numbers of those that are new: one whose id was there before
-        changes nothing. `InvalidInput` if one of them cannot have happened. What is submitted cannot be
-        cancelled.
+        The answer, once they are safe, are the numbers of those that are new: one whose id is known changes
+        nothing. `InvalidInput` if one of them cannot have happened. What is submitted cannot be cancelled.
         """
         done: Future[Sequence[int]] = _promised()
-        self._put(Told(events, done.set_result, done.set_exception, foreign=True))
+        self.enqueue(Submission(events, done.set_result, done.set_exception, foreign=True))
         return done
 
     def configure(self, wanted: Configuration) -> None:
-        """Go on with another configuration than that in force, if it is another; `InvalidInput` if it cannot.
+        """Change the configuration, if it differs from that in force; `InvalidInput` if it cannot be changed.
 
         An algorithm that cannot be made from its name cannot be changed.
         """
@@ -235,17 +290,18 @@ class Runner:
                 done.set_exception(error)
                 return
             found = partial(Reconciled, events)
-            self._take_in([Told(events, lambda numbers: done.set_result(found(numbers)), done.set_exception)])
+            accepted = lambda numbers: done.set_result(found(numbers))  # noqa: E731
+            self._take_in([Submission(events, accepted, done.set_exception)])
 
-        self._put(act)
+        self.enqueue(act)
         return done
 
     def ask(self, question: Callable[[Controller], _T]) -> _T:
-        """Return what the controller answers."""
+        """Call a function with the controller in its thread, and return what it returns."""
         return self.asked(question).result()
 
     def asked(self, question: Callable[[Controller], _T]) -> Future[_T]:
-        """Return what the controller will have answered; a question that is cancelled is not asked."""
+        """Call a function with the controller in its thread; one that is cancelled is not called."""
         done: Future[_T] = Future()
 
         def act() -> None:
@@ -256,22 +312,23 @@ class Runner:
             except Exception as error:
                 done.set_exception(error)
 
-        self._put(act)
+        self.enqueue(act)
         return done
 
     def close(self) -> None:
-        """End whatever still runs, take in what happens until it has, and end."""
+        """End all jobs that run here, take in what happens until they have ended, and end the thread."""
         with self._gate:
             self._closed = True
         try:
             self.engine.close()
         finally:
-            self.tell(happened.Tick)  # up to here nothing has happened
+            self.report(happened.Tick)  # up to here nothing has happened
             self._inbox.put(None)
             if self._thread.is_alive():
                 self._thread.join()
 
-    def _put(self, *items: Told | Callable[[], None]) -> None:
+    def enqueue(self, *items: Submission | Callable[[], None]) -> None:
+        """Put submissions, and functions to call in the thread, on the queue; they are taken together."""
         with self._gate:
             self._require_open()
             for item in items:
@@ -284,9 +341,6 @@ class Runner:
     def _event(self, kind: type[happened.Event], values: Sequence[Any]) -> happened.Event:
         return kind(self._now(), f"{self._session}-{next(self._numbers)}", *values)
 
-    def _now(self) -> float:
-        return self._began + time.monotonic()
-
     # --- the thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -294,16 +348,16 @@ class Runner:
         while going:
             going = self._work(self._news())
         if self._postponed:
-            _log.error("%d events of the pool were not written: %s", len(self._postponed), self._error)
+            _log.error("%d events of the pool were not written: %s", len(self._postponed), self.error)
 
-    def _work(self, news: Sequence[Told | Callable[[], None] | None]) -> bool:
-        """Take in and carry out what is there, and what was postponed before it; return whether to go on."""
-        postponed: list[Told | Callable[[], None]] = []
-        if any(isinstance(item, Told) for item in news):
+    def _work(self, news: Sequence[Submission | Callable[[], None] | None]) -> bool:
+        """Take in events and carry out actions, postponed ones first; return whether to go on."""
+        postponed: list[Submission | Callable[[], None]] = []
+        if any(isinstance(item, Submission) for item in news):
             postponed, self._postponed = self._postponed, []
-        group: list[Told] = []
+        group: list[Submission] = []
         for item in (*postponed, *news):
-            if isinstance(item, Told):
+            if isinstance(item, Submission):
                 group.append(item)
                 continue
             self._take_in(group)
@@ -321,13 +375,13 @@ class Runner:
         except BaseException as error:
             self._break_down(error)
 
-    def _news(self) -> list[Told | Callable[[], None] | None]:
-        """Wait for something to happen, and return all that has; add a `Tick` when one is due."""
+    def _news(self) -> list[Submission | Callable[[], None] | None]:
+        """Drain the inbox; add a `Tick` when one is due."""
         due = min(self._ticked + self._controller.options.patience, self._controller.due)
-        waiting = self._error is not None and not self.failed
+        waiting = self.error is not None and not self.failed
         longest = _RETRY if waiting else _LOOK if self._ledger.durable and not self.failed else math.inf
         left = min(due - self._now(), longest)
-        news: list[Told | Callable[[], None] | None] = []
+        news: list[Submission | Callable[[], None] | None] = []
         with suppress(Empty):
             news.append(self._inbox.get(timeout=None if math.isinf(left) else max(left, 0.0)))
         with self._gate:  # what is there is dated before the tick
@@ -336,7 +390,7 @@ class Runner:
                     news.append(self._inbox.get_nowait())
             if self._now() >= due or (waiting and time.monotonic() - self._tried >= _RETRY):
                 self._ticked = self._now()
-                news.append(Told([self._event(happened.Tick, ())]))
+                news.append(Submission([self._event(happened.Tick, ())]))
         if time.monotonic() - self._looked >= _LOOK:
             self._looked = time.monotonic()
             news.insert(0, self._look)
@@ -347,59 +401,65 @@ class Runner:
         if self.failed:
             return
         self._ledger.require_in_place()
-        if self._error is not None and time.monotonic() - self._refusing_since >= self._give_up:
-            self._break_down(self._error.__cause__ or self._error)
+        if self.error is not None and time.monotonic() - self._refusing_since >= self._give_up:
+            self._break_down(self.error.__cause__ or self.error)
 
-    def _take_in(self, group: Sequence[Told]) -> None:
-        """Handle events, unless they cannot be: then callers that wait for an answer are refused."""
-        if group and not self.failed:
+    def _take_in(self, group: Sequence[Submission]) -> None:
+        """Handle events, unless they cannot be: then senders that wait for an answer are refused."""
+        if not group:
+            return
+        if not self.failed:
             try:
                 self._handle(group)
             except JournalUnavailable as error:
                 self._postpone(group, error)
+                self._observer.answered()
                 return
             except BaseException as error:
                 self._break_down(error)
             else:
                 return
-        for told in group:
-            self._refuse(told)
+        for submission in group:
+            self._refuse(submission)
+        self._observer.answered()
 
-    def _refuse(self, told: Told) -> None:
-        if told.refused is not None:
-            _answer(partial(told.refused, self._error or CorewiseError("the pool is closed")))
+    def _refuse(self, submission: Submission) -> None:
+        if submission.refused is not None:
+            _answer(partial(submission.refused, self.error or CorewiseError("the pool is closed")))
 
-    def _postpone(self, items: Sequence[Told | Callable[[], None]], error: JournalUnavailable) -> None:
+    def _postpone(self, items: Sequence[Submission | Callable[[], None]], error: JournalUnavailable) -> None:
         """Refuse events of callers for now, and keep the rest until the journal can be written again."""
-        if self._error is None:
+        if self.error is None:
             self._refusing_since = time.monotonic()
             _log.error("events are refused, and writing is tried again every %g s: %s", _RETRY, error)
         self._tried = time.monotonic()
-        self._error = CorewiseError(f"events are refused for now: {error}")
-        self._error.__cause__ = error
+        self.error = CorewiseError(f"events are refused for now: {error}")
+        self.error.__cause__ = error
         for item in items:
-            if isinstance(item, Told) and item.refused is not None:
+            if isinstance(item, Submission) and item.refused is not None:
                 self._refuse(item)
-            elif not (isinstance(item, Told) and all(isinstance(one, happened.Tick) for one in item.events)):
+            elif not (
+                isinstance(item, Submission) and all(isinstance(one, happened.Tick) for one in item.events)
+            ):
                 self._postponed.append(item)
 
     def _resume(self) -> None:
         """Take events in again: they could be written."""
-        if self._error is not None:
-            self._error = None
+        if self.error is not None:
+            self.error = None
             _log.info("events are taken in again after %.0f s", time.monotonic() - self._refusing_since)
 
     def _break_down(self, error: BaseException) -> None:
         if self.failed:
             return
         _log.error("the pool cannot go on: %s", error, exc_info=None if _known_cause(error) else error)
-        self._error = CorewiseError(f"the pool cannot go on: {error}")
-        self._error.__cause__ = error
+        self.error = CorewiseError(f"the pool cannot go on: {error}")
+        self.error.__cause__ = error
         self._postponed = []
         self.failed = True
-        _answer(partial(self._broken, self._error))
+        _answer(partial(self._on_failure, self.error))
 
-    def _handle(self, group: Sequence[Told]) -> None:
+    def _handle(self, group: Sequence[Submission]) -> None:
         """Admit first, journal second, handle third, acknowledge fourth, instruct last.
 
         `JournalUnavailable` is raised only before anything has changed.
@@ -411,21 +471,22 @@ class Runner:
         if events:
             self._resume()
         instructed: list[Instruction] = []
-        for told, batch in admitted:
+        for submission, batch in admitted:
             pairs = [(next(numbers), event) for event in batch]
             new = [(number, event) for number, event in pairs if number is not None]
             for number, event in new:
                 instructed += self._take(number, event, share=event is batch[-1])
-            if told.then is not None:
-                answers.append(partial(told.then, [number for number, _ in new]))
+            if submission.accepted is not None:
+                answers.append(partial(submission.accepted, [number for number, _ in new]))
         for give in answers:
             _answer(give)
+        self._observer.answered()
         for instruction in instructed:
             self._instruct(instruction)
         self._keep_snapshot()
 
     def _keep_snapshot(self) -> None:
-        """Write down the state now and then, so that not all of a journal has to be replayed."""
+        """Write a snapshot of the state when one is due, so that a restart need not replay all events."""
         if self._ledger.durable and self._number - self._kept >= self._controller.options.snapshot_every:
             try:
                 self._ledger.put_snapshot(self._number, self._controller.snapshot())
@@ -435,35 +496,36 @@ class Runner:
                 self._kept = self._number
 
     def _admitted(
-        self, group: Sequence[Told]
-    ) -> tuple[list[Callable[[], None]], list[tuple[Told, Sequence[happened.Event]]]]:
-        """Return how to refuse what is refused, and the rest with those of its events that are new."""
-        foreign = [event.id for told in group if told.foreign for event in told.events]
+        self, group: Sequence[Submission]
+    ) -> tuple[list[Callable[[], None]], list[tuple[Submission, Sequence[happened.Event]]]]:
+        """Return the refusals to be sent, and the other submissions with their events that are new."""
+        foreign = [event.id for one in group if one.foreign for event in one.events]
         admission = Admission(self._controller, self._ledger.known(foreign) if foreign else {})
         refusals: list[Callable[[], None]] = []
-        admitted: list[tuple[Told, Sequence[happened.Event]]] = []
-        for told in group:
+        admitted: list[tuple[Submission, Sequence[happened.Event]]] = []
+        for one in group:
             try:
-                batch = admission.new(told.events, told.undated) if told.foreign else told.events
+                batch = admission.new(one.events, one.undated) if one.foreign else one.events
                 admission.admit(batch)
             except InvalidInput as error:
-                if told.refused is None:
+                if one.refused is None:
                     raise
-                refusals.append(partial(told.refused, error))
+                refusals.append(partial(one.refused, error))
             else:
-                admitted.append((told, batch))
+                admitted.append((one, batch))
         return refusals, admitted
 
     def _take(self, number: int, event: happened.Event, *, share: bool) -> Sequence[Instruction]:
-        """Have the controller handle an event that is safe; return what is to be done."""
+        """Have the controller handle an event that is safe; return the instructions."""
         instructions = self._controller.handle(event, share=share)
         self._number = number
         self._ledger.record(number, instructions)
+        self._observer.handled(number, event, instructions, self._controller)
         return [*instructions, *self._share_unsteered(event)]
 
     def _share_unsteered(self, event: happened.Event) -> Sequence[Instruction]:
-        """Return who is to hold what in a pool that is only watched."""
-        if self._controller.mode != "watch":
+        """Return the instructions that share cores equally in a pool that is only watched."""
+        if self._remote or self._controller.mode != "watch":
             self._unsteered = None
             return []
         if self._unsteered is None or isinstance(event, happened.PoolConfigured):
@@ -471,7 +533,7 @@ class Runner:
             return self._unsteered.first
         return self._unsteered.handle(event)
 
-    # --- what is to be done -------------------------------------------------------------------------
+    # --- instructions -------------------------------------------------------------------------------
 
     def _instruct(self, instruction: Instruction) -> None:
         match instruction:
@@ -506,7 +568,7 @@ class Runner:
         else:
             settle = partial(self._controller.learner.settle_as, found.lesson.windows, found.memory)
             digest = self._ledger.put_policy(found.policy)
-            self.tell(happened.Solved, name, digest, *found.told, then=settle)
+            self.report(happened.Solved, name, digest, *found.told, then=settle)
 
     def _not_solved(self, name: str, error: BaseException) -> None:
         if isinstance(error, self._solver.lost):
@@ -514,7 +576,11 @@ class Runner:
                 self._solver.renew()
             except Exception:  # the next request tries again
                 _log.exception("no other solver could be started")
-        self.tell(happened.SolveFailed, name, f"{type(error).__name__}: {error}")
+        self.report(happened.SolveFailed, name, f"{type(error).__name__}: {error}")
+
+
+def _going_on(began: float) -> float:
+    return began + time.monotonic()
 
 
 def _promised() -> Future[Any]:

@@ -1,4 +1,4 @@
-"""The pool for Prometheus; by class, never by job: there are too many of those."""
+"""Metrics of the pool for Prometheus; by class, never by job: there are too many of those."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from corewise.estimation.changes.alarms import RETRACTED
-from corewise.live.service.desk import Desk
+from corewise.live.service.runtime import ServiceRuntime
 
 __all__ = ["exposed"]
 
 _MODES = ("watch", "steer", "hold")
 
 
-def exposed(report: Mapping[str, Any], desk: Desk, answers: Mapping[int, int]) -> bytes:
-    """Return a report and the state of the service as Prometheus reads them."""
+def exposed(report: Mapping[str, Any], runtime: ServiceRuntime, responses: Mapping[int, int]) -> bytes:
+    """Return a report and the state of the service in the text format of Prometheus."""
     registry = CollectorRegistry()
-    registry.register(_Facts(report, desk, answers))
+    registry.register(_PoolCollector(report, runtime, responses))
     return generate_latest(registry)
 
 
-class _Facts(Collector):
-    def __init__(self, report: Mapping[str, Any], desk: Desk, answers: Mapping[int, int]) -> None:
-        self._report, self._desk, self._answers = report, desk, answers
+class _PoolCollector(Collector):
+    def __init__(
+        self, report: Mapping[str, Any], runtime: ServiceRuntime, responses: Mapping[int, int]
+    ) -> None:
+        self._report, self._runtime, self._responses = report, runtime, responses
 
     def collect(self) -> Iterator[Metric]:
         yield from self._pool()
@@ -55,17 +57,17 @@ class _Facts(Collector):
         found = sum(alarm["kind"] != RETRACTED for alarm in report["alarms"])
         yield _counter("changes_found", "Changes of rates or curves that were found.", found)
         yield _counter("late_events", "Events that came too late to be learned from.", report["late_events"])
-        yield _counter("alerts", "What somebody should know of.", self._desk.alerted)
+        yield _counter("alerts", "Alerts to the operator.", self._runtime.alerts)
 
     def _classes(self) -> Iterator[Metric]:
         gauges = {
-            "jobs": "Jobs that are there.",
+            "jobs": "Jobs in the pool.",
             "waiting": "Jobs that hold no core.",
             "held": "Cores that jobs hold.",
-            "told": "Cores that jobs were told to hold.",
+            "told": "Cores that jobs are instructed to hold.",
             "target": "Cores that jobs should hold.",
             "departures": "Departures that were learned from.",
-            "departures_needed": "Departures from which on a class is part of a policy other than EQUI.",
+            "departures_needed": "Departures of a class before it is part of a policy other than EQUI.",
         }
         named = {
             "jobs": "jobs",
@@ -80,7 +82,7 @@ class _Facts(Collector):
         counters = {
             "arrived": "Jobs that arrived.",
             "finished": "Jobs that finished.",
-            "ended": "Jobs given up.",
+            "ended": "Jobs that ended otherwise: failed, cancelled or lost.",
         }
         for key, text in counters.items():
             yield self._by_class(CounterMetricFamily(f"corewise_jobs_{key}", text, labels=["class"]), key)
@@ -97,11 +99,11 @@ class _Facts(Collector):
         return found
 
     def _service(self) -> Iterator[Metric]:
-        yield _counter("events", "Events taken in since the start.", self._desk.handled)
-        yield _gauge("instruction", "Number of the last instruction.", self._desk.feed.last)
-        yield _gauge("ready", "1 if events are taken in.", self._desk.broken is None)
+        yield _counter("events", "Events taken in since the start.", self._runtime.handled_events)
+        yield _gauge("instruction", "Number of the last instruction.", self._runtime.instructions.last)
+        yield _gauge("ready", "1 if events are taken in.", self._runtime.error is None)
         answers = CounterMetricFamily("corewise_http_requests", "Requests by status.", labels=["status"])
-        for status, count in sorted(self._answers.items()):
+        for status, count in sorted(self._responses.items()):
             answers.add_metric([str(status)], count)
         yield answers
 

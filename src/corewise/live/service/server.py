@@ -1,8 +1,8 @@
-"""The server: a socket, a loop, signals and a log. It stops gracefully, and the next goes on from there.
+"""The server: a socket, an event loop, signals, a log, and the reload of token and limits.
 
-Connections whose last request has shown the token keep their places. Where there are too many, others make
-room: first those that ask for nothing, the oldest first. One that has just come is heard before it may have
-to: what it has sent by then is read, and may show the token.
+It stops gracefully, and the next one continues. Connections whose last request has shown the token are kept.
+Where there are too many, others are closed: first those that are idle, the oldest first. What a new
+connection has sent at once is read before it may be closed, as it may show the token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -29,15 +29,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.learning.algorithms import Algorithm
 from corewise.live.run.solver import solving
+from corewise.live.service.access import CONNECTION, Access, AccessMiddleware, Token, name_of
 from corewise.live.service.app import make_app
-from corewise.live.service.desk import Desk, open_desk
-from corewise.live.service.guard import CONNECTION, Access, Guard, name_of
-from corewise.live.service.pool_file import Limits, PoolFile
-from corewise.live.service.problems import Problem
-from corewise.live.service.reload import Reload
-from corewise.live.service.token import Token
+from corewise.live.service.pool_file import Limits, PoolFile, load_pool
+from corewise.live.service.runtime import ServiceRuntime, open_runtime
+from corewise.live.service.wire import Problem
+from corewise.model.system import System
+from corewise.observation import events as happened
 
-__all__ = ["Opened", "listening", "opened", "serve"]
+__all__ = ["OpenService", "Reload", "listening", "open_service", "serve"]
 
 _GRACE = 5  # seconds that answers under way are given when the service stops
 _SLOWEST = 10.0  # seconds that the head of a request may take
@@ -64,7 +64,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     watch: bool = False,
-    ready: Callable[[str, Desk], None] = lambda _address, _desk: None,
+    ready: Callable[[str, ServiceRuntime], None] = lambda _address, _runtime: None,
 ) -> None:
     """Serve a pool until SIGTERM or SIGINT ends it; SIGHUP reloads the token and the limits.
 
@@ -81,7 +81,7 @@ def serve(
     watch : bool, optional
         Whether to watch only.
     ready : callable, optional
-        Called with the address and the desk once requests are answered.
+        Called with the address and the runtime once requests are answered.
 
     Raises
     ------
@@ -91,41 +91,43 @@ def serve(
     early = Event()
     with (
         _on_signal(_RELOADING, early.set),  # it would end a service that starts
-        opened(pool, journal, token_file, host=host, port=port, watch=watch, around=_logging) as service,
+        open_service(
+            pool, journal, token_file, host=host, port=port, watch=watch, around=_logging
+        ) as service,
         _on_signal(signal.SIGTERM, service.stop),
     ):
         with _on_signal(_RELOADING, service.reload):
             if early.is_set():
                 service.reload()
-            mode = service.desk.ask(lambda seen: seen.mode)
+            mode = service.runtime.runner.ask(lambda seen: seen.mode)
             _log.info("started", extra={"facts": {"address": service.address, "mode": mode}})
-            ready(service.address, service.desk)
+            ready(service.address, service.runtime)
             service.run()
-        if service.desk.failed:
-            raise CorewiseError(f"{service.desk.broken}")
+        if service.runtime.runner.failed:
+            raise CorewiseError(f"{service.runtime.error}")
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenService:
     """Service that is open, and answers as long as it is run.
 
     Attributes
     ----------
     address : str
         Where it is, as a browser wants it.
-    desk : Desk
-        Its desk.
+    runtime : ServiceRuntime
+        The service without HTTP.
     server : Server
-        What answers.
+        The HTTP server.
     """
 
     address: str
-    desk: Desk
+    runtime: ServiceRuntime
     server: _Server
     _socket: socket.socket
 
     def run(self) -> None:
-        """Answer until a signal ends it, `stop`, or a desk that cannot go on."""
+        """Answer requests until a signal, `stop` or a failure of the runner ends it."""
         asyncio.run(self.server.serve(sockets=[self._socket]))
 
     def stop(self) -> None:
@@ -138,7 +140,7 @@ class Opened:
 
 
 @contextmanager
-def opened(
+def open_service(
     pool: PoolFile,
     journal: Path,
     token_file: Path,
@@ -148,7 +150,7 @@ def opened(
     watch: bool = False,
     solver: Callable[[Algorithm], Any] = solving,
     around: Callable[[Token], AbstractContextManager[None]] = lambda _token: nullcontext(),
-) -> Iterator[Opened]:
+) -> Iterator[OpenService]:
     """Give a service that is open; see `serve`.
 
     Parameters
@@ -158,16 +160,16 @@ def opened(
     solver : callable, optional
         Gives the process to solve in, given the algorithm.
     around : callable, optional
-        What lasts as long as the desk is open, given the token.
+        A context that lasts as long as the service is open, given the token.
     """
     with listening(host, port) as socket_:
         token = Token.of_file(token_file)
-        with around(token), open_desk(pool, journal, watch=watch, solver=solver) as desk:
+        with around(token), open_runtime(pool, journal, watch=watch, solver=solver) as runtime:
             access = partial(_access, token, socket_.getsockname()[0], host)
-            guard = make_app(desk, access(pool.limits), pool.limits)
-            reload = Reload(desk, guard, token, token_file, access, pool)
-            server = _Server(_config(guard), desk, reload)
-            yield Opened(_address_of(socket_), desk, server, socket_)
+            middleware = make_app(runtime, access(pool.limits), pool.limits)
+            reload = Reload(runtime, middleware, token, token_file, access, pool)
+            server = _Server(_config(middleware), runtime, reload)
+            yield OpenService(_address_of(socket_), runtime, server, socket_)
 
 
 def _address_of(socket_: socket.socket) -> str:
@@ -199,40 +201,108 @@ def _access(token: Token, address: str, host: str, limits: Limits) -> Access:
     return Access(token, loopback=local and not named, hosts=hosts, named=named)
 
 
-class _Server(uvicorn.Server):
-    """Server that ends streams before it waits for answers under way, and ends if its desk cannot go on."""
+class Reload:
+    """Reload of the token and the limits of a service.
 
-    def __init__(self, config: uvicorn.Config, desk: Desk, reload: Reload) -> None:
+    A file that cannot be used is logged, and what was read before stays. Limits of a class are changed as by
+    ``PUT /v1/limits``, if those in the file have changed; otherwise what was set by a request stays.
+
+    Parameters
+    ----------
+    runtime, middleware : ServiceRuntime and AccessMiddleware
+        The service.
+    token, token_file : Token and path
+        Its token, and the file of that.
+    access : callable
+        From limits to the access to the service.
+    pool : PoolFile
+        The pool file as it was read last.
+    """
+
+    def __init__(
+        self,
+        runtime: ServiceRuntime,
+        middleware: AccessMiddleware,
+        token: Token,
+        token_file: Path,
+        access: Callable[[Limits], Access],
+        pool: PoolFile,
+    ) -> None:
+        self._runtime, self._middleware = runtime, middleware
+        self._token, self._token_file = token, token_file
+        self._access, self._pool = access, pool
+
+    def __call__(self) -> None:
+        """Reload; from any thread but the runner's."""
+        try:
+            changed = self._token.renew(self._token_file)
+        except CorewiseError as error:
+            _log.error("the token stays as it was: %s", error)
+        else:
+            _log.info("reloaded the token: %s", "it has changed" if changed else "it is the same")
+        try:
+            pool = load_pool(self._pool.path)
+        except CorewiseError as error:
+            _log.error("limits stay as they were: %s", error)
+            return
+        self._middleware.change(self._access(pool.limits), pool.limits)
+        self._set_limits(pool.system)
+        _log.info("reloaded the limits")
+        if _but_for_limits(pool) != _but_for_limits(self._pool):
+            _log.warning("what else has changed in the pool file is for the next start")
+        self._pool = replace(self._pool, system=pool.system, limits=pool.limits)
+
+    def _set_limits(self, system: System) -> None:
+        before = {known.name: (known.min_cores, known.max_cores) for known in self._pool.system.classes}
+        for known in system.classes:
+            limits = (known.min_cores, known.max_cores)
+            if before.get(known.name, limits) == limits:
+                continue
+            try:
+                self._runtime.runner.request(happened.LimitsChanged, known.name, *limits)
+            except CorewiseError as error:
+                _log.error("limits of class %r stay as they were: %s", known.name, error)
+
+
+def _but_for_limits(pool: PoolFile) -> PoolFile:
+    classes = [replace(known, min_cores=1, max_cores=None) for known in pool.system.classes]
+    return replace(pool, system=replace(pool.system, classes=tuple(classes)), limits=Limits())
+
+
+class _Server(uvicorn.Server):
+    """Server that ends streams before it waits for responses under way, and ends if the runner has failed."""
+
+    def __init__(self, config: uvicorn.Config, runtime: ServiceRuntime, reload: Reload) -> None:
         super().__init__(config)
-        self._desk, self._reload = desk, reload
+        self._runtime, self._reload = runtime, reload
         self.should_reload = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin."""
-        self._desk.bell.listen()
+        self._runtime.notifier.attach()
         await super().startup(sockets)
         for one in sockets or []:
             one.listen(_QUEUED)  # asyncio has made the queue as long as what it takes in at once
 
     async def on_tick(self, counter: int) -> bool:
-        """Look, ten times a second, for what signals and the desk want."""
+        """Look, ten times a second, for a signal or a failure of the runner."""
         if self.should_reload:
             self.should_reload = False
             await asyncio.get_running_loop().run_in_executor(None, self._reload)
-        if self._desk.failed:
+        if self._runtime.runner.failed:
             self.should_exit = True
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End."""
-        self._desk.bell.end()
+        self._runtime.notifier.end()
         await super().shutdown(sockets)
 
 
-def _config(guard: Guard) -> uvicorn.Config:
+def _config(middleware: AccessMiddleware) -> uvicorn.Config:
     return uvicorn.Config(
-        guard,
-        http=partial(_Connection, guard),  # type: ignore[arg-type]
+        middleware,
+        http=partial(_Connection, middleware),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         log_config=None,
@@ -248,10 +318,10 @@ def _config(guard: Guard) -> uvicorn.Config:
 class _Connection(H11Protocol):
     """Connection that must send the head of its first request soon, and of which there are not too many."""
 
-    def __init__(self, guard: Guard, *arguments: Any, **options: Any) -> None:
+    def __init__(self, middleware: AccessMiddleware, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.trusted = self._heard = False
-        self._guard = guard
+        self._middleware = middleware
         self._last: object = None
         self._impatience: asyncio.TimerHandle | None = None
         app = self.app
@@ -272,7 +342,7 @@ class _Connection(H11Protocol):
         super().connection_made(transport)
         self._since = self.loop.time()
         trusted = sum(one.trusted for one in self._all())
-        if trusted >= self._guard.limits.most_connections:
+        if trusted >= self._middleware.limits.most_connections:
             transport.write(_REFUSAL)
             transport.close()
             return
@@ -296,7 +366,7 @@ class _Connection(H11Protocol):
             self.loop.call_soon(self._hear, turns - 1)
             return
         self._heard = True
-        most = self._guard.limits.most_connections
+        most = self._middleware.limits.most_connections
         if len(self.connections) <= most:
             return
         heard = [one for one in self._all() if one._heard]

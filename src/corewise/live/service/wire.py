@@ -1,152 +1,281 @@
-"""Types of the HTTP wire: the events of `corewise.observation.events`, field by field, and answers.
+"""The HTTP wire: requests as typed values, answers as plain ones, errors as problem details (RFC 9457).
 
-Types are strict: ``false`` is no number, ``"4"`` is none either, and what is not known is refused.
+Events are read by the parser of `corewise.observation.events`, which is strict: ``false`` and ``"4"`` are no
+numbers, and an unknown key is refused. What only a wire has is added here: which events a scheduler may
+report, largest values, and times by the clock of the sender.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Annotated, Any, Literal, Union, get_type_hints
+from http import HTTPStatus
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-
-from corewise.errors import InvalidInput
-from corewise.live.service.problems import Problem, said_of
+from corewise.errors import CorewiseError, InvalidInput, nearest
+from corewise.kit import checks
+from corewise.kit.jsonable import plain, to_json
+from corewise.live.state.controller import Controller
+from corewise.live.state.explain import explain
+from corewise.live.state.job_table import RosterJob
+from corewise.live.state.reconcile import ListedJob
 from corewise.observation import events as happened
 
 __all__ = [
     "BATCH",
-    "TOLD",
-    "Acknowledged",
-    "Allocation",
-    "EstimatesView",
-    "Explained",
-    "Health",
-    "HistoryView",
-    "InstructionPage",
-    "JobListed",
-    "JobsWanted",
-    "LimitsWanted",
-    "ModeWanted",
-    "PolicyView",
-    "ProblemView",
-    "ReconciledView",
-    "ReportView",
-    "batch_schema",
-    "dated",
-    "events_in",
-    "parsed",
+    "REPORTED",
+    "Problem",
+    "allocation",
+    "explanation",
+    "jobs_in",
+    "limits_in",
+    "mode_in",
+    "number_in",
+    "policy",
+    "reported_events",
+    "state",
+    "whole_in",
 ]
 
 BATCH = 1000
 """Events in one request."""
 
-TOLD: tuple[type[happened.Event], ...] = (
-    happened.JobArrived,
-    happened.JobPresent,
-    happened.JobFinished,
-    happened.JobEnded,
-    happened.CoresHeld,
-    happened.MoveRefused,
-    happened.Progress,
-    happened.PoolChanged,
-)
-"""What a scheduler may tell."""
-
-_AHEAD = 60.0  # seconds by which a clock may be ahead of ours
-_MOST_CORES = 1_000_000
-_MOST = 1e12  # of an amount, and of seconds
-
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-Cores = Annotated[int, Field(ge=0, le=_MOST_CORES)]
-Whole = Annotated[int, Field(ge=1, le=_MOST_CORES)]
-Amount = Annotated[float, Field(ge=0.0, le=_MOST, allow_inf_nan=False)]
-Time = Annotated[float, Field(ge=0.0, le=_MOST, allow_inf_nan=False)]
-
-
-class Strict(BaseModel):
-    """Body of a request: of exactly these types."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class Told(Strict):
-    """Event as it is told."""
-
-    id: Annotated[Name, Field(description="Yours, and unique: told again under it, it changes nothing.")]
-    time: Annotated[
-        Time | None, Field(description="Seconds since 1970; if not given, when it was received.")
-    ] = None
-
-
-_TYPES: dict[str, Any] = {
-    "held": Cores,
-    "cores": Cores,
-    "fits": Cores | None,
-    "least": Whole | None,
-    "most": Whole | None,
-    "paused": Amount,
-    "generation": Annotated[int, Field(ge=0, le=2**53)] | None,
-    "amount": Amount,
+REPORTED: Mapping[str, type[happened.Event]] = {
+    kind.kind: kind
+    for kind in (
+        happened.JobArrived,
+        happened.JobPresent,
+        happened.JobFinished,
+        happened.JobEnded,
+        happened.CoresHeld,
+        happened.MoveRefused,
+        happened.Progress,
+        happened.PoolChanged,
+    )
 }
+"""The events that a scheduler may report, by kind."""
+
+_AHEAD = 60.0  # seconds by which the clock of a sender may be ahead of ours
+_LINE = 200  # characters of a name
+_CORES = 1_000_000
+_AMOUNT = 1e12  # of work, and of seconds
+_LARGEST: Mapping[str, float] = {
+    **dict.fromkeys(("cores", "held", "fits", "least", "most"), _CORES),
+    **dict.fromkeys(("amount", "paused"), _AMOUNT),
+    "generation": 2**53,
+}
+_NUMBERS = ("time", "amount", "paused")
+_EXPLAINED = 200  # jobs that a state explains
+_STATES = 24  # jobs of a class in the table of a policy
 
 
-def _model(kind: type[happened.Event]) -> type[Told]:
-    """Return the type of an event on the wire."""
-    hints = get_type_hints(kind)
-    made: dict[str, Any] = {"kind": (Literal[kind.kind], ...)}
-    for row in fields(kind):
-        if row.name not in Told.model_fields:
-            hint = Name if hints[row.name] is str else hints[row.name]
-            made[row.name] = (_TYPES.get(row.name, hint), ... if row.default is MISSING else row.default)
-    model: type[Told] = create_model(kind.__name__, __base__=Told, __doc__=kind.__doc__, **made)
-    return model
+class Problem(Exception):
+    """Problem with a request.
+
+    Parameters
+    ----------
+    status : int
+        The status code.
+    detail : str
+        What is wrong, with the offending value.
+    where : str, optional
+        The path to the value in the body, such as ``[3]``.
+    headers : mapping, optional
+        Further headers of the answer.
+    """
+
+    def __init__(
+        self, status: int, detail: str, where: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.headers, self._where = status, dict(headers or {}), where
+        self._said = str(CorewiseError(detail))  # one line, without control characters
+        self.detail = f"{where}: {self._said}" if where else self._said
+
+    def content(self) -> bytes:
+        """Return the body of the answer."""
+        body: dict[str, Any] = {
+            "type": "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self._where is not None:
+            body["errors"] = [{"where": self._where, "detail": self._said}]
+        return to_json(body, indent=None).encode()
 
 
-_MODELS: tuple[Any, ...] = tuple(_model(kind) for kind in TOLD)
-_EVENT: Any = Annotated[Union[_MODELS], Field(discriminator="kind")]  # noqa: UP007
-_ONE: TypeAdapter[Any] = TypeAdapter(_EVENT)
-_MANY: TypeAdapter[Any] = TypeAdapter(Annotated[list[_EVENT], Field(min_length=1, max_length=BATCH)])
-_KINDS = {kind.kind: kind for kind in TOLD}
+# --- requests ---------------------------------------------------------------------------------------
 
 
-def batch_schema(reference: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema of a body of events, one or many, and those that it refers to."""
-    one, many = _ONE.json_schema(ref_template=reference), _MANY.json_schema(ref_template=reference)
-    named = {**one.pop("$defs"), **many.pop("$defs")}
-    return {"anyOf": [one, many]}, named
-
-
-def events_in(body: bytes, earliest: float) -> tuple[list[happened.Event], list[str]]:
+def reported_events(body: bytes, earliest: float) -> tuple[list[happened.Event], list[str]]:
     """Return the events of a request, one or many, and the ids of those that have no time of their own.
 
-    `Problem` if they are not what they should be, or dated before `earliest`.
+    `Problem` if they are malformed, or dated before `earliest`.
     """
-    many = body.lstrip()[:1] == b"["
-    told = parsed(_MANY, body) if many else [parsed(_ONE, body)]
+    given = _json_of(body)
+    if not isinstance(given, list):
+        events = [_reported(given, time.time(), earliest, "")]
+        return events, [event.id for event in events if given.get("time") is None]
+    if not given:
+        raise Problem(422, "a list of events has at least 1 item, got none", "")
+    if len(given) > BATCH:
+        raise Problem(422, f"a list of events has at most {BATCH} items, got {len(given)}", "")
     now = time.time()
-    events = []
-    for number, row in enumerate(told):
-        try:
-            events.append(_event(row, now, earliest))
-        except InvalidInput as error:
-            where = f"[{number}]" if many else ""
-            raise Problem(422, str(error), [{"where": where, "detail": str(error)}]) from None
-    return events, [row.id for row in told if row.time is None]
+    events = [_reported(row, now, earliest, f"[{number}]") for number, row in enumerate(given)]
+    return events, [event.id for event, row in zip(events, given, strict=True) if row.get("time") is None]
 
 
-def _event(row: Told, now: float, earliest: float) -> happened.Event:
-    values = vars(row).copy()
-    kind = _KINDS[values.pop("kind")]
-    values["time"] = dated(values["time"], now, earliest, f"{kind.kind} {row.id!r}")
-    return kind(**values)
+def _reported(row: object, now: float, earliest: float, where: str) -> happened.Event:
+    """Return the event of one row, dated now if its sender has not dated it."""
+    if not isinstance(row, dict):
+        raise Problem(422, f"an event must be an object, got {checks.shown(row)}", where)
+    kind = row.get("kind")
+    if not isinstance(kind, str) or kind not in REPORTED:
+        if kind is None:
+            raise Problem(422, f"kind is missing: it must be one of {', '.join(REPORTED)}", where)
+        hint = nearest(str(kind), list(REPORTED))
+        raise Problem(422, f"unknown kind of event {checks.shown(kind)}{hint}", where)
+    values = {**row, "time": now} if row.get("time") is None else dict(row)
+    for name in _NUMBERS:
+        if type(values.get(name)) is int:  # JSON does not tell 3 from 3.0
+            values[name] = _float(values[name])
+    try:
+        event = happened.event_from_mapping(values)
+        for name in _LARGEST.keys() & values.keys():
+            value = values[name]
+            if value is not None and value > _LARGEST[name]:
+                _require_at_most(value, _LARGEST[name], f"{kind}: {name}")
+        if not earliest <= event.time <= now + _AHEAD:
+            _require_plausible(event.time, now, earliest, f"{kind} {event.id!r}")
+    except InvalidInput as error:
+        raise Problem(422, str(error), where) from None
+    return event
 
 
-def dated(given: float | None, now: float, earliest: float, what: str) -> float:
-    """Return a time, now if none is given; `InvalidInput` if no clock can be meant by it."""
-    if given is None:
-        return now
+def _float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
+
+
+def mode_in(body: bytes) -> happened.Mode:
+    """Return the mode of operation that a request asks for."""
+    values = _object_of(body, happened.ModeChanged)
+    try:
+        mode: happened.Mode = happened.ModeChanged(0.0, "mode", **values).mode
+    except InvalidInput as error:
+        raise Problem(422, str(error), "mode") from None
+    return mode
+
+
+def limits_in(body: bytes) -> dict[str, Any]:
+    """Return the class and the limits, the fewest and the most cores of its jobs, that a request asks for."""
+    given = _object_of(body, happened.LimitsChanged, optional=("least",))
+    values = {"job_class": given["job_class"], "least": given.get("least", 1), "most": given.get("most")}
+    try:
+        checks.count(values["least"], "least")
+        happened.LimitsChanged(0.0, "limits", **values)
+        for name in ("least", "most"):
+            _require_at_most(values[name], _CORES, name)
+    except InvalidInput as error:
+        raise Problem(422, str(error), "") from None
+    return values
+
+
+def jobs_in(body: bytes, earliest: float) -> tuple[list[ListedJob], float]:
+    """Return the jobs that a scheduler has, and when it had them, by default now."""
+    given = _json_of(body)
+    _require_keys(given, {"jobs"}, {"time", "jobs"}, "")
+    if not isinstance(given["jobs"], list):
+        raise Problem(422, f"must be a list, got {checks.shown(given['jobs'])}", "jobs")
+    listed = [_listed(row, f"jobs[{number}]") for number, row in enumerate(given["jobs"])]
+    now = time.time()
+    if given.get("time") is None:
+        return listed, now
+    try:
+        at = checks.within(given["time"], 0.0, _AMOUNT, "time")
+        _require_plausible(at, now, earliest, "jobs")
+    except InvalidInput as error:
+        raise Problem(422, str(error), "time") from None
+    return listed, at
+
+
+def _listed(row: object, where: str) -> ListedJob:
+    _require_keys(row, {"job", "job_class", "cores"}, {field.name for field in fields(ListedJob)}, where)
+    assert isinstance(row, dict)
+    for name in ("job", "job_class"):
+        if not isinstance(row[name], str) or not 0 < len(row[name]) <= _LINE:
+            detail = f"{name} must be a line of 1 to {_LINE} characters, got {checks.shown(row[name])}"
+            raise Problem(422, detail, where)
+    try:
+        for name, low in (("cores", 0), ("least", 1), ("most", 1)):
+            if row.get(name) is not None or name == "cores":
+                _require_at_most(checks.count(row[name], name, least=low), _CORES, name)
+    except InvalidInput as error:
+        raise Problem(422, str(error), where) from None
+    return ListedJob(**row)
+
+
+def whole_in(text: str | None, default: int, least: int, most: int, name: str) -> int:
+    """Return a whole number in the query of a request."""
+    if text is None:
+        return default
+    if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
+        return int(text)
+    raise Problem(422, f"must be a whole number from {least} to {most}, got {checks.shown(text)}", name)
+
+
+def number_in(text: str | None, default: float, most: float, name: str) -> float:
+    """Return a number in the query of a request, from 0 on."""
+    try:
+        number = default if text is None else float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= most:
+        raise Problem(422, f"must be a number from 0 to {most:g}, got {checks.shown(text)}", name)
+    return number
+
+
+def _json_of(body: bytes) -> Any:
+    try:
+        return json.loads(body.decode())
+    except RecursionError:
+        raise Problem(400, "not JSON: too many levels") from None
+    except ValueError as error:
+        raise Problem(400, f"not JSON: {error}") from None
+
+
+def _object_of(body: bytes, kind: type[happened.Event], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return a body that has the fields of an event but for its time and id."""
+    given = _json_of(body)
+    known = [field for field in fields(kind) if field.name not in ("time", "id")]
+    required = {field.name for field in known if field.default is MISSING} - {*optional}
+    _require_keys(given, required, {field.name for field in known}, "")
+    values: dict[str, Any] = given
+    return values
+
+
+def _require_keys(given: object, required: set[str], known: set[str], where: str) -> None:
+    if not isinstance(given, dict):
+        raise Problem(422, f"must be an object, got {checks.shown(given)}", where)
+    for key in given:
+        if key not in known:
+            raise Problem(422, f"unknown key {checks.shown(key)}{nearest(key, sorted(known))}", where)
+    if missing := sorted(required - given.keys()):
+        raise Problem(422, f"{' and '.join(missing)} missing", where)
+
+
+def _require_at_most(value: float | None, most: float, what: str) -> None:
+    if value is not None and value > most:
+        raise InvalidInput(f"{what} must be at most {most:g}, got {checks.shown(value)}")
+
+
+def _require_plausible(given: float, now: float, earliest: float, what: str) -> None:
+    """Raise `InvalidInput` if a time cannot be one of the clock of a sender."""
     if given > now + _AHEAD:
         raise InvalidInput(
             f"{what}: time {given!r} is {given - now:.0f} s ahead of the clock here, {now:.0f}; times are "
@@ -157,214 +286,67 @@ def dated(given: float | None, now: float, earliest: float, what: str) -> float:
             f"{what}: time {given!r} is {now - given:.0f} s behind the clock here, {now:.0f}, and nothing "
             f"before {earliest:.0f} is taken in; times are seconds since 1970"
         )
-    return given
-
-
-def parsed(adapter: TypeAdapter[Any], body: bytes) -> Any:
-    """Return what a body holds; `Problem` if it is no JSON or not of the type."""
-    try:
-        return adapter.validate_json(body)
-    except ValidationError as error:
-        errors = error.errors(include_url=False)
-        if errors[0]["type"] == "json_invalid":
-            raise Problem(400, f"not JSON: {errors[0]['ctx']['error']}") from None
-        raise said_of(errors) from None
-
-
-class ModeWanted(Strict):
-    """Mode of operation: whether cores are not touched, moved as the policy says, or kept as they are."""
-
-    mode: happened.Mode
-
-
-class LimitsWanted(Strict):
-    """The fewest and the most cores of the jobs of a class that have no limits of their own."""
-
-    job_class: Name
-    least: Whole = 1
-    most: Whole | None = None
-
-
-class JobListed(Strict):
-    """Job that a scheduler has, with the cores that it holds, 0 if it waits."""
-
-    job: Name
-    job_class: Name
-    cores: Cores
-    least: Whole | None = None
-    most: Whole | None = None
-
-
-class JobsWanted(Strict):
-    """All jobs that a scheduler has, running or waiting."""
-
-    time: Annotated[
-        Time | None, Field(description="When that was so, in seconds since 1970; if not given, now.")
-    ] = None
-    jobs: list[JobListed]
 
 
 # --- answers ----------------------------------------------------------------------------------------
 
 
-class ProblemView(BaseModel):
-    """Problem details (RFC 9457)."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    errors: list[dict[str, str]] | None = None
-
-
-class ReasonView(BaseModel):
-    """The state that cores were decided in, and what decided."""
-
-    counts: list[int]
-    cores: list[int]
-    policy: str
-    rule: str
+def allocation(controller: Controller) -> dict[str, Any]:
+    """Return the cores that every job holds, is instructed to hold, and should hold."""
+    return {
+        "time": controller.time,
+        "mode": controller.mode,
+        "pool": controller.pool,
+        "policy": controller.policy_name,
+        "jobs": [_job(controller, job) for job in controller.roster],
+    }
 
 
-class SetCoresView(BaseModel):
-    """Set the cores of a job; answer with the event `cores-held` when it holds them."""
-
-    number: int
-    kind: Literal["set-cores"]
-    job: str
-    cores: int
-    reason: ReasonView
-    generation: Annotated[int, Field(description="To be named in the answer.")] = 0
-
-
-class AlertView(BaseModel):
-    """Something that a person should know."""
-
-    number: int
-    kind: Literal["alert"]
-    about: str
-    text: str
+def _job(controller: Controller, job: RosterJob) -> dict[str, Any]:
+    least, most = controller.roster.bounds(job, controller.pool)
+    return {
+        "job": job.name,
+        "job_class": controller.system.names[job.job_class],
+        "held": job.held,
+        "told": job.told,
+        "target": job.target,
+        "generation": job.generation,
+        "least": least,
+        "most": most,
+        "arrived": plain(job.arrived),
+    }
 
 
-InstructionView = Annotated[SetCoresView | AlertView, Field(discriminator="kind")]
+def explanation(controller: Controller, name: str) -> dict[str, Any]:
+    """Return why a job holds the cores that it holds."""
+    found = explain(controller, name)
+    return {
+        "job": found.job,
+        "job_class": found.job_class,
+        "held": found.held,
+        "told": found.told,
+        "target": found.target,
+        "text": found.text,
+    }
 
 
-class Acknowledged(BaseModel):
-    """Events that are safe: how many are new, how many were told before, and what is to be done now."""
+def policy(controller: Controller) -> dict[str, Any]:
+    """Return the cores of the first of two classes by the jobs of both, as the policy in force gives them.
 
-    accepted: int
-    duplicates: int
-    instructions: list[InstructionView]
-    last: Annotated[int, Field(description="The number of the last instruction there is.")]
-    journal: Annotated[str, Field(description="The journal that the numbers are of.")]
-
-
-class ReconciledView(BaseModel):
-    """Jobs that are gone, jobs that were not known, jobs that hold other cores, and what is to be done."""
-
-    ended: list[str]
-    present: list[str]
-    resized: list[str]
-    instructions: list[InstructionView]
-    last: int
-    journal: str | None
+    The table has one row per number of jobs of the first class and one column per number of the second; there
+    is none for other numbers of classes.
+    """
+    names = controller.system.names
+    table = None
+    if len(names) == 2:  # what a flat table can show
+        counts = range(_STATES + 1)
+        table = [[controller.given((row, column))[0] for column in counts] for row in counts]
+    return {"policy": controller.policy_name, "pool": controller.pool, "classes": list(names), "cores": table}
 
 
-class InstructionPage(BaseModel):
-    """Instructions behind a number, the earliest first."""
-
-    instructions: list[InstructionView]
-    last: int
-    journal: str
-
-
-class JobView(BaseModel):
-    """Job, with the cores that it holds, was told to hold and should hold."""
-
-    job: str
-    job_class: str
-    held: int
-    told: int
-    target: int
-    generation: int
-    least: int
-    most: int
-    arrived: float | None
-
-
-class Allocation(BaseModel):
-    """What every job holds."""
-
-    time: float
-    mode: happened.Mode
-    pool: int
-    policy: str
-    jobs: list[JobView]
-    last: Annotated[int, Field(description="The number of the last instruction by then.")]
-    journal: str
-
-
-class Explained(BaseModel):
-    """Why a job holds what it holds."""
-
-    job: str
-    job_class: str
-    held: int
-    told: int
-    target: int
-    text: str
-
-
-class PolicyView(BaseModel):
-    """The policy in force: of two classes, the cores of the first by the jobs of both."""
-
-    policy: str
-    pool: int
-    classes: list[str]
-    cores: list[list[int]] | None
-
-
-class SeriesView(BaseModel):
-    """Jobs of a class, and the cores they held, over time."""
-
-    name: str
-    jobs: list[int]
-    held: list[int]
-
-
-class HistoryView(BaseModel):
-    """What was."""
-
-    time: list[float]
-    classes: list[SeriesView]
-
-
-class EstimatesView(BaseModel):
-    """What has been learned of each class, and what was known after each window before."""
-
-    classes: dict[str, dict[str, Any] | None]
-    history: list[dict[str, Any]]
-
-
-class ReportView(BaseModel):
-    """What the pool does, has learned, and expects to gain."""
-
-    model_config = ConfigDict(extra="allow")
-
-    time: float
-    mode: happened.Mode
-    pool: int
-    policy: str
-    gain: dict[str, float | None] | None
-    in_force: bool
-    adopted: bool
-    reason: str
-    classes: list[dict[str, Any]]
-    alarms: list[dict[str, Any]]
-    alerts: list[dict[str, Any]]
-
-
-class Health(BaseModel):
-    """How the service is."""
-
-    status: str
+def state(controller: Controller) -> dict[str, Any]:
+    """Return the allocation, with explanations for the first jobs, and the report of a pool."""
+    rows = allocation(controller)
+    for row in rows["jobs"][:_EXPLAINED]:
+        row["why"] = explain(controller, row["job"]).text
+    return {"allocation": rows, "report": controller.report().as_mapping()}

@@ -1,34 +1,42 @@
-"""The guard: who may ask, how much and how often. Whatever comes in passes here first.
+"""Access to the service: the token, and the middleware that every request passes first.
 
-- A name by which nobody calls this service is refused: a page elsewhere that points a name of its own at this
-  machine reads nothing.
+- A host name that is not one of the service is refused: a page elsewhere that points a name of its own at
+  this machine reads nothing (DNS rebinding).
 - So is a request that a browser makes for a page of another origin, whether it reads or writes.
 - Writing needs the token; so does reading, unless only this machine can reach the service.
-- A body has a largest size and a longest time, an address a rate. Requests without the token have a rate and
-  places of their own, which are not those of the scheduler.
+- A body has a largest size and a longest time, a client address a largest rate. Requests without the token
+  have a rate and a number of their own, so that they never take the place of a scheduler.
+
+The token is a secret in a file that only its owner can read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hmac import compare_digest
+from pathlib import Path
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from corewise.errors import InvalidFile
 from corewise.kit.checks import shown
+from corewise.kit.files import reason_of
 from corewise.live.service.pool_file import Limits
-from corewise.live.service.problems import Problem
-from corewise.live.service.token import Token
+from corewise.live.service.wire import Problem
 
-__all__ = ["CONNECTION", "SECURITY_HEADERS", "Access", "Connection", "Guard", "name_of"]
+__all__ = ["CONNECTION", "SECURITY_HEADERS", "Access", "AccessMiddleware", "Connection", "Token", "name_of"]
 
 CONNECTION = "corewise.connection"
-"""Where the scope of a request has its connection."""
+"""The key of a connection in the scope of its requests."""
 
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -47,6 +55,103 @@ _OWN_SITE = (
 )  # what a browser says of requests of the page, and of addresses typed in
 _SLOWEST = 10.0  # seconds that a body may take
 _ADDRESSES = 10_000  # whose rate is kept
+_SHORTEST, _LONGEST = 16, 1000  # characters of a token
+
+
+# --- the token --------------------------------------------------------------------------------------
+
+
+class Token:
+    """Token: a secret, compared in a time that does not depend on where others differ.
+
+    Parameters
+    ----------
+    text : str
+        The secret.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._secret = text.encode()
+        self._former: tuple[bytes, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return a text without the secret."""
+        return "Token(…)"
+
+    def admits(self, authorization: bytes | None) -> bool:
+        """Return whether a header ``Authorization: Bearer …`` shows it."""
+        scheme, _, shown = (authorization or b"").partition(b" ")
+        return scheme.lower() == b"bearer" and compare_digest(shown.strip(), self._secret)
+
+    def hidden_in(self, text: str) -> str:
+        """Return a text without the secret, or one that it had before."""
+        for secret in (self._secret, *self._former):
+            text = text.replace(secret.decode(), "…")
+        return text
+
+    def renew(self, path: Path) -> bool:
+        """Read the secret from a file again; return whether it has changed.
+
+        A missing file is created with a new secret; `InvalidFile` as in `of_file`, and then the secret stays.
+        """
+        found = self.of_file(path)._secret
+        if found == self._secret:
+            return False
+        self._former = (*self._former, self._secret)
+        self._secret = found
+        return True
+
+    @classmethod
+    def of_file(cls, path: Path) -> Token:
+        """Return the token in a file, which is created if it is missing.
+
+        Raises
+        ------
+        InvalidFile
+            If others can read the file, or it holds no token.
+        """
+        try:
+            _make(path)
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with os.fdopen(handle, encoding="ascii") as file:
+                _require_private(path, os.fstat(handle))
+                text = file.read(_LONGEST + 2).removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            why = reason_of(error) if isinstance(error, OSError) else "it is not ASCII"
+            raise InvalidFile(f"{path}: no token can be read: {why}") from None
+        if not _SHORTEST <= len(text) <= _LONGEST or not text.isprintable() or " " in text:
+            raise InvalidFile(f"{path}: a token is one word of {_SHORTEST} to {_LONGEST} characters")
+        return cls(text)
+
+
+def _make(path: Path) -> None:
+    """Write a new token atomically, unless there is one."""
+    if path.exists():
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another process was first: its token counts
+            os.link(beside, path)
+    finally:
+        beside.unlink()
+
+
+def _require_private(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidFile(f"{path}: a token is in a file of its own")
+    if found.st_uid != os.geteuid():
+        raise InvalidFile(f"{path}: belongs to another user, who knows the token")
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise InvalidFile(f"{path}: others can read or change the token (mode {mode:o}); chmod 600 it")
+
+
+# --- the middleware ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -56,13 +161,14 @@ class Access:
     Attributes
     ----------
     token : Token
-        What whoever writes must show.
+        The secret that a client must show to write.
     loopback : bool
-        Whether only this machine can reach it: then reading needs no token.
+        Whether only this machine can reach the service: then reading needs no token.
     hosts : tuple of str
-        The names and addresses by which it may be called; none of them: by any.
+        The host names and addresses of the service; if empty, any.
     named : tuple of str
-        Names of a proxy, with a port if it is not that of the scheme: pages from there are the service's own.
+        Host names of a proxy, with a port if it is not that of the scheme: pages from there are the service's
+        own.
     """
 
     token: Token
@@ -77,7 +183,7 @@ class Access:
         return not (self.loopback or path in _OPEN or path.startswith("/static/"))
 
     def is_called(self, host: str) -> bool:
-        """Return whether this is a name of the service."""
+        """Return whether a host name is one of the service."""
         return not self.hosts or name_of(host) in self.hosts
 
     def is_own(self, origin: str, host: str) -> bool:
@@ -102,7 +208,7 @@ class Connection(Protocol):
 
 
 class _Rate:
-    """Rate of each client: a bucket that fills at so many a second, and holds twice as many."""
+    """Rate limit of each client: a bucket that fills at a rate per second, and holds twice as many."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
@@ -120,28 +226,28 @@ class _Rate:
         return allowed
 
 
-class Guard:
-    """Guard in front of an application.
+class AccessMiddleware:
+    """Middleware that lets requests through to an application, or refuses them.
 
     Parameters
     ----------
     app : ASGI application
-        What it guards.
+        The application.
     access : Access
-        Who may ask.
+        The token and the host names of the service.
     limits : Limits
-        How much and how often.
+        Limits of requests.
     """
 
     def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
         self._app = app
         self._readers = 0
-        self.answers: dict[int, int] = {}
-        """How many requests were answered with each status."""
+        self.responses: dict[int, int] = {}
+        """The number of responses by status."""
         self.change(access, limits)
 
     def change(self, access: Access, limits: Limits) -> None:
-        """Set who may ask, how much and how often, for requests from now on."""
+        """Set the access and the limits of requests from now on."""
         self._access, self.limits = access, limits
         self._requests = _Rate(limits.most_requests)
 
@@ -157,7 +263,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 begun = True
                 status = message["status"]
-                self.answers[status] = self.answers.get(status, 0) + 1
+                self.responses[status] = self.responses.get(status, 0) + 1
                 message["headers"] = _with_security(message["headers"])
             await send(message)
 
@@ -191,7 +297,7 @@ class Guard:
             raise Problem(429, "too many requests from this address", headers={"retry-after": "1"})
         host = headers.get(b"host", b"").decode("latin-1")
         if not self._access.is_called(host):
-            raise Problem(421, f"nobody calls this service {shown(host)}")
+            raise Problem(421, f"{shown(host)} is no host name of this service")
         self._require_own_origin(scope, headers, host)
         if not trusted and self._access.needs_token(scope["method"], scope["path"]):
             raise _without_token(headers.get(b"authorization"))
