@@ -180,6 +180,6 @@ def test_policies_are_compared_on_the_same_jobs() -> None:
     assert rows["optimal"].above_best > 0.05
     assert found.lower_bound is not None
     assert all(row.mean_jobs is not None and row.mean_jobs > found.lower_bound for row in found.rows)
-    assert "above best" in str(found)
+    assert "best here" in str(found)
     with pytest.raises(InvalidInput, match="nothing is exact"):
         cw.compare(paused_system(), moving_costs=True, simulate=False)

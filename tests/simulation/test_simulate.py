@@ -964,7 +964,7 @@ def test_a_short_run_has_no_interval_and_a_long_one_has(as_system: Build) -> Non
     run = cw.simulate(system, cw.Equi(), rng=1, departures=50_000)
     assert run.interval[0] < run.mean_jobs < run.interval[1]
     assert all(row.interval[0] < row.mean_jobs < row.interval[1] for row in run.classes.values())
-    assert "equi: 50000 departures" in str(run)
+    assert "  departures           50,000 in" in str(run)
     assert "95 %" in str(run)
     empty = cw.simulate(system, cw.Equi(), rng=1, time=1e-9)
     assert (empty.events, empty.mean_jobs) == (0, 0.0)

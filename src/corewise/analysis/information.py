@@ -23,8 +23,8 @@ from corewise.analysis.performance import stationary_chain
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
@@ -33,7 +33,7 @@ __all__ = ["Information", "fisher_information"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Information(ByValue, Shown):
+class Information(ByValue, Summarised):
     """Fisher information on one class's curve under a policy, and the Cramér-Rao bound.
 
     Attributes
@@ -60,7 +60,7 @@ class Information(ByValue, Shown):
     {'p': 0.008}
     """
 
-    _shown = ("name", "parameters")
+    _repr_fields = ("name", "parameters")
 
     name: str
     parameters: tuple[str, ...]
@@ -87,11 +87,12 @@ class Information(ByValue, Shown):
     def _table(self) -> Table:
         told = (np.diag(self.per_time).tolist(), np.diag(self.per_departure).tolist())
         header = ("parameter", "per unit of time", "per departure")
-        return Table(header, zip(self.parameters, *told, strict=True))
+        return Table(header, list(zip(self.parameters, *told, strict=True)))
 
     def _content(self) -> list[dict[str, object]]:
-        header, rows = self._table()
-        return [dict(zip((name.replace(" ", "_") for name in header), row, strict=True)) for row in rows]
+        table = self._table()
+        header = [name.replace(" ", "_") for name in table.header]
+        return [dict(zip(header, row, strict=True)) for row in table.rows]
 
 
 def fisher_information(

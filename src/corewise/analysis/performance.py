@@ -23,9 +23,9 @@ from corewise.analysis.chain import Chain
 from corewise.analysis.reach import Reach
 from corewise.errors import BoxTooLarge, InvalidPolicy
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.spoken import of_time
+from corewise.kit.report import Report, Reported, Summarised, Table
+from corewise.kit.unit_labels import with_unit
 from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace, most_states
 from corewise.model.system import System, require_system
@@ -46,10 +46,11 @@ _FEW_CLASSES = 2
 """Whose boxes are so soon found that it would take longer to foretell them."""
 _FAR_BEYOND = 10.0
 """Times the states that fit in memory: a box foretold to be larger than that is not tried."""
+_SIDES = 8  # of a box that are named
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassPerformance(ByValue, Shown):
+class ClassPerformance(ByValue, Summarised):
     """Exact long-run performance for one class: mean jobs, response time and cost.
 
     Examples
@@ -61,7 +62,8 @@ class ClassPerformance(ByValue, Shown):
     ('one', 0.4014, 0.2867)
     """
 
-    _shown = ("name", "mean_jobs", "mean_response_time", "mean_cost")
+    _repr_fields = ("name", "mean_jobs", "mean_response_time", "mean_cost")
+    _json_fields = ("name", "mean_jobs", "mean_response_time", "mean_cost", "beyond=edge_probability")
 
     name: str
     mean_jobs: float
@@ -71,7 +73,7 @@ class ClassPerformance(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Performance(ByValue, Shown):
+class Performance(ByValue, Reported):
     """Exact long-run performance of a policy on a system.
 
     Attributes
@@ -109,7 +111,11 @@ class Performance(ByValue, Shown):
     True
     """
 
-    _shown = ("policy", "mean_jobs", "mean_response_time", "capacity")
+    _repr_fields = ("policy", "mean_jobs", "mean_response_time", "capacity")
+    _json_fields = (
+        *("policy", "mean_jobs", "mean_response_time", "mean_cost", "utilisation", "beyond=edge_probability"),
+        *("capacity", "blocking", "unit", "classes"),
+    )
 
     policy: str
     mean_jobs: float
@@ -122,27 +128,42 @@ class Performance(ByValue, Shown):
     classes: Mapping[str, ClassPerformance]
     unit: str | None = None
 
-    def __str__(self) -> str:
-        """Return the numbers as a small table."""
-        unit = of_time(self.unit)
-        lines = [
-            f"{self.policy}: mean jobs {self.mean_jobs:.9g}, "
-            f"mean response time {self.mean_response_time:.9g}{unit}, cost {self.mean_cost:.9g}, "
-            f"utilisation {self.utilisation:.6g}"
+    def report(self) -> Report:
+        """Return the means of the policy and of each class."""
+        facts = [
+            *self._means(),
+            ("utilisation", f"{self.utilisation:.2%} of the cores are held by some job, on average"),
+            ("counts of jobs", self._box()),
         ]
-        lines += [
-            f"  {row.name}: mean jobs {row.mean_jobs:.9g}, "
-            f"mean response time {row.mean_response_time:.9g}{unit}"
-            for row in self.classes.values()
+        return Report(f"Policy {self.policy}", facts, [self._table()])
+
+    def _means(self) -> list[tuple[str, str]]:
+        unit = self.unit or "(in the unit of time of the rates)"
+        return [
+            ("mean number of jobs", f"{self.mean_jobs:.10g}"),
+            ("mean response time", f"{self.mean_response_time:.10g} {unit}"),
         ]
-        if self.blocking:
-            chance = f"probability {self.edge_probability:.3g}"
-            lines.append(f"  arrivals beyond {self.capacity} jobs are blocked ({chance})")
-        return "\n".join(lines)
+
+    def _box(self) -> str:
+        """Return which counts of jobs were looked at, and how likely their edge is."""
+        counts = " x ".join(f"0..{n}" for n in self.capacity[:_SIDES])
+        counts += " x ..." if len(self.capacity) > _SIDES else ""
+        edge = f"(probability at the edge {self.edge_probability:.1e})"
+        if not self.blocking:
+            return f"{counts}, chosen so that the rest does not matter {edge}"
+        lost = "; what is lost costs nothing, so a larger capacity gives another answer"
+        more = lost if self.edge_probability > 1e-9 else ""
+        return f"{counts}; an arrival beyond them is lost {edge}{more}"
 
     def _table(self) -> Table:
-        columns = "name", "mean_jobs", "mean_response_time", "mean_cost"
-        return Table.of(self.classes.values(), *columns)
+        """Return the means of each class and of all; the cost where it is not the number of jobs."""
+        rows: list[ClassPerformance | Performance] = [*self.classes.values(), self]
+        header = ["class", "mean number of jobs", with_unit("mean response time", self.unit)]
+        cells = [[*self.classes, "all"], [r.mean_jobs for r in rows], [r.mean_response_time for r in rows]]
+        if any(row.mean_cost != row.mean_jobs for row in rows):
+            header.append("mean cost")
+            cells.append([row.mean_cost for row in rows])
+        return Table(header, list(zip(*cells, strict=True)))
 
 
 def evaluate(

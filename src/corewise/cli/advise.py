@@ -16,7 +16,7 @@ from corewise.cli.reporting import reporting
 from corewise.cli.targets import print_written
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.kit.spoken import labelled
+from corewise.kit.unit_labels import with_unit
 
 if TYPE_CHECKING:
     from corewise.model.speedup import SpeedUp
@@ -252,7 +252,7 @@ def _print_advice(found: Advice, warnings: tuple[str, ...], log: Path, seconds: 
     )
 
     ends = interval_in_words(found)
-    usage, times = found.usage, labelled("mean response\ntime", found.unit).replace(" (", "\n(")
+    usage, times = found.usage, with_unit("mean response\ntime", found.unit).replace(" (", "\n(")
     print_facts(
         found.verdict,
         [

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from corewise.cli.options import POLICY_HELP, AsJson, SystemName, whole_number
-from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.output import emit, print_report
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import print_written, require_target
 from corewise.cli.waiting import waiting
 from corewise.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from corewise.studies.allocation import Allocation
 
 __all__ = ["allocate"]
 
@@ -50,11 +48,12 @@ def allocate(
     found = allocate_cores(problem, bound, present)
     if save:
         save_policy(bound, save)
-    if as_json:
-        print_json(_as_mapping(found))
-        return
-    _print_allocation(found, shown=jobs is not None)
-    print_written((save, "policy"))
+    if as_json or jobs is not None:
+        emit(found, as_json)
+    else:
+        print_report(replace(found.report(), tables=()))
+    if not as_json:
+        print_written((save, "policy"))
 
 
 def _jobs(text: str | None) -> dict[str, int]:
@@ -68,35 +67,3 @@ def _jobs(text: str | None) -> dict[str, int]:
             raise InvalidInput(f"--jobs names class {name!r} twice")
         counts[name] = whole_number(number, f"--jobs {name}")
     return counts
-
-
-def _as_mapping(found: Allocation) -> dict[str, object]:
-    return {
-        "policy": found.policy,
-        "cores": found.cores,
-        "classes": [
-            {"name": row.name, "jobs": row.jobs, "cores": row.cores, "each": row.each, "speed": row.speed}
-            for row in found.classes
-        ],
-        "card": list(found.card),
-    }
-
-
-def _print_allocation(found: Allocation, *, shown: bool) -> None:
-    print_facts(
-        f"Policy {found.policy}: {found.system.cores:g} cores",
-        [("rule" if k == 0 else "", line) for k, line in enumerate(found.card)],
-    )
-    if shown:
-        rows = [
-            [row.name, f"{row.jobs}", f"{row.cores:.4g}", _each(row.each), f"{row.speed:.4g}"]
-            for row in found.classes
-        ]
-        print_table(["class", "jobs", "cores", "cores of each", "times faster than on one"], rows)
-
-
-def _each(cores: tuple[float, ...]) -> str:
-    if not cores:
-        return "-"
-    low, high = min(cores), max(cores)
-    return f"{low:.4g}" if low == high else f"{low:.4g} or {high:.4g}"

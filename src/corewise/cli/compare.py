@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from corewise.cli.options import SEED_HELP, AsJson, Capacity, SystemName, parse_capacity, whole_number
-from corewise.cli.output import headline, is_weighted, print_facts, print_json, print_table
+from corewise.cli.output import emit
 from corewise.cli.reporting import reporting
 from corewise.cli.waiting import progress_bar, say_how_long
 from corewise.errors import InvalidInput
-from corewise.kit.numbers import half_width, plus_minus
-from corewise.kit.spoken import labelled
 
 if TYPE_CHECKING:
     from corewise.model.system import System
-    from corewise.studies.compare import Comparison, ComparisonRow
 
-__all__ = ["compare", "print_comparison"]
+__all__ = ["compare"]
 
 _EVENTS = "1e6"
 _USUAL_POLICIES, _EVENTS_A_SECOND = 4, 3e6  # by one core of a machine of 2020 or later
@@ -86,17 +81,7 @@ def compare(
             progress=progress,
             moving_costs=moving_costs,
         )
-    if as_json:
-        print_json(
-            {
-                "policies": [asdict(row) for row in comparison.rows],
-                "lower_bound": comparison.lower_bound,
-                "exact": comparison.exact,
-                "unit": comparison.unit,
-            }
-        )
-    else:
-        print_comparison(comparison)
+    emit(comparison, as_json)
 
 
 def _say_what_is_done(system: System, simulate: bool | None, events: int) -> None:
@@ -116,51 +101,3 @@ def _say_what_is_done(system: System, simulate: bool | None, events: int) -> Non
         say_how_long(told, reach.seconds, "means are simulated instead; --exact insists")
     elif simulate is False or (simulate is None and reach.exact):
         say_how_long("the exact comparison", reach.seconds, "--simulate is quicker")
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Print a comparison as a table for people."""
-    system, exact = comparison.system, comparison.exact
-    weighted = is_weighted(system)
-    cost = "mean cost" if weighted else "mean number of jobs"
-    bound = "none: arrivals beyond the capacity are lost, and lost jobs cost nothing"
-    if not system.memoryless:
-        bound = "none is known for sizes or arrivals that are not exponential"
-    elif comparison.lower_bound is not None:
-        bound = f"{comparison.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
-    facts = [("lower bound", bound)]
-    if comparison.beside_best:
-        facts.append(("means", "simulated on the same jobs, with 95 % intervals"))
-    elif not exact:
-        facts.append(
-            ("means", "simulated, with 95 % intervals; at most so much above the optimum: certified")
-        )
-    print_facts(headline("Policies side by side", system), facts)
-    above = "cost above\nthe optimum" if weighted else "above the\noptimum"
-    last = above if exact else f"at most {above}"
-    if comparison.beside_best:
-        last = above.replace("optimum", "best here")
-    times = labelled("mean\nresponse time", system.unit).replace(" (", "\n(")
-    columns = ["policy", "mean number\nof jobs", times, last]
-    if weighted:
-        columns.insert(3, "mean\ncost")
-    print_table(columns, [_cells(row, weighted=weighted, exact=exact) for row in comparison.rows])
-    for row in comparison.rows:
-        if row.obstacle:
-            print(f"note: {row.obstacle}", file=sys.stderr)
-
-
-def _cells(row: ComparisonRow, *, weighted: bool, exact: bool) -> list[str]:
-    """Return the cells of a policy in the table."""
-    if row.mean_jobs is None or row.mean_response_time is None or row.mean_cost is None:
-        return [row.name, row.verdict, *("-" for _ in range(3 if weighted else 2))]
-    shown = row.shown_gap
-    jobs, cost = f"{row.mean_jobs:.8g}", f"{row.mean_cost:.8g}"
-    if row.interval is not None:
-        jobs = plus_minus(row.mean_jobs, half_width(row.interval), figures=1)
-    if row.cost_interval is not None:
-        cost = plus_minus(row.mean_cost, half_width(row.cost_interval), figures=1)
-    digits = 8 if exact else 5
-    middle = [cost] if weighted else []
-    gap = "-" if shown is None else f"{shown:.2%}"
-    return [row.name, jobs, f"{row.mean_response_time:.{digits}g}", *middle, gap]

@@ -18,7 +18,7 @@ from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import waiting
 from corewise.errors import InvalidFile
-from corewise.kit.spoken import labelled, per_time
+from corewise.kit.unit_labels import rate_suffix, with_unit
 
 if TYPE_CHECKING:
     from corewise.estimation.estimates import Estimate, Estimates
@@ -264,7 +264,7 @@ def _print_estimates(found: Estimates, level: float, unit: str | None) -> None:
     if notes:
         print_facts("Notes", notes)
     print_table(
-        ["class", labelled("arrival rate", unit), interval, "share", interval],
+        ["class", with_unit("arrival rate", unit), interval, "share", interval],
         [
             [
                 estimate.name,
@@ -297,7 +297,7 @@ def _parameter_rows(found: Estimate, unit: str | None) -> Iterator[list[str]]:
         ]
     if found.size_rate:
         rate = found.size_rate
-        rows.append((labelled("size rate", unit), rate.value, rate.stderr, rate.interval))
+        rows.append((with_unit("size rate", unit), rate.value, rate.stderr, rate.interval))
     for name, value, stderr, interval in rows:
         shown, within = _with_interval(value, interval)
         yield [about, name, shown, f"{stderr:.2g}" if math.isfinite(stderr) else "-", within, left]
@@ -363,7 +363,7 @@ def _kept(found: Estimates, system: System) -> list[tuple[str, str]]:
             kept = (
                 "add its arrival rate"
                 if rate is None
-                else f"kept its arrival rate, {rate:g}{per_time(system.unit)}"
+                else f"kept its arrival rate, {rate:g}{rate_suffix(system.unit)}"
             )
             facts.append((job_class.name, f"no job arrived: {kept}"))
         if job_class.size_rate is None and row.size_rate is None:

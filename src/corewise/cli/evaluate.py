@@ -7,16 +7,7 @@ from typing import Annotated
 import typer
 
 from corewise.cli.options import POLICY_HELP, AsJson, Capacity, SystemName, parse_capacity
-from corewise.cli.output import (
-    box_of,
-    class_rows,
-    headline,
-    is_weighted,
-    print_classes,
-    print_facts,
-    print_json,
-    time_shown,
-)
+from corewise.cli.output import emit
 from corewise.cli.reporting import reporting
 from corewise.cli.waiting import progress_bar, say_how_long
 
@@ -48,35 +39,4 @@ def evaluate(
     with progress_bar("Evaluating", 100.0, "%") as progress:
         rule = policy_named(policy, problem, capacity=box)
         performance = evaluate_policy(problem, rule, capacity=box, progress=progress)
-    if as_json:
-        print_json(
-            {
-                "policy": performance.policy,
-                "mean_jobs": performance.mean_jobs,
-                "mean_response_time": performance.mean_response_time,
-                "mean_cost": performance.mean_cost,
-                "utilisation": performance.utilisation,
-                "beyond": performance.edge_probability,
-                "capacity": list(performance.capacity),
-                "blocking": performance.blocking,
-                "unit": performance.unit,
-                "classes": class_rows(performance),
-            }
-        )
-        return
-    print_facts(
-        headline(f"Policy {performance.policy}", problem),
-        [
-            ("mean number of jobs", f"{performance.mean_jobs:.10g}"),
-            (
-                "mean response time",
-                time_shown(f"{performance.mean_response_time:.10g}", performance.unit),
-            ),
-            ("utilisation", f"{performance.utilisation:.2%} of the cores are held by some job, on average"),
-            (
-                "counts of jobs",
-                box_of(performance.capacity, performance.blocking, performance.edge_probability),
-            ),
-        ],
-    )
-    print_classes(performance, is_weighted(problem))
+    emit(performance, as_json, title=f"Policy {performance.policy}: {problem.summary}")

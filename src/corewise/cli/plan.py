@@ -18,7 +18,7 @@ from corewise.cli.targets import print_written, require_figure
 from corewise.cli.waiting import progress_bar
 from corewise.errors import InvalidInput
 from corewise.kit.numbers import value_with_interval
-from corewise.kit.spoken import labelled, of_time
+from corewise.kit.unit_labels import time_suffix, with_unit
 
 if TYPE_CHECKING:
     from corewise.studies.plan import CapacityPlan
@@ -137,7 +137,7 @@ def _as_mapping(found: CapacityPlan, seed: int | None, seconds: float) -> dict[s
 
 def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
     point = found.point
-    unit = of_time(found.unit)
+    unit = time_suffix(found.unit)
     saved = value_with_interval(found.time_saved, found.time_saved_interval, 4)
     facts = [
         ("fewest cores", f"{found.cores}, under policy {found.policy}"),
@@ -162,7 +162,8 @@ def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
         facts.append(("seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"))
     classes = "1 class" if len(found.system.classes) == 1 else f"{len(found.system.classes)} classes"
     print_facts(
-        f"Cores for a mean response time of {found.target:g}{of_time(found.unit, found.target)}: {classes}",
+        f"Cores for a mean response time of {found.target:g}{time_suffix(found.unit, found.target)}: "
+        f"{classes}",
         facts,
     )
     rows = [
@@ -175,7 +176,7 @@ def _print_plan(found: CapacityPlan, seed: int | None, seconds: float) -> None:
         ]
         for at in found.curve
     ]
-    times = labelled("mean response time", found.unit)
+    times = with_unit("mean response time", found.unit)
     print_table(["cores", times, "mean jobs", "load", "meets the target"], rows)
 
 

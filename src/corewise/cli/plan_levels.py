@@ -11,7 +11,7 @@ from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import InvalidInput
 from corewise.kit.numbers import value_with_interval
-from corewise.kit.spoken import of_time
+from corewise.kit.unit_labels import time_suffix
 
 if TYPE_CHECKING:
     from corewise.model.system import System
@@ -106,11 +106,11 @@ def _print(found: LevelPlan, seconds: float, seed: int, unit: str | None) -> Non
     facts = [("fewest cores", f"{answer}, under policy {found.policy}")]
     for one in found.logged:
         value = value_with_interval(one.value, one.interval, 4)
-        facts.append(("log", f"{one.level.statistic} {value}{of_time(unit)} in the log"))
+        facts.append(("log", f"{one.level.statistic} {value}{time_suffix(unit)} in the log"))
     facts += [("time", f"{seconds:.3g} s"), ("seed", f"{seed} (the same one repeats it)")]
     levels = [one.level for one in found.curve[0].attained]
     wanted = ", ".join(
-        f"{level.statistic} at most {level.most:g}{of_time(unit, level.most)}" for level in levels
+        f"{level.statistic} at most {level.most:g}{time_suffix(unit, level.most)}" for level in levels
     )
     print_facts(f"Cores for {wanted}", facts)
     priced = found.curve[0].price is not None

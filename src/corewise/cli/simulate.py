@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corewise.cli.options import POLICY_HELP, SEED_HELP, AsJson, SystemName, number, numbers, whole_number
-from corewise.cli.output import print_json
+from corewise.cli.output import print_json, print_report
 from corewise.cli.reporting import reporting
-from corewise.cli.simulated import as_mapping, print_result, times_of
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import CorewiseError, InvalidInput
+from corewise.kit.report import json_values
+from corewise.kit.unit_labels import time_suffix
 
 if TYPE_CHECKING:
     from corewise.kit.progress import Progress
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from corewise.observation.sample_path import SamplePath
     from corewise.policies.base import Policy
     from corewise.simulation.general.trace import Trace
+    from corewise.simulation.replicate import Percentile, Replications
     from corewise.simulation.run import Run
 
 __all__ = ["simulate"]
@@ -88,6 +91,8 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     from corewise.model.files import load_system
     from corewise.policies.base import policy_named
     from corewise.simulation.general.trace import Trace
+    from corewise.simulation.replicate import percentile_tables
+    from corewise.simulation.run import Run
 
     problem = load_system(system)
     trace = None if jobs is None else Trace.load(jobs)
@@ -124,15 +129,86 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         rule = policy_named(policy, problem)
     began = perf_counter()
     with progress_bar(f"Simulating {policy}", task.total, task.unit) as progress:
-        result, path = task.carry_out(problem, rule, progress)
+        found = task.carry_out(problem, rule, progress)
     seconds = perf_counter() - began
-    if path is not None:
-        _write(path, events, plot, per_job=per_job, unit=problem.unit)
+    if isinstance(found, Run) and found.path is not None:
+        _write(found.path, events, plot, per_job=per_job, unit=problem.unit)
+    values = {"replications": task.replications, "state": None, **json_values(found)}
+    if isinstance(found, Run):
+        values |= {"response_times": _response_times(found)}
+        if found.resizes is not None:
+            values |= {"resizes": found.resizes, "resizes_per_event": found.resizes_per_event}
+        of_one = _percentiles(found, task.percents)
+        for row in values["classes"]:
+            row["percentiles"] = json_values(of_one[row["name"]])
     if as_json:
-        print_json({**result, "seed": task.seed, "seconds": seconds})
+        print_json({**values, "seed": task.seed, "seconds": seconds})
         return
-    print_result(result, problem, None if trace is not None else task.seed, seconds)
+    report = found.report().with_facts(*_facts(found, problem, None if trace else task.seed, seconds))
+    if isinstance(found, Run):
+        tables = percentile_tables(of_one, found.unit, together=6)
+        report = replace(report, tables=[*report.tables, *tables])
+    print_report(replace(report, title=f"{report.title}: {replace(problem, changes=()).summary}"))
     print_written((events, "events"), (plot, "plot"))
+
+
+def _facts(
+    found: Run | Replications, system: System, seed: int | None, seconds: float
+) -> Iterator[tuple[str, str]]:
+    """Yield what is to be said of a simulation beside its result; `seed` is None where nothing is random."""
+    if math.isnan(found.interval[0]):
+        yield "interval", _no_interval(system, recorded=seed is None)
+    yield "speed", f"{found.events:,} events in {seconds:.3g} s, {found.events / seconds:,.0f} a second"
+    if seed is not None:
+        yield "seed", f"{seed} (the same command with --seed {seed} gives the same numbers)"
+    if system.load >= 1.0:
+        yield "note", "the load is not below 1: under any policy the number of jobs keeps growing"
+    runs = len(found.runs) if hasattr(found, "runs") else 1
+    for change in system.changes:
+        if change.time < found.time / runs:
+            yield (
+                "note",
+                f"the curve of {change.name} changed at time {change.time:g}{time_suffix(system.unit)}",
+            )
+
+
+def _no_interval(system: System, *, recorded: bool) -> str:
+    """Return why there is no confidence interval."""
+    if recorded:
+        return "none: of these jobs; nothing is random"
+    if any(math.isinf(job_class.sizes.cv2) for job_class in system.classes):
+        return "no confidence interval: the variance of sizes is infinite"
+    return "none: too short a run for a confidence interval"
+
+
+def _percentiles(run: Run, percents: Sequence[float]) -> dict[str, list[Percentile]]:
+    """Return the percentiles of each class in a single run, which gives them no interval."""
+    from corewise.simulation.replicate import Percentile
+
+    found = run.percentiles(percents) if percents else dict.fromkeys(run.classes, ())
+    return {
+        name: [
+            Percentile(*pair, (math.nan, math.nan)) for pair in zip(percents, map(float, values), strict=True)
+        ]
+        for name, values in found.items()
+    }
+
+
+def _response_times(run: Run) -> list[dict[str, Any]]:
+    """Return the response times of each class as plain values."""
+    return [
+        {
+            "name": name,
+            "jobs": times.jobs,
+            "mean": times.mean,
+            "interval": times.interval,
+            "sample_mean": times.sample_mean,
+            "percentiles": [
+                {"percent": percent, "value": value} for percent, value in times.percentiles.items()
+            ],
+        }
+        for name, times in run.response_times.items()
+    ]
 
 
 # --- what is asked for ------------------------------------------------------------------------
@@ -181,16 +257,14 @@ class _Task:
                 f"need {needed:,.0f} GiB, and this machine has {available:,.1f} GiB for it; simulate fewer"
             )
 
-    def carry_out(
-        self, system: System, policy: Policy, progress: Progress | None
-    ) -> tuple[dict[str, Any], SamplePath | None]:
-        """Return what was seen as plain values, and the path of a single run if it was recorded."""
+    def carry_out(self, system: System, policy: Policy, progress: Progress | None) -> Run | Replications:
+        """Return the run, with its path if it is to be recorded, or the replications."""
         from corewise.simulation.replicate import replicate
         from corewise.simulation.simulator import simulate as simulate_policy
 
         window: dict[str, Any] = {"departures": self.departures, "time": self.time, "start": self.start}
         if self.replications > 1:
-            found = replicate(
+            return replicate(
                 system,
                 policy,
                 n=self.replications,
@@ -199,37 +273,16 @@ class _Task:
                 progress=progress,
                 **window,
             )
-            within = {
-                name: [asdict(percentile) for percentile in row.percentiles]
-                for name, row in found.classes.items()
-            }
-            return as_mapping(found, within, replications=self.replications, state=None), None
         followed = not system.memoryless or self.jobs is not None or self.moving_costs
-        record = self.record or (bool(self.percents) and not followed)
-        run = simulate_policy(
+        return simulate_policy(
             *(system, policy),
             rng=self.seed,
-            record=record,
+            record=self.record or (bool(self.percents) and not followed),
             jobs=self.jobs,
             progress=progress,
             moving_costs=self.moving_costs,
             **window,
         )
-        result = as_mapping(run, self._of_one(run), replications=1, state=run.state.counts)
-        if run.resizes is not None:
-            result |= {"resizes": run.resizes, "resizes_per_event": run.resizes_per_event}
-        return {**result, "response_times": times_of(run)}, run.path
-
-    def _of_one(self, run: Run) -> dict[str, list[dict[str, Any]]]:
-        """Return the percentiles of each class in a single run, which gives them no interval."""
-        found = run.percentiles(self.percents) if self.percents else dict.fromkeys(run.classes, ())
-        return {
-            name: [
-                {"percent": percent, "value": float(value), "interval": (math.nan, math.nan)}
-                for percent, value in zip(self.percents, values, strict=True)
-            ]
-            for name, values in found.items()
-        }
 
 
 def _duration(text: str) -> float:

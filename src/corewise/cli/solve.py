@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import AsJson, Capacity, SystemName, parse_capacity
-from corewise.cli.output import (
-    box_of,
-    class_rows,
-    headline,
-    is_weighted,
-    print_classes,
-    print_facts,
-    print_json,
-    time_shown,
-)
+from corewise.cli.output import emit
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_target
 from corewise.cli.waiting import progress_bar, say_if_long
@@ -86,16 +77,14 @@ def solve(
         title = f"Optimal policy, {problem.cores:g} cores, load {problem.load:.3g}"
         draw(
             plot,
-            lambda: policy_heatmap(solution.policy, problem, capacity=_shown(solution), title=title),
+            lambda: policy_heatmap(solution.policy, problem, capacity=_heatmap_range(solution), title=title),
         )
-    if as_json:
-        print_json(_as_mapping(solution, seconds))
-        return
-    _print_solution(solution, seconds, blocking=box is not None, whole_cores=whole_cores)
-    print_written((save, "policy"), (plot, "heat map"))
+    emit(solution, as_json, ("time", f"{seconds:.3g} s"), seconds=seconds)
+    if not as_json:
+        print_written((save, "policy"), (plot, "heat map"))
 
 
-def _shown(solution: Solution) -> list[int]:
+def _heatmap_range(solution: Solution) -> list[int]:
     """Return how many jobs of each class a heat map shows: the usual range, or twice the mean if more."""
     from corewise.plots.policy import MOST_JOBS, usual_range
 
@@ -103,43 +92,3 @@ def _shown(solution: Solution) -> list[int]:
     usual = usual_range(solution.policy, solution.system)
     wanted = [max(least, math.ceil(2.0 * mean)) for least, mean in zip(usual, means, strict=True)]
     return [min(size, MOST_JOBS, most) for size, most in zip(wanted, solution.capacity, strict=True)]
-
-
-def _as_mapping(solution: Solution, seconds: float) -> dict[str, object]:
-    return {
-        "mean_jobs": solution.mean_jobs,
-        "mean_response_time": solution.mean_response_time,
-        "mean_cost": solution.mean_cost,
-        "bounds": list(solution.bounds),
-        "capacity": list(solution.capacity),
-        "beyond": solution.edge_probability,
-        "blocking": solution.blocking,
-        "solver": solution.solver,
-        "iterations": solution.iterations,
-        "unit": solution.unit,
-        "seconds": seconds,
-        "classes": class_rows(solution.performance),
-    }
-
-
-def _print_solution(solution: Solution, seconds: float, *, blocking: bool, whole_cores: bool) -> None:
-    weighted = is_weighted(solution.system)
-    minimised = "mean cost" if weighted else "mean number of jobs"
-    low, high = solution.bounds
-    lossy = " with that blocking" if blocking else ""
-    facts = [
-        ("mean number of jobs", f"{solution.mean_jobs:.10g}"),
-        ("mean response time", time_shown(f"{solution.mean_response_time:.10g}", solution.unit)),
-    ]
-    if weighted:
-        facts.append(
-            ("mean cost", f"{solution.mean_cost:.10g} (the weighted number of jobs: what is minimised)")
-        )
-    facts += [
-        ("certified", f"the least possible {minimised}{lossy} lies in [{low:.12g}, {high:.12g}]"),
-        ("counts of jobs", box_of(solution.capacity, blocking, solution.edge_probability)),
-        ("solver", f"{solution.solver}, {solution.iterations} iterations, {seconds:.3g} s"),
-    ]
-    kind = "Optimal policy, whole cores" if whole_cores else "Optimal policy"
-    print_facts(headline(kind, solution.system), facts)
-    print_classes(solution.performance, weighted)

@@ -20,7 +20,7 @@ from corewise.cli.targets import require_target
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import printable
 from corewise.kit.numbers import half_width
-from corewise.kit.spoken import labelled
+from corewise.kit.unit_labels import with_unit
 
 if TYPE_CHECKING:
     from corewise.studies.sweeps.grid import SweepPlan
@@ -198,7 +198,7 @@ def _print_kind(kind: str, means: list[SweepMean], unit: str | None) -> None:
             ]
         )
     print(f"{kind}: means over seeds")
-    time = labelled("response\ntime", unit)
+    time = with_unit("response\ntime", unit)
     print_table([*shown, "runs", "jobs", "± 95 %", time, "gap"], rows, names=len(shown))
 
 

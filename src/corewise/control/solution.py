@@ -18,7 +18,7 @@ from corewise.errors import InvalidInput, NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.kit.checks import shown
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Report, Reported
 from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
@@ -36,7 +36,7 @@ _SMALL_WORK = 2e7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution(ByValue, Shown):
+class Solution(ByValue, Reported):
     """Optimal policy of a system, with its certified cost, relative values and exact performance.
 
     Attributes
@@ -69,7 +69,11 @@ class Solution(ByValue, Shown):
     True
     """
 
-    _shown = ("mean_jobs", "bounds", "capacity")
+    _repr_fields = ("mean_jobs", "bounds", "capacity")
+    _json_fields = (
+        *("mean_jobs", "mean_response_time", "mean_cost", "bounds", "capacity", "beyond=edge_probability"),
+        *("blocking", "solver", "iterations", "unit", "classes=performance.classes"),
+    )
 
     system: System
     policy: Tabular
@@ -139,18 +143,22 @@ class Solution(ByValue, Shown):
         sizes = snug_box(self.system, self._chain.space, self.distribution)
         return np.ascontiguousarray(self.values[tuple(slice(n + 1) for n in sizes)])
 
-    def __str__(self) -> str:
-        """Return the result and its certificate."""
+    def report(self) -> Report:
+        """Return the means of the optimal policy, and its certificate."""
         low, high = self.bounds
-        improvements = f"{self.iterations} improvement{'' if self.iterations == 1 else 's'}"
-        return (
-            f"{self.performance}\n"
-            f"  certified: the optimal cost lies in [{low:.12g}, {high:.12g}] "
-            f"({self.solver}, {improvements}, box {' × '.join(map(str, self.capacity))})"
-        )
-
-    def _table(self) -> Table:
-        return self.performance._table()
+        weighted = self.system.weighted
+        minimised = "mean cost" if weighted else "mean number of jobs"
+        cost = ("mean cost", f"{self.mean_cost:.10g} (the weighted number of jobs: what is minimised)")
+        within = f"the least possible {minimised}{' with that blocking' if self.blocking else ''}"
+        kind = "Optimal policy, whole cores" if self.policy.whole_cores else "Optimal policy"
+        facts = [
+            *self.performance._means(),
+            *([cost] if weighted else []),
+            ("certified", f"{within} lies in [{low:.12g}, {high:.12g}]"),
+            ("counts of jobs", self.performance._box()),
+            ("solver", f"{self.solver}, {self.iterations} iteration{'' if self.iterations == 1 else 's'}"),
+        ]
+        return Report(f"{kind}: {self.system.summary}", facts, [self.performance._table()])
 
     def _values(self) -> Mapping[str, object]:
         """Return all but what has a number for each state, which is in `to_frame`."""

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.speedup import Tabulated
 
@@ -51,7 +51,7 @@ def curve_through(corners: Floats, speeds: Floats) -> Tabulated:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpeedBand(ByValue, Shown):
+class SpeedBand(ByValue, Summarised):
     """Simultaneous confidence band of a speed-up curve.
 
     Attributes
@@ -74,7 +74,7 @@ class SpeedBand(ByValue, Shown):
     True
     """
 
-    _shown = ("level", "cores", "low", "high")
+    _repr_fields = ("level", "cores", "low", "high")
 
     level: float
     cores: tuple[float, ...]
@@ -105,7 +105,7 @@ class SpeedBand(ByValue, Shown):
         }
 
     def _table(self) -> Table:
-        return Table(("cores", "low", "high"), zip(self.cores, self.low, self.high, strict=True))
+        return Table(("cores", "low", "high"), list(zip(self.cores, self.low, self.high, strict=True)))
 
     def _content(self) -> dict[str, tuple[float, ...]]:
         return {"cores": self.cores, "low": self.low, "high": self.high}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from corewise.errors import InvalidInput
 from corewise.estimation.concave import SpeedBand
 from corewise.estimation.quantities import Quantity
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue, same
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
@@ -18,7 +18,7 @@ __all__ = ["Candidate", "Estimate", "Estimates"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Candidate(ByValue, Shown):
+class Candidate(ByValue, Summarised):
     """Candidate of model selection: a family of curves that was fitted, and the evidence for it.
 
     Attributes
@@ -46,7 +46,7 @@ class Candidate(ByValue, Shown):
     True
     """
 
-    _shown = ("family", "parameters", "bic", "weight")
+    _repr_fields = ("family", "parameters", "bic", "weight")
 
     family: str
     parameters: Mapping[str, float]
@@ -56,7 +56,7 @@ class Candidate(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimate(ByValue, Shown):
+class Estimate(ByValue, Summarised):
     """Estimate of one class's speed-up curve, by maximum likelihood or for any size law, and how sure it is.
 
     Attributes
@@ -114,7 +114,7 @@ class Estimate(ByValue, Shown):
     (True, False)
     """
 
-    _shown = ("name", "family", "parameters", "departures")
+    _repr_fields = ("name", "family", "parameters", "departures")
 
     name: str
     family: str
@@ -191,11 +191,11 @@ class Estimate(ByValue, Shown):
     def _table(self) -> Table:
         header = ("parameter", "value", "standard error", "interval")
         rows = self.parameters.items()
-        return Table(header, ((key, value, self.stderrs[key], self.intervals[key]) for key, value in rows))
+        return Table(header, [(key, value, self.stderrs[key], self.intervals[key]) for key, value in rows])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(ByValue, Shown, Mapping[str, Estimate]):
+class Estimates(ByValue, Summarised, Mapping[str, Estimate]):
     """Maximum likelihood estimates of all classes, by name.
 
     Examples
@@ -253,16 +253,16 @@ class Estimates(ByValue, Shown, Mapping[str, Estimate]):
         """Return the estimates, one below the other."""
         return "\n".join(str(estimate) for estimate in self.values())
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"parameters": {name: estimate.parameters for name, estimate in self.items()}}
 
     def _table(self) -> Table:
         header = ("class", "curve", "parameter", "estimate", "stderr", "interval", "departures")
-        rows = (
+        rows = [
             (row.name, row.family, name, value, row.stderrs[name], row.intervals[name], row.departures)
             for row in self.values()
             for name, value in row.parameters.items()
-        )
+        ]
         return Table(header, rows)
 
     def __eq__(self, other: object) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 
 __all__ = ["Quantity", "plug_in_rate", "poisson_rate", "positive_quantity", "share_of"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Quantity(ByValue, Shown):
+class Quantity(ByValue, Summarised):
     """Point estimate of a number, with its standard error and confidence interval.
 
     Attributes
@@ -33,7 +33,7 @@ class Quantity(ByValue, Shown):
     (True, True)
     """
 
-    _shown = ("value", "stderr", "interval")
+    _repr_fields = ("value", "stderr", "interval")
 
     value: float
     stderr: float

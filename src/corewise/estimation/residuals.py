@@ -37,8 +37,8 @@ from corewise.estimation.exponential_tests import (
     fitted_p_value,
 )
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.job_class import JobClass
 from corewise.model.system import System
@@ -57,7 +57,7 @@ _GROUPS = 30
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GoodnessOfFit(ByValue, Shown):
+class GoodnessOfFit(ByValue, Summarised):
     """Goodness of fit of one class: whether what was seen of it follows the model.
 
     Attributes
@@ -83,7 +83,7 @@ class GoodnessOfFit(ByValue, Shown):
     4
     """
 
-    _shown = ("name", "p_value", "doubtful")
+    _repr_fields = ("name", "p_value", "doubtful")
 
     name: str
     residuals: Floats
@@ -104,7 +104,7 @@ class GoodnessOfFit(ByValue, Shown):
         return f"{self.name}: {verdict} (p = {self.p_value:.3g}; {tests})"
 
     def _table(self) -> Table:
-        return Table(("test", "p-value"), self.p_values.items())
+        return Table(("test", "p-value"), list(self.p_values.items()))
 
     def _content(self) -> list[dict[str, object]]:
         return [{"name": self.name, "test": test, "p_value": p} for test, p in self.p_values.items()]

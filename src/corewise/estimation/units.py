@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from corewise.kit.spoken import per_time
+from corewise.kit.unit_labels import rate_suffix
 from corewise.model.system import System
 from corewise.model.units import UNITS
 from corewise.observation.statistics import Statistics, require_statistics
@@ -64,7 +64,7 @@ def unit_question(ratio: float, unit: str | None = None) -> str | None:
     for rates in _USUAL if unit is None else (unit,):
         for times, length in UNITS.items():
             if abs(math.log(ratio * UNITS[rates] / length)) < math.log(_NEAR):
-                units = f"are its times in {times}, and the rates{per_time(rates)}?"
+                units = f"are its times in {times}, and the rates{rate_suffix(rates)}?"
                 if unit is not None:
                     units = f"the log seems to be in {times}, and the file says {unit}."
                 return f"{shown} the rates of the file: {units}"

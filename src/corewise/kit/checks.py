@@ -6,7 +6,7 @@ import math
 from numbers import Integral, Real
 
 from corewise.errors import InvalidInput
-from corewise.kit.display import cut
+from corewise.kit.report import cut
 
 __all__ = ["count", "finite", "number_in", "positive", "shown", "whole", "within"]
 

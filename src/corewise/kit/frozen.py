@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar
 
-from corewise.kit.display import WIDEST, Shown, Table, brief, cut
+from corewise.kit.report import WIDEST, Summarised, Table, cut, summary
 from corewise.kit.values import as_plain, same
 
 __all__ = ["FrozenMapping"]
@@ -14,7 +14,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class FrozenMapping(Shown, Mapping[K, V]):
+class FrozenMapping(Summarised, Mapping[K, V]):
     """Values by name, in order; what results hold, where `types.MappingProxyType` could not be pickled."""
 
     __slots__ = ("_items",)
@@ -65,13 +65,14 @@ class FrozenMapping(Shown, Mapping[K, V]):
     def __repr__(self) -> str:
         """Return the mapping as a dictionary looks, shortened where that is too long for a line."""
         whole = repr(self._items)
-        return whole if len(whole) <= WIDEST and whole.isprintable() else cut(brief(self._items), WIDEST)
+        return whole if len(whole) <= WIDEST and whole.isprintable() else cut(summary(self._items), WIDEST)
 
     def _table(self) -> Table:
+        """Return a table of the values by name."""
         values = list(self.values())
-        if not all(isinstance(value, Shown) for value in values):
-            return Table(("name", "value"), self.items())
-        facts = {name: value._facts() for name, value in self.items() if isinstance(value, Shown)}
+        if not all(isinstance(value, Summarised) for value in values):
+            return Table(("name", "value"), [(str(name), value) for name, value in self.items()])
+        facts = {name: value._summary() for name, value in self.items() if isinstance(value, Summarised)}
         header = list(dict.fromkeys(key for row in facts.values() for key in row if key != "name"))
-        rows = ([name, *(row.get(key) for key in header)] for name, row in facts.items())
+        rows = [[str(name), *(row.get(key) for key in header)] for name, row in facts.items()]
         return Table(["name", *header], rows)

@@ -18,7 +18,7 @@ from corewise.estimation.changes.detector import LEAST_CHECKS, ChangeDetector
 from corewise.estimation.mle import ANY, require_sizes
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.learning.memories import Everything, Latest, Memory, SinceChange
 from corewise.learning.schedules import Constant, Growing, Schedule
 from corewise.model.speedup import SpeedUp
@@ -34,7 +34,7 @@ _INERTIA = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Algorithm(Shown):
+class Algorithm(Summarised):
     """Learning algorithm: a schedule of windows, a memory, and a rule from estimates to a policy.
 
     Parameters
@@ -152,7 +152,7 @@ class Algorithm(Shown):
         answer = self.answer(system)
         return answer.policy if isinstance(answer, Solution) else answer
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         rule = "optimal" if self.policy is None else self.policy.name
         known = {"classes": tuple(self.system.names), "steps": self.steps, "policy": rule}
         return {"name": self.name, **known}

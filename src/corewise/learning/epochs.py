@@ -9,7 +9,7 @@ from typing import Any
 
 from corewise.estimation.changes.alarms import RETRACTED, Alarm
 from corewise.estimation.estimates import Estimates
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.policies.base import Policy
 
@@ -17,10 +17,10 @@ __all__ = ["Epoch", "Seconds", "changes_found"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Seconds(ByValue, Shown):
+class Seconds(ByValue, Summarised):
     """Wall-clock times of an epoch: running the plant, estimating, solving, and judging exactly."""
 
-    _shown = ("run", "estimate", "solve", "evaluate")
+    _repr_fields = ("run", "estimate", "solve", "evaluate")
 
     run: float
     estimate: float
@@ -34,7 +34,7 @@ class Seconds(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Epoch(ByValue, Shown):
+class Epoch(ByValue, Summarised):
     """Epoch of a learning loop: the estimates from its window, the policy adopted, and how good that is.
 
     Attributes
@@ -78,7 +78,7 @@ class Epoch(ByValue, Shown):
     (0.8, True)
     """
 
-    _shown = ("k", "departures", "mean_jobs", "gap")
+    _repr_fields = ("k", "departures", "mean_jobs", "gap")
 
     k: int
     departures: int

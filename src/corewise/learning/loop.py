@@ -15,8 +15,8 @@ from typing import Any
 
 from corewise.errors import InvalidInput
 from corewise.estimation.mle import ANY
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised, Table
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import Checkpoint, EpochRow, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
@@ -31,7 +31,7 @@ __all__ = ["Learning", "learn"]
 _LAST = 20  # epochs that a notebook shows
 
 
-class Learning(Shown, Iterator[Epoch]):
+class Learning(Summarised, Iterator[Epoch]):
     """Learning loop in progress: an iterator over its epochs.
 
     Attributes
@@ -145,7 +145,7 @@ class Learning(Shown, Iterator[Epoch]):
             raise InvalidInput("there is nothing to save before the first epoch is over")
         self._saved.write(file, note or {})
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         algorithm = self.learner.algorithm
         done = {"epochs": len(self.past), "departures": self.learner.standing.departures}
         return {"algorithm": algorithm.name, **done, "plant": type(self.plant).__name__}
@@ -153,7 +153,7 @@ class Learning(Shown, Iterator[Epoch]):
     def _table(self) -> Table:
         header = ("k", "departures", "gap", "parameters")
         last = self.past[-_LAST:]
-        return Table(header, ((row["k"], row["departures"], row["gap"], row["estimates"]) for row in last))
+        return Table(header, [(row["k"], row["departures"], row["gap"], row["estimates"]) for row in last])
 
     def _values(self) -> Mapping[str, object]:
         """Return the epochs so far."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit import checks
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.model.system import System, require_system
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import PathTally, Statistics
@@ -80,7 +80,7 @@ class Attentive(Protocol):
         ...
 
 
-class SimulatedPlant(Shown):
+class SimulatedPlant(Summarised):
     """A simulated system; its curves change at the times of ``system.changes``, unknown to the learner.
 
     Sizes and times between arrivals follow the laws of the system; with one seed the jobs are then the same
@@ -206,7 +206,7 @@ class SimulatedPlant(Shown):
             self._jobs = RandomJobs(self.system, np.random.default_rng(0), state)
             self._jobs.restore(snapshot["jobs"])
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         state = self.state
         return {"classes": tuple(self.system.names), "time": state.time, "jobs": state.counts}
 
@@ -214,7 +214,7 @@ class SimulatedPlant(Shown):
 DriftingPlant = SimulatedPlant  # the name in pickles of the release before, when it was a class of its own
 
 
-class ReplayPlant(Shown):
+class ReplayPlant(Summarised):
     """Replayed plant: a log that was recorded earlier, window by window.
 
     What policy was in force is in the log; the policies that are to be run are not. So the loop says what
@@ -299,7 +299,7 @@ class ReplayPlant(Shown):
             )
         self._go_to(snapshot["departures"])
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"classes": self.path.names, "departures": self._leaves.size, "left": self.left}
 
 

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from corewise.errors import InvalidSystem
 from corewise.kit import checks
-from corewise.kit.display import Shown
 from corewise.kit.renamed import new_names, warn_renamed
-from corewise.kit.spoken import of_time
+from corewise.kit.report import Summarised
+from corewise.kit.unit_labels import time_suffix
 from corewise.model.capped import Capped
 from corewise.model.sizes import Exponential, SizeLaw
 from corewise.model.speedup import SpeedUp
@@ -56,7 +56,7 @@ def _reads_old_names(kind: _Kind) -> _Kind:
 
 @_reads_old_names
 @dataclass(frozen=True, repr=False)
-class JobClass(Shown):
+class JobClass(Summarised):
     """Jobs that arrive, work and scale alike.
 
     Parameters
@@ -97,7 +97,7 @@ class JobClass(Shown):
     Lognormal(cv2=4.0)
     """
 
-    _shown = ("name", "arrival_rate", "size_rate", "speedup", "weight")
+    _repr_fields = ("name", "arrival_rate", "size_rate", "speedup", "weight")
 
     name: str
     arrival_rate: float | None = None
@@ -174,7 +174,7 @@ class JobClass(Shown):
             most = "" if self.max_cores is None else f" to {self.max_cores}"
             words.append(f"{self.min_cores}{most or ' or more'} cores a job")
         if self.resize_pause:
-            words.append(f"pause {self.resize_pause:g}{of_time(unit)} a resize")
+            words.append(f"pause {self.resize_pause:g}{time_suffix(unit)} a resize")
         return words
 
     @property
@@ -184,7 +184,7 @@ class JobClass(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Change(Shown):
+class Change(Summarised):
     """From `time` on, the class of that name has another curve.
 
     Examples
@@ -196,7 +196,7 @@ class Change(Shown):
     (Amdahl(p=0.3), Amdahl(p=0.6))
     """
 
-    _shown = ("time", "name", "speedup")
+    _repr_fields = ("time", "name", "speedup")
 
     time: float
     name: str

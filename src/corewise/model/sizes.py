@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from corewise.errors import InvalidSystem
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 
 __all__ = [
     "Deterministic",
@@ -46,7 +46,7 @@ _MOST_STAGES = 1000  # of which Erlang's law is deterministic to three per cent
 
 
 @dataclass(frozen=True, repr=False)
-class SizeLaw(Shown, ABC):
+class SizeLaw(Summarised, ABC):
     """A law of positive sizes with mean one: the base of every law.
 
     Examples
@@ -99,7 +99,7 @@ class SizeLaw(Shown, ABC):
         told = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
         return f"{self.law} ({told})" if told and len(told) < 40 else self.law
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         short = {name: value for name, value in self.parameters.items() if not isinstance(value, list)}
         return {**short, "cv2": self.cv2} if "cv2" not in short else short
 

@@ -16,8 +16,8 @@ import numpy as np
 from corewise.errors import InvalidCurve, InvalidSystem, UnstableSystem, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
-from corewise.kit.spoken import per_time
+from corewise.kit.report import Summarised, Table
+from corewise.kit.unit_labels import rate_suffix, time_suffix
 from corewise.model.job_class import EXPONENTIAL, FOUND_BY, Change, JobClass
 from corewise.model.sizes import Exponential
 from corewise.model.speedup import Amdahl, SpeedUp, check_curve
@@ -27,7 +27,7 @@ __all__ = ["System", "require_system"]
 
 
 @dataclass(frozen=True, repr=False)
-class System(Shown):
+class System(Summarised):
     """A pool of identical cores and the classes of jobs it serves.
 
     Parameters
@@ -122,9 +122,25 @@ class System(Shown):
         """Return the class of that name."""
         return self.classes[self.index(name)]
 
+    @property
+    def summary(self) -> str:
+        """Cores, number of classes and load in a line, and when curves change."""
+        classes = "1 class" if len(self.classes) == 1 else f"{len(self.classes)} classes"
+        load = "rates not known" if math.isnan(self.load) else f"load {self.load:.4g}"
+        regime = ""
+        if self.changes:
+            first = f"{self.changes[0].time:g}{time_suffix(self.unit)}"
+            regime = f"; curves as they are before they change at time {first}"
+        return f"{self.cores:g} cores, {classes}, {load}{regime}"
+
+    @property
+    def weighted(self) -> bool:
+        """Whether cost differs from the number of jobs: some class has a weight other than one."""
+        return any(job_class.weight != 1.0 for job_class in self.classes)
+
     def __str__(self) -> str:
         """Return the system in one paragraph."""
-        per = f", rates{per_time(self.unit)}" if self.unit else ""
+        per = f", rates{rate_suffix(self.unit)}" if self.unit else ""
         lines = [f"{self.cores:g} cores, {len(self.classes)} classes, load {self.load:.4g}{per}"]
         for job_class in self.classes:
             parameters = ", ".join(
@@ -343,7 +359,7 @@ class System(Shown):
         ]
         return self.with_classes(classes, self.changes)
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"cores": self.cores, "classes": tuple(self.names), "load": self.load}
 
     def _table(self) -> Table:

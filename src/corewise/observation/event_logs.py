@@ -38,9 +38,9 @@ from math import isnan
 from pathlib import Path
 
 from corewise.errors import InvalidFile, InvalidInput
-from corewise.kit.display import Shown
 from corewise.kit.encodings import opened_as_utf8
 from corewise.kit.files import reason_of, require_path, write_bytes
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.observation.journal import SQLITE_HEAD, read_journal
@@ -55,7 +55,7 @@ _BLOCK_ROWS = 50_000  # written at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EventLog(ByValue, Shown):
+class EventLog(ByValue, Summarised):
     """Event log: the sample path that was read from a file, and the rows that were skipped.
 
     Attributes
@@ -110,7 +110,7 @@ class EventLog(ByValue, Shown):
         ]
         return "\n".join([str(self.path), *told, *more])
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         path = self.path
         told = {"classes": path.names, "arrivals": path.arrivals, "departures": path.departures}
         return {"rows": self.rows, "skipped": self.skipped, **told}

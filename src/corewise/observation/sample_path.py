@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.observation import _kernels
 from corewise.observation.histories import JobHistories, job_histories, owners_of
@@ -40,7 +40,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SamplePath(ByValue, Shown):
+class SamplePath(ByValue, Summarised):
     """Sample path: the arrivals and departures of jobs, and the cores they held, row by row.
 
     Every row is checked against those before it when the path is made; see `Fault`. Columns are kept as
@@ -257,7 +257,7 @@ class SamplePath(ByValue, Shown):
                 f"{what} need the number of every job, and row {nameless[0]} ({event}) has none"
             )
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {
             "classes": self.names,
             "time": (self.start, self.end),

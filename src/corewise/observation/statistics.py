@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from corewise.errors import InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Report, Reported, Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation import _kernels
@@ -50,7 +50,7 @@ _FINEST = 128  # nodes of the grid per factor of two; twice as many stands for n
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassStatistics(ByValue, Shown):
+class ClassStatistics(ByValue, Summarised):
     """Sufficient statistics of one class: departures and job-time by width, the cores per job.
 
     Attributes
@@ -135,7 +135,7 @@ class ClassStatistics(ByValue, Shown):
         widths = np.minimum(self.widths, most)
         return self.gathered(self.arrivals, widths, self.departures, self.job_time, self.per_octave)
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"arrivals": self.arrivals, "departures": self.left, "widths": self.widths.size}
 
     def _content(self) -> dict[str, Floats]:
@@ -168,7 +168,7 @@ def _condensed(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Statistics(ByValue, Shown):
+class Statistics(ByValue, Reported):
     """Sufficient statistics of every class in a stretch of observation; stretches add.
 
     Attributes
@@ -196,7 +196,7 @@ class Statistics(ByValue, Shown):
     1.5
     """
 
-    _shown = ("time", "arrivals", "departures")
+    _repr_fields = ("time", "arrivals", "departures")
 
     names: tuple[str, ...]
     time: float
@@ -363,19 +363,12 @@ class Statistics(ByValue, Shown):
         """The number of arrivals, of all classes."""
         return sum(table.arrivals for table in self.classes)
 
-    def __str__(self) -> str:
-        """Return the numbers as a small table."""
-        lines = [f"{self.time:.6g} units of time, {self.arrivals} arrivals, {self.departures} departures"]
-        lines += [
-            f"  {name}: {table.arrivals} arrivals, {table.left} departures, {table.widths.size} widths"
-            for name, table in zip(self.names, self.classes, strict=True)
-        ]
-        return "\n".join(lines)
-
-    def _table(self) -> Table:
-        header = ("class", "arrivals", "departures", "widths")
+    def report(self) -> Report:
+        """Return what was counted of each class."""
+        length = f"{self.time:.6g} units of time, {self.arrivals} arrivals, {self.departures} departures"
         rows = zip(self.names, self.classes, strict=True)
-        return Table(header, ((name, seen.arrivals, seen.left, seen.widths.size) for name, seen in rows))
+        counts = [(name, seen.arrivals, seen.left, seen.widths.size) for name, seen in rows]
+        return Report(length, tables=[Table(("class", "arrivals", "departures", "widths"), counts)])
 
     def _content(self) -> dict[str, object]:
         """Return one row for each class and width."""

@@ -15,7 +15,7 @@ from corewise.estimation.estimates import Estimate, Estimates
 from corewise.estimation.likelihood import Likelihood
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.spoken import per_time
+from corewise.kit.unit_labels import rate_suffix
 from corewise.model.job_class import JobClass
 from corewise.model.system import System, require_system
 from corewise.observation.statistics import ClassStatistics, Statistics
@@ -210,7 +210,7 @@ def _write(axes: Axes, found: Estimate, colour: str, unit: str | None) -> None:
     if found.at_boundary:
         lines.append("at the boundary of its range")
     if found.size_rate:
-        lines.append(f"size rate {found.size_rate.value:.4g}{per_time(unit)}, estimated")
+        lines.append(f"size rate {found.size_rate.value:.4g}{rate_suffix(unit)}, estimated")
     axes.set_title("\n".join(lines), fontsize=8, color=colour)
 
 

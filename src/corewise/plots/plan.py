@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from corewise.kit.spoken import labelled
+from corewise.kit.unit_labels import with_unit
 from corewise.plots.style import class_colour, escaped, legend_below, new_figure
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def capacity_figure(plan: CapacityPlan) -> Figure:
         axes.set_ylim(0.0, min(1.05 * float(ends.max()), _TALLEST * plan.target))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("cores")
-        axes.set_ylabel(labelled("mean response time", plan.unit))
+        axes.set_ylabel(with_unit("mean response time", plan.unit))
         handles, labels = axes.get_legend_handles_labels()
         marks = sorted(zip(labels, handles, strict=True), key=lambda mark: not mark[0].startswith("policy "))
         legend_below(figure, marks, columns=2)  # the curve first

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from corewise.errors import CorewiseError, InvalidInput, InvalidPolicy, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
@@ -86,7 +86,7 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BoundPolicy(ByValue, Shown):
+class BoundPolicy(ByValue, Summarised):
     """Bound policy: one made for a system; itself a `Policy`, it stays with its system when bound again.
 
     A function from one state to one split is made into a policy by `OwnPolicy`.
@@ -183,11 +183,11 @@ class BoundPolicy(ByValue, Shown):
     def _whole_cores(self, counts: Ints) -> Floats:
         return round_cores(cores_of(self, counts))
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"name": self.name, "classes": tuple(self.system.names), "cores": self.system.cores}
 
     def _values(self) -> Mapping[str, object]:
-        return self._facts()
+        return self._summary()
 
 
 def counts_by_name(jobs: Mapping[str, int], system: System) -> list[int]:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from corewise.errors import InvalidPolicy
 from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import Shown
 from corewise.kit.files import read_bytes, write_bytes
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.files import system_from_mapping, system_to_mapping
 from corewise.model.system import System, require_system
@@ -31,7 +31,7 @@ _WHAT = "saved policy"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tabular(ByValue, Shown):
+class Tabular(ByValue, Summarised):
     """Tabular policy: cores per class for every state of a box; outside it, the Whittle rule of its system.
 
     Attributes
@@ -158,12 +158,12 @@ class Tabular(ByValue, Shown):
                 str(about["label"]),
             )
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         made_for = {"classes": tuple(self.system.names), "cores": self.system.cores}
         return {"name": self.name, **made_for, "capacity": self.capacity}
 
     def _values(self) -> Mapping[str, object]:
-        return self._facts()
+        return self._summary()
 
     def _content(self) -> dict[str, Floats | Ints]:
         """Return one row for each state of the table."""

@@ -22,11 +22,11 @@ import numpy as np
 from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.numbers import value_and_ends
+from corewise.kit.numbers import value_with_interval
 from corewise.kit.progress import Progress
-from corewise.kit.spoken import of_time
+from corewise.kit.report import Report, Reported, Summarised, Table
+from corewise.kit.unit_labels import with_unit
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
@@ -35,11 +35,11 @@ from corewise.simulation.engine import Engine
 from corewise.simulation.intervals import mean_interval, ratio_interval
 from corewise.simulation.paths import another_walk
 from corewise.simulation.randomness import random_streams
-from corewise.simulation.run import Run, mean_response_time, run_of
+from corewise.simulation.run import Run, mean_response_time, run_of, simulation_report
 from corewise.simulation.state import State
 from corewise.simulation.window import Replay, Window, start_state
 
-__all__ = ["ClassReplications", "Percentile", "Replications", "carried_out", "replicate"]
+__all__ = ["ClassReplications", "Percentile", "Replications", "carried_out", "percentile_tables", "replicate"]
 
 T = TypeVar("T")
 Part = TypeVar("Part")
@@ -48,7 +48,7 @@ _TASKS = 32  # enough to keep all workers busy to the end, few enough to share t
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Percentile(ByValue, Shown):
+class Percentile(ByValue, Summarised):
     """A percentile of response times, averaged over replications.
 
     Attributes
@@ -71,7 +71,7 @@ class Percentile(ByValue, Shown):
     (95.0, True)
     """
 
-    _shown = ("percent", "value", "interval")
+    _repr_fields = ("percent", "value", "interval")
 
     percent: float
     value: float
@@ -79,7 +79,7 @@ class Percentile(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassReplications(ByValue, Shown):
+class ClassReplications(ByValue, Summarised):
     """Output of the replications for one class; `percentiles` are those of its response times.
 
     Examples
@@ -92,7 +92,7 @@ class ClassReplications(ByValue, Shown):
     (0.25, 0.29)
     """
 
-    _shown = ("name", "mean_jobs", "interval", "mean_response_time")
+    _repr_fields = ("name", "mean_jobs", "interval", "mean_response_time")
 
     name: str
     arrivals: int
@@ -104,7 +104,7 @@ class ClassReplications(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Replications(ByValue, Shown):
+class Replications(ByValue, Reported):
     """Independent replications of the same run, with confidence intervals.
 
     Attributes
@@ -133,10 +133,14 @@ class Replications(ByValue, Shown):
     'two'
     """
 
-    _shown = ("policy", "mean_jobs", "interval", "runs")
+    _repr_fields = ("policy", "mean_jobs", "interval", "runs")
     _exported = (
         *("policy", "mean_jobs", "interval", "mean_response_time", "mean_cost", "events", "arrivals"),
         *("departures", "time", "unit", "classes"),
+    )
+    _json_fields = (
+        *("policy", "mean_jobs", "interval", "mean_response_time", "settled", "events", "departures", "time"),
+        *("unit", "classes"),
     )
 
     policy: str
@@ -185,24 +189,29 @@ class Replications(ByValue, Shown):
         """The sufficient statistics of all runs together."""
         return Statistics.total([run.statistics for run in self.runs])
 
-    def __str__(self) -> str:
-        """Return the numbers as a small table."""
-        lines = [
-            f"{self.policy}: {len(self.runs)} replications, {self.departures} departures, "
-            f"mean jobs {value_and_ends(self.mean_jobs, self.interval)}"
-        ]
-        for row in self.classes.values():
-            unit = of_time(self.unit)
-            shown = "".join(f", {p.percent:g} % within {p.value:.6g}{unit}" for p in row.percentiles)
-            lines.append(
-                f"  {row.name}: mean jobs {row.mean_jobs:.6g}, "
-                f"mean response time {row.mean_response_time:.6g}{unit}{shown}"
-            )
-        return "\n".join(lines)
+    def report(self) -> Report:
+        """Return the means over all runs, of each class as well, and the percentiles asked for."""
+        how = f"over {len(self.runs)} replications"
+        report = simulation_report(self, how, [], "many jobs are left over")
+        found = {name: row.percentiles for name, row in self.classes.items()}
+        return replace(report, tables=[*report.tables, *percentile_tables(found, self.unit, together=3)])
 
-    def _table(self) -> Table:
-        columns = "name", "mean_jobs", "interval", "mean_response_time"
-        return Table.of(self.classes.values(), *columns)
+
+def percentile_tables(
+    found: Mapping[str, Sequence[Percentile]], unit: str | None, together: int
+) -> list[Table]:
+    """Return percentiles of response times by class, `together` of them side by side in each table."""
+    percents = [one.percent for one in next(iter(found.values()))]
+    tables = []
+    for first in range(0, len(percents), together):
+        part = slice(first, first + together)
+        header = [with_unit("response\ntime", unit), *(f"{percent:g} %" for percent in percents[part])]
+        rows = [
+            [name, *(value_with_interval(one.value, one.interval, digits=4) for one in row[part])]
+            for name, row in found.items()
+        ]
+        tables.append(Table(header, rows))
+    return tables
 
 
 def replicate(  # noqa: PLR0913  # those of simulate, and who does the work

@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.numbers import value_and_ends
-from corewise.kit.spoken import of_time
+from corewise.kit.numbers import value_with_interval
+from corewise.kit.report import Report, Reported, Summarised, Table
+from corewise.kit.unit_labels import with_unit
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
@@ -40,7 +41,7 @@ _NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassRun(ByValue, Shown):
+class ClassRun(ByValue, Summarised):
     """Simulation output for one class.
 
     Attributes
@@ -69,7 +70,8 @@ class ClassRun(ByValue, Shown):
     ('one', 6992, 0.395)
     """
 
-    _shown = ("name", "mean_jobs", "interval", "mean_response_time")
+    _repr_fields = ("name", "mean_jobs", "interval", "mean_response_time")
+    _json_fields = ("name", "arrivals", "departures", "mean_jobs", "interval", "mean_response_time")
 
     name: str
     arrivals: int
@@ -81,7 +83,7 @@ class ClassRun(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run(ByValue, Shown):
+class Run(ByValue, Reported):
     """Simulation output: the means over a sample path, and what is needed to go on from its end.
 
     Attributes
@@ -134,10 +136,14 @@ class Run(ByValue, Shown):
     True
     """
 
-    _shown = ("policy", "mean_jobs", "interval", "departures")
+    _repr_fields = ("policy", "mean_jobs", "interval", "departures")
     _exported = (
         *("policy", "mean_jobs", "interval", "mean_response_time", "mean_cost", "events", "arrivals"),
         *("departures", "time", "unit", "resizes", "state", "classes", "response_times"),
+    )
+    _json_fields = (
+        *("policy", "mean_jobs", "interval", "mean_response_time", "settled", "events", "departures", "time"),
+        *("unit", "state=state.counts", "classes"),
     )
 
     policy: str
@@ -212,23 +218,83 @@ class Run(ByValue, Shown):
         """
         return self.observed if isinstance(self.observed, Statistics) else self.observed()
 
-    def __str__(self) -> str:
-        """Return the numbers as a small table."""
-        lines = [
-            f"{self.policy}: {self.departures} departures in {self.time:.6g} {self.unit or 'units of time'}, "
-            f"mean jobs {value_and_ends(self.mean_jobs, self.interval)}"
-        ]
-        lines += [
-            f"  {row.name}: {row.departures} departures, "
-            f"mean jobs {value_and_ends(row.mean_jobs, row.interval)}, "
-            f"mean response time {row.mean_response_time:.6g}{of_time(self.unit)}"
-            for row in self.classes.values()
-        ]
-        return "\n".join(lines)
+    def report(self) -> Report:
+        """Return the means of the run and of each class."""
+        facts = []
+        if self.resizes is not None:
+            often = f"{self.resizes_per_event:.3g} for each arrival or departure"
+            facts.append(("resizes", f"{self.resizes:,}, {often}"))
+        jobs = ", ".join(f"{name} {n}" for n, name in zip(self.state.counts, self.classes, strict=True))
+        facts.append(("jobs at the end", jobs))
+        left_over = f"{sum(self.state.counts):,} jobs are left over"
+        return simulation_report(self, "by batch means", facts, left_over)
 
-    def _table(self) -> Table:
-        columns = "name", "departures", "mean_jobs", "interval", "mean_response_time"
-        return Table.of(self.classes.values(), *columns)
+
+class Simulated(Protocol):
+    """What a run and replications of it have in common."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def mean_jobs(self) -> float: ...
+    @property
+    def interval(self) -> tuple[float, float]: ...
+    @property
+    def mean_response_time(self) -> float: ...
+    @property
+    def departures(self) -> int: ...
+    @property
+    def time(self) -> float: ...
+    @property
+    def settled(self) -> bool: ...
+    @property
+    def unit(self) -> str | None: ...
+    @property
+    def classes(self) -> Mapping[str, Any]: ...
+
+
+def simulation_report(found: Simulated, how: str, facts: Sequence[tuple[str, str]], left_over: str) -> Report:
+    """Return the report of a run or of replications; `how` its interval was found."""
+    interval = "" if math.isnan(found.interval[0]) else f" (95 % confidence, {how})"
+    unsettled = (
+        f"not settled: {found.departures:,} have left and {left_over}, so these are not the means of the "
+        "long run; simulate longer"
+    )
+    table = Table(
+        [
+            "class",
+            "arrivals",
+            "departures",
+            "mean number of jobs",
+            with_unit("mean response time", found.unit),
+        ],
+        [
+            (
+                row.name,
+                row.arrivals,
+                row.departures,
+                value_with_interval(row.mean_jobs, row.interval),
+                _digits(row.mean_response_time),
+            )
+            for row in found.classes.values()
+        ],
+    )
+    rates = found.unit or "(in the unit of time of the rates)"
+    return Report(
+        f"Simulated {found.policy}",
+        [
+            ("mean number of jobs", f"{value_with_interval(found.mean_jobs, found.interval)}{interval}"),
+            ("mean response time", f"{_digits(found.mean_response_time)} {rates}"),
+            ("departures", f"{found.departures:,} in {found.time:,.6g} {found.unit or 'units of time'}"),
+            *facts,
+            *([] if found.settled else [("note", unsettled)]),
+        ],
+        [table],
+    )
+
+
+def _digits(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.6g}"
 
 
 def mean_response_time(rows: Iterable[ClassRun]) -> float:

@@ -10,14 +10,14 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit import checks
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 
 __all__ = ["State"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class State(ByValue, Shown):
+class State(ByValue, Summarised):
     """State of a simulation: where a run ended, and where another can start.
 
     Attributes
@@ -49,7 +49,7 @@ class State(ByValue, Shown):
     True
     """
 
-    _shown = ("counts", "time")
+    _repr_fields = ("counts", "time")
 
     counts: tuple[int, ...]
     time: float = 0.0

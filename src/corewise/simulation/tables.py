@@ -15,7 +15,7 @@ import numpy as np
 
 from corewise.errors import BoxTooLarge
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import cut
+from corewise.kit.report import cut
 from corewise.model import space as boxes
 from corewise.model.rates import departure_rates
 from corewise.model.space import StateSpace

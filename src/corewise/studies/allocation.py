@@ -14,7 +14,7 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Report, Reported, Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, counts_by_name
@@ -28,7 +28,7 @@ _SERVED = 1e-6  # of the cores: a class with less is not served
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassShare(ByValue, Shown):
+class ClassShare(ByValue, Summarised):
     """Share of one class: its jobs, the cores they hold together, and those of each.
 
     Attributes
@@ -45,7 +45,7 @@ class ClassShare(ByValue, Shown):
         How many times faster than on one core such a job runs, on average over them.
     """
 
-    _shown = ("name", "jobs", "cores")
+    _repr_fields = ("name", "jobs", "cores")
 
     name: str
     jobs: int
@@ -53,9 +53,15 @@ class ClassShare(ByValue, Shown):
     each: tuple[float, ...]
     speed: float
 
+    def _each_in_words(self) -> str:
+        if not self.each:
+            return "-"
+        low, high = min(self.each), max(self.each)
+        return f"{low:.4g}" if low == high else f"{low:.4g} or {high:.4g}"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Allocation(ByValue, Shown):
+class Allocation(ByValue, Reported):
     """Allocation of the cores in one state, with the rule card of its policy.
 
     Attributes
@@ -70,7 +76,8 @@ class Allocation(ByValue, Shown):
         What the policy does in words.
     """
 
-    _shown = ("policy", "classes")
+    _repr_fields = ("policy", "classes")
+    _json_fields = ("policy", "cores", "classes", "card")
 
     policy: str
     system: System
@@ -82,13 +89,15 @@ class Allocation(ByValue, Shown):
         """The cores of each class, by name."""
         return {row.name: row.cores for row in self.classes}
 
-    def __str__(self) -> str:
+    def report(self) -> Report:
         """Return who holds what, and the rule card."""
-        rows = [f"  {row.name}: {row.jobs} jobs hold {row.cores:g} cores" for row in self.classes]
-        return "\n".join([f"{self.policy}:", *rows, *self.card])
-
-    def _table(self) -> Table:
-        return Table.of(self.classes, "name", "jobs", "cores", "speed")
+        facts = [("rule" if k == 0 else "", line) for k, line in enumerate(self.card)]
+        header = ("class", "jobs", "cores", "cores of each", "times faster than on one")
+        rows = [
+            (row.name, row.jobs, f"{row.cores:.4g}", row._each_in_words(), f"{row.speed:.4g}")
+            for row in self.classes
+        ]
+        return Report(f"Policy {self.policy}: {self.system.cores:g} cores", facts, [Table(header, rows)])
 
 
 def allocate(

@@ -22,9 +22,10 @@ from corewise.control.priced.priced import Priced
 from corewise.control.residual import Residual
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
-from corewise.kit.display import Shown, Table
+from corewise.kit.numbers import half_width, plus_minus
 from corewise.kit.progress import Progress
-from corewise.kit.spoken import labelled
+from corewise.kit.report import Report, Reported, Summarised, Table
+from corewise.kit.unit_labels import with_unit
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.policies.base import Policy, checked_policy
@@ -46,7 +47,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ComparisonRow(ByValue, Shown):
+class ComparisonRow(ByValue, Summarised):
     """Row of a comparison: the performance of one policy, None where it is unstable or not settled.
 
     Attributes
@@ -72,7 +73,7 @@ class ComparisonRow(ByValue, Shown):
         Why a simulation gave no mean that can be trusted; empty if it did, or if none was needed.
     """
 
-    _shown = ("name", "mean_jobs", "gap", "stable")
+    _repr_fields = ("name", "mean_jobs", "gap", "stable")
 
     name: str
     mean_jobs: float | None
@@ -97,9 +98,22 @@ class ComparisonRow(ByValue, Shown):
         """What to say in place of a mean; empty if there is one."""
         return {True: "", False: "unstable", None: "not settled"}[self.stable]
 
+    def _cells(self, digits: int, weighted: bool) -> list[str]:
+        """Return the cells of the policy in the table of a comparison."""
+        if self.mean_jobs is None or self.mean_response_time is None or self.mean_cost is None:
+            return [self.name, self.verdict, *("-" for _ in range(3 if weighted else 2))]
+        jobs = _with_error(self.mean_jobs, self.interval)
+        middle = [_with_error(self.mean_cost, self.cost_interval)] if weighted else []
+        gap = "-" if self.shown_gap is None else f"{self.shown_gap:.2%}"
+        return [self.name, jobs, f"{self.mean_response_time:.{digits}g}", *middle, gap]
+
+
+def _with_error(value: float, interval: tuple[float, float] | None) -> str:
+    return f"{value:.8g}" if interval is None else plus_minus(value, half_width(interval), figures=1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(ByValue, Shown):
+class Comparison(ByValue, Reported):
     """Comparison of policies on one system, beside the optimum or a lower bound.
 
     Attributes
@@ -127,7 +141,8 @@ class Comparison(ByValue, Shown):
     True
     """
 
-    _shown = ("rows", "lower_bound", "exact")
+    _repr_fields = ("rows", "lower_bound", "exact")
+    _json_fields = ("policies=rows", "lower_bound", "exact", "unit")
 
     system: System
     rows: tuple[ComparisonRow, ...]
@@ -150,55 +165,35 @@ class Comparison(ByValue, Shown):
         """Whether the numbers are exact."""
         return self.optimum is not None
 
-    def __str__(self) -> str:
-        """Return a table; the cost has a column only where it is not the number of jobs."""
-        weighted = any(job_class.weight != 1.0 for job_class in self.system.classes)
-        width = max(len("policy"), *(len(row.name) for row in self.rows))
-
-        times = labelled("mean response time", self.unit)
-
-        def line(name: str, jobs: str, time: str, cost: str, gap: str) -> str:
-            middle = f"{cost:>11}  " if weighted else ""
-            return f"{name:{width}}  {jobs:>11}  {time:>{len(times)}}  {middle}{gap:>13}".rstrip()
-
-        above = "cost above opt." if weighted else "above optimum"
-        last = above if self.exact else f"{above} <="
+    def report(self) -> Report:
+        """Return a table of the policies; the cost has a column only where it is not the number of jobs."""
+        weighted = self.system.weighted
+        facts = [("lower bound", self._bound_in_words())]
         if self.beside_best:
-            last = "cost above best" if weighted else "above best"
-        lines = [
-            line(
-                "policy",
-                "mean jobs",
-                times,
-                "mean cost",
-                last,
+            facts.append(("means", "simulated on the same jobs, with 95 % intervals"))
+        elif not self.exact:
+            facts.append(
+                ("means", "simulated, with 95 % intervals; at most so much above the optimum: certified")
             )
-        ]
-        digits = 8 if self.exact else 6
-        for row in self.rows:
-            jobs, time, cost = (
-                "" if number is None else f"{number:.{digits}g}"
-                for number in (row.mean_jobs, row.mean_response_time, row.mean_cost)
-            )
-            shown = row.shown_gap
-            gap = "" if shown is None else f"{shown:.2%}"
-            lines.append(line(row.name, row.verdict or jobs, time, cost, gap))
-        if self.lower_bound is not None:
-            cost = "mean cost" if weighted else "mean number of jobs"
-            lines.append(f"No policy has a {cost} below {self.lower_bound:.8g}.")
-        return "\n".join(lines)
-
-    def _table(self) -> Table:
-        above = "above optimum" if self.exact else "above optimum, at most"
+        above = "cost above\nthe optimum" if weighted else "above the\noptimum"
         if self.beside_best:
-            above = "above best"
-        header = ("policy", "mean jobs", "mean response time", "mean cost", above)
-        return Table(header, map(self._cells, self.rows))
+            above = above.replace("optimum", "best here")
+        elif not self.exact:
+            above = f"at most {above}"
+        times = with_unit("mean\nresponse time", self.unit).replace(" (", "\n(")
+        header = ["policy", "mean number\nof jobs", times, *(["mean\ncost"] if weighted else []), above]
+        digits = 8 if self.exact else 5
+        table = Table(header, [row._cells(digits, weighted) for row in self.rows])
+        notes = [f"note: {row.obstacle}" for row in self.rows if row.obstacle]
+        return Report(f"Policies side by side: {self.system.summary}", facts, [table], notes)
 
-    def _cells(self, row: ComparisonRow) -> tuple[object, ...]:
-        gap = row.shown_gap
-        jobs = row.verdict or row.mean_jobs
-        return (row.name, jobs, row.mean_response_time, row.mean_cost, None if gap is None else f"{gap:.2%}")
+    def _bound_in_words(self) -> str:
+        if not self.system.memoryless:
+            return "none is known for sizes or arrivals that are not exponential"
+        if self.lower_bound is None:
+            return "none: arrivals beyond the capacity are lost, and lost jobs cost nothing"
+        cost = "mean cost" if self.system.weighted else "mean number of jobs"
+        return f"{self.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
 
 
 def compare(

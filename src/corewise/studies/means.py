@@ -45,9 +45,9 @@ from corewise.control.improve.equations import RIDGE, Equations
 from corewise.errors import NotSettled, UnstablePolicy
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import Shown
 from corewise.kit.numbers import value_and_ends
-from corewise.kit.spoken import of_time
+from corewise.kit.report import Summarised
+from corewise.kit.unit_labels import time_suffix
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
@@ -72,7 +72,7 @@ _AWAY = 3.0  # of the 95 % interval: half widths of it from zero
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SimulatedMean(ByValue, Shown):
+class SimulatedMean(ByValue, Summarised):
     """Steady-state means of a policy by simulation with a control variate, with confidence intervals.
 
     Attributes
@@ -105,7 +105,7 @@ class SimulatedMean(ByValue, Shown):
     True
     """
 
-    _shown = ("policy", "mean_jobs", "interval", "mean_response_time")
+    _repr_fields = ("policy", "mean_jobs", "interval", "mean_response_time")
 
     policy: str
     mean_cost: float
@@ -137,13 +137,13 @@ class SimulatedMean(ByValue, Shown):
         if not self.events:
             return (
                 f"{self.policy}: mean jobs {self.mean_jobs:.9g}, "
-                f"mean response time {self.mean_response_time:.9g}{of_time(self.unit)}; "
+                f"mean response time {self.mean_response_time:.9g}{time_suffix(self.unit)}; "
                 "exact, nothing was simulated"
             )
         gain = "" if math.isnan(self.gain) else f", as good as {self.gain:.3g} times more"
         return (
             f"{self.policy}: mean jobs {value_and_ends(self.mean_jobs, self.interval)}, "
-            f"mean response time {self.mean_response_time:.6g}{of_time(self.unit)}; "
+            f"mean response time {self.mean_response_time:.6g}{time_suffix(self.unit)}; "
             f"{self.events:,} events{gain}"
         )
 

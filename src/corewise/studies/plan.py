@@ -21,9 +21,9 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit import checks
-from corewise.kit.display import Shown, Table
 from corewise.kit.progress import Progress
-from corewise.kit.spoken import labelled, of_time
+from corewise.kit.report import Summarised, Table
+from corewise.kit.unit_labels import time_suffix, with_unit
 from corewise.kit.values import ByValue
 from corewise.model.speedup import PowerLaw, SpeedUp
 from corewise.model.system import System, require_system
@@ -41,7 +41,7 @@ _EXPECTED = 12  # looks, by and large, for the share of the work that is done
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CapacityPlan(ByValue, Shown):
+class CapacityPlan(ByValue, Summarised):
     """Capacity plan: the fewest cores that meet a target mean response time, and the curve around them.
 
     Attributes
@@ -77,7 +77,7 @@ class CapacityPlan(ByValue, Shown):
     True
     """
 
-    _shown = ("cores", "target", "policy", "mean_response_time")
+    _repr_fields = ("cores", "target", "policy", "mean_response_time")
 
     system: System
     target: float
@@ -144,7 +144,7 @@ class CapacityPlan(ByValue, Shown):
             "" if low == high else f" (95 %: {low:.6g} to {high:.6g})"
             for low, high in (self.point.interval, self.time_saved_interval)
         )
-        unit, wanted = of_time(self.unit), f"{self.target:g}{of_time(self.unit, self.target)}"
+        unit, wanted = time_suffix(self.unit), f"{self.target:g}{time_suffix(self.unit, self.target)}"
         lines = [
             f"{self.cores} cores meet a mean response time of {wanted} under policy "
             f"{self.policy}: it is {self.mean_response_time:.6g}{unit}{how}",
@@ -156,7 +156,7 @@ class CapacityPlan(ByValue, Shown):
                 for point in map(self.__getitem__, self.undecided)
             ),
             f"  one more core saves {self.time_saved:.4g}{unit} of it{saved}, and {self.jobs_saved:.4g} jobs",
-            f"  cores  {labelled('mean response time', self.unit)}",
+            f"  cores  {with_unit('mean response time', self.unit)}",
         ]
         lines += [
             f"  {point.cores:5}  {point.mean_response_time:.6g}{'' if point.exact else ' (simulated)'}"
@@ -223,7 +223,7 @@ def plan(
     limit = least_response_time(system)
     if wanted < limit:
         raise InvalidInput(
-            f"no number of cores meets a mean response time of {wanted:g}{of_time(system.unit, wanted)}: "
+            f"no number of cores meets a mean response time of {wanted:g}{time_suffix(system.unit, wanted)}: "
             f"with all the cores they can use, jobs take {limit:.6g}"
         )
     seed = int(random_generator(rng).integers(2**32))
@@ -283,8 +283,8 @@ def _fewest(responses: Responses, target: float, most: int) -> int:
     while not (responses.meets(high, target) and responses.confirmed(high, target)):
         if high == most:
             raise InvalidInput(
-                f"a mean response time of {target:g}{of_time(responses.system.unit, target)} is not met with "
-                f"{most} cores, the most that are allowed"
+                f"a mean response time of {target:g}{time_suffix(responses.system.unit, target)} is not met "
+                f"with {most} cores, the most that are allowed"
             )
         high += 1
     return high

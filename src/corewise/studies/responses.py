@@ -19,7 +19,7 @@ from corewise.analysis.reach import Reach
 from corewise.control.improve.improved import Improved
 from corewise.control.solution import solve
 from corewise.errors import InvalidPolicy, NotSettled, UnstablePolicy
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind, policy_named
@@ -34,7 +34,7 @@ _ROUNDING = 1e-9  # as far as exact answers are exact
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Point(ByValue, Shown):
+class Point(ByValue, Summarised):
     """Point of a capacity curve: the performance at a number of cores.
 
     Attributes
@@ -50,7 +50,7 @@ class Point(ByValue, Shown):
         Whether it was computed rather than simulated.
     """
 
-    _shown = ("cores", "mean_jobs", "mean_response_time", "exact")
+    _repr_fields = ("cores", "mean_jobs", "mean_response_time", "exact")
 
     cores: int
     mean_jobs: float

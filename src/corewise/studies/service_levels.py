@@ -19,8 +19,8 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import Shown
 from corewise.kit.progress import Progress
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import bind
@@ -39,7 +39,7 @@ _FORM = re.compile(r"(?P<what>mean|p(?P<percent>\d+(\.\d+)?))(:(?P<name>[^=]+))?
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Level(ByValue, Shown):
+class Level(ByValue, Summarised):
     """Service level: a statistic of response times that is to be at most so much.
 
     Attributes
@@ -52,7 +52,7 @@ class Level(ByValue, Shown):
         What it is to be at most.
     """
 
-    _shown = ("statistic", "most")
+    _repr_fields = ("statistic", "most")
 
     percent: float | None
     name: str | None
@@ -88,7 +88,7 @@ def parse_level(text: str) -> Level:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attained(ByValue, Shown):
+class Attained(ByValue, Summarised):
     """What a number of cores attains of one service level.
 
     Attributes
@@ -101,7 +101,7 @@ class Attained(ByValue, Shown):
         Its 95 % interval.
     """
 
-    _shown = ("level", "value", "interval", "met")
+    _repr_fields = ("level", "value", "interval", "met")
 
     level: Level
     value: float
@@ -118,7 +118,7 @@ class Attained(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ServiceLevels(ByValue, Shown):
+class ServiceLevels(ByValue, Summarised):
     """What a number of cores attains of all service levels, and its price.
 
     Attributes
@@ -131,7 +131,7 @@ class ServiceLevels(ByValue, Shown):
         What they cost per unit of time.
     """
 
-    _shown = ("cores", "met", "price")
+    _repr_fields = ("cores", "met", "price")
 
     cores: int
     attained: tuple[Attained, ...]
@@ -148,7 +148,7 @@ class ServiceLevels(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LevelPlan(ByValue, Shown):
+class LevelPlan(ByValue, Summarised):
     """Plan for service levels: the fewest cores that meet them all, and what others attain.
 
     Attributes
@@ -163,7 +163,7 @@ class LevelPlan(ByValue, Shown):
         What a log attained, if one is given.
     """
 
-    _shown = ("policy", "cores", "curve")
+    _repr_fields = ("policy", "cores", "curve")
 
     policy: str
     cores: int | None

@@ -27,8 +27,8 @@ from corewise.analysis.lower.core_time import core_time
 from corewise.analysis.lower.fixed_widths import fixed_widths
 from corewise.analysis.lower.majorants import Majorants
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised
 from corewise.model.job_class import JobClass
 from corewise.model.speedup import FAMILIES
 from corewise.model.system import System, require_system
@@ -62,10 +62,10 @@ class Bounds(FrozenMapping[str, float]):
         """The largest of the bounds."""
         return self[self.name]
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"best": self.best, "name": self.name}
 
-    __repr__ = Shown.__repr__
+    __repr__ = Summarised.__repr__
 
     def __str__(self) -> str:
         """Return the bounds, the best one first."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from corewise.cli.learn.changes import print_changes
 from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
-from corewise.cli.output import headline, is_weighted, print_facts, print_table, terminal_width
+from corewise.cli.output import print_facts, print_table, terminal_width
 from corewise.kit.numbers import plus_minus
-from corewise.kit.spoken import labelled, of_time
+from corewise.kit.unit_labels import time_suffix, with_unit
 
 if TYPE_CHECKING:
     from corewise.learning.checkpoint import EpochRow
@@ -121,7 +121,7 @@ def print_learned(learned: Learned) -> None:
     rows = learned.course.rows
     _print_course(learned)
     if rows:
-        _print_epochs(_selected(rows), is_weighted(learned.system))
+        _print_epochs(_selected(rows), learned.system.weighted)
         _print_estimates(learned)
         if learned.options.between_alarms is not None:
             truth = learned.system if learned.truth else None
@@ -151,10 +151,12 @@ def _print_course(learned: Learned) -> None:
         facts.append(
             (
                 "true changes",
-                ", ".join(f"{c.name} at time {c.time:,.8g}{of_time(learned.system.unit)}" for c in changes),
+                ", ".join(
+                    f"{c.name} at time {c.time:,.8g}{time_suffix(learned.system.unit)}" for c in changes
+                ),
             )
         )
-    print_facts(headline(f"Algorithm {options.algorithm}", replace(learned.system, changes=())), facts)
+    print_facts(f"Algorithm {options.algorithm}: {replace(learned.system, changes=()).summary}", facts)
 
 
 def _departures(course: LearnSession, unit: str | None) -> str:
@@ -296,7 +298,7 @@ def _class_lines(learned: Learned, row: EpochRow, name: str) -> Iterator[list[st
     for key in ("arrival_rate", "size_rate"):
         if getattr(given, key) is None:
             truth = [f"{getattr(learned.truth[name], key):.6g}"] if learned.truth else []
-            rate = labelled(key.replace("_", " "), learned.system.unit)
+            rate = with_unit(key.replace("_", " "), learned.system.unit)
             yield [about, rate, f"{row[f'{key}s'][name]:.6g}", "-", "", *truth]
             about = ""
 
@@ -308,7 +310,7 @@ def _worth(learned: Learned) -> str:
         return f"What the policies are worth {learned.not_computed}{more}."
     found = learned.course.rows[-1]["mean_cost"]
     equi, best = learned.yardstick.equi.mean_cost, learned.yardstick.best.mean_cost
-    what = "mean cost" if is_weighted(learned.system) else "mean number of jobs"
+    what = "mean cost" if learned.system.weighted else "mean number of jobs"
     if not math.isfinite(found):
         return f"The policy adopted last cannot keep up; the {what} under EQUI is {equi:.6g}."
     found_text, equi_text, best_text = _agreeing(found, equi, best)

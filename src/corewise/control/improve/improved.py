@@ -22,7 +22,7 @@ import numpy as np
 from corewise.control.improve.equations import Equations
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
@@ -43,7 +43,7 @@ _LONGEST = 20  # times the events asked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Round(ByValue, Shown):
+class Round(ByValue, Summarised):
     """Round of policy improvement: one policy, its fitted values, and its cost by simulation.
 
     Attributes
@@ -63,8 +63,8 @@ class Round(ByValue, Shown):
         How many states it was fitted to.
     """
 
-    _shown = ("mean_cost", "interval", "variance_ratio", "states")
-    _exported = ("policy", *_shown)
+    _repr_fields = ("mean_cost", "interval", "variance_ratio", "states")
+    _exported = ("policy", *_repr_fields)
 
     policy: BoundPolicy
     values: FittedValues
@@ -75,7 +75,7 @@ class Round(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(ByValue, Shown):
+class Improvement(ByValue, Summarised):
     """Result of approximate policy iteration: the improved policy, and the rounds that led to it.
 
     Attributes
@@ -96,7 +96,7 @@ class Improvement(ByValue, Shown):
     (2, True)
     """
 
-    _shown = ("rounds", "chosen")
+    _repr_fields = ("rounds", "chosen")
     _exported = ("policy", "chosen", "rounds")
 
     rounds: tuple[Round, ...]

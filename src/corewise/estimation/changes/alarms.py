@@ -16,8 +16,8 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.estimation.changes.buckets import TIME
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 
 __all__ = ["RETRACTED", "SHARES", "Alarm", "Check", "place_of", "run_length", "threshold"]
@@ -59,7 +59,7 @@ def threshold(checks_between: float, parameters: int = 1) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Alarm(ByValue, Shown):
+class Alarm(ByValue, Summarised):
     """An alarm: a change point that was detected, and the evidence for it.
 
     Attributes
@@ -100,7 +100,7 @@ class Alarm(ByValue, Shown):
     True
     """
 
-    _shown = ("name", "kind", "departures", "raised")
+    _repr_fields = ("name", "kind", "departures", "raised")
 
     name: str
     kind: str

@@ -71,8 +71,8 @@ from corewise.estimation.changes.buckets import TABLE, TIME, Buckets, grid_of
 from corewise.estimation.changes.class_detector import ClassDetector, min_checks_after
 from corewise.estimation.quantities import plug_in_rate
 from corewise.kit import checks
-from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised
 from corewise.model.job_class import JobClass
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System, require_system
@@ -87,7 +87,7 @@ LEAST_CHECKS = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChangeDetector(Shown):
+class ChangeDetector(Summarised):
     """Detector of change points in all classes of a system, by generalised likelihood ratios.
 
     It is a value: a further check returns another detector.
@@ -122,7 +122,7 @@ class ChangeDetector(Shown):
     ['two']
     """
 
-    _shown = ("between_alarms", "departures", "time")
+    _repr_fields = ("between_alarms", "departures", "time")
 
     system: System
     between_alarms: float

@@ -32,7 +32,7 @@ from corewise.estimation.throughput.free import free_curve, measured_band
 from corewise.estimation.throughput.least_squares import Measurements, best_of_family
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, moved_points
 
@@ -53,7 +53,7 @@ _USUAL, _USUAL_WEIGHT = 0.05, 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FamilyFit(ByValue, Shown):
+class FamilyFit(ByValue, Summarised):
     """Least-squares fit of one family of curves to measured throughputs.
 
     Attributes
@@ -78,8 +78,8 @@ class FamilyFit(ByValue, Shown):
     True
     """
 
-    _shown = ("family", "parameters", "scale", "error")
-    _exported = (*_shown, "criterion")
+    _repr_fields = ("family", "parameters", "scale", "error")
+    _exported = (*_repr_fields, "criterion")
 
     curve: SpeedUp
     scale: float
@@ -104,7 +104,7 @@ class FamilyFit(ByValue, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CurveFit(ByValue, Shown):
+class CurveFit(ByValue, Summarised):
     """Speed-up curves fitted to measured throughputs: one of each family, and the concave majorant.
 
     Attributes
@@ -138,7 +138,7 @@ class CurveFit(ByValue, Shown):
     array([6.4])
     """
 
-    _shown = ("family", "parameters", "error")
+    _repr_fields = ("family", "parameters", "error")
 
     candidates: tuple[FamilyFit, ...]
     majorant: Tabulated

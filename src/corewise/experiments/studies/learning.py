@@ -258,7 +258,7 @@ def detections(study: LearningStudy, system: System) -> Detections:
 
 
 class _Record(NamedTuple):
-    """Record of one run: rows are times, mean jobs, gaps and the estimates of every class."""
+    """Summarised of one run: rows are times, mean jobs, gaps and the estimates of every class."""
 
     rows: Floats
     worth: float

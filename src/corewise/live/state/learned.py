@@ -10,8 +10,8 @@ from typing import Any
 from corewise.estimation.estimates import Estimate
 from corewise.estimation.from_progress import CONTRADICTED
 from corewise.estimation.quantities import Quantity
-from corewise.kit.display import Shown, Table
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised, Table
 from corewise.observation.progress import TOO_SHORT
 
 __all__ = ["Learned"]
@@ -20,7 +20,7 @@ _QUANTITIES = ("arrival_rate", "size_rate", "dispersion")
 
 
 @dataclass(frozen=True, repr=False)
-class Learned(Shown):
+class Learned(Summarised):
     """Estimate of a class of a live pool.
 
     Attributes
@@ -44,7 +44,7 @@ class Learned(Shown):
         What else a reader should know, or empty.
     """
 
-    _shown = ("name", "family", "parameters", "departures")
+    _repr_fields = ("name", "family", "parameters", "departures")
 
     name: str
     family: str
@@ -96,7 +96,7 @@ class Learned(Shown):
     def _table(self) -> Table:
         header = ("parameter", "value", "standard error", "interval")
         rows = self.parameters.items()
-        return Table(header, ((key, value, self.stderrs[key], self.intervals[key]) for key, value in rows))
+        return Table(header, [(key, value, self.stderrs[key], self.intervals[key]) for key, value in rows])
 
 
 def _number(value: float | None) -> float:

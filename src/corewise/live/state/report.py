@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from corewise.kit.display import Shown, Table, cut
 from corewise.kit.jsonable import plain
+from corewise.kit.report import Summarised, Table, cut
 from corewise.kit.times import in_force_since, instant
 from corewise.live.state.counters import Book
 from corewise.live.state.gate import departures_seen, gain_in_words, reason
@@ -67,7 +67,7 @@ class Expected:
 
 
 @dataclass(frozen=True, repr=False)
-class ClassReport(Shown):
+class ClassReport(Summarised):
     """Report on a class of a live pool.
 
     Attributes
@@ -108,7 +108,7 @@ class ClassReport(Shown):
     0
     """
 
-    _shown = ("name", "jobs", "held", "finished")
+    _repr_fields = ("name", "jobs", "held", "finished")
 
     name: str
     jobs: int
@@ -139,7 +139,7 @@ class ClassReport(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Shown):
+class Report(Summarised):
     """Report of a live pool.
 
     Attributes
@@ -192,7 +192,7 @@ class Report(Shown):
     ('steer', 8, 'equi', 1)
     """
 
-    _shown = ("mode", "pool", "policy", "gain")
+    _repr_fields = ("mode", "pool", "policy", "gain")
 
     time: float
     mode: Mode

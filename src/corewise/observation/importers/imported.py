@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.kit.arrays import Ints
-from corewise.kit.display import Shown
 from corewise.kit.files import writing
+from corewise.kit.report import Summarised
 from corewise.observation.importers import _kernels
 from corewise.observation.importers.events import Timeline
 from corewise.observation.importers.rows import Verdict
@@ -82,7 +82,7 @@ def _value(shown: str | None) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ImportedLog(Shown):
+class ImportedLog(Summarised):
     """Imported log: events in the per-job form, in order of time.
 
     Attributes
@@ -105,7 +105,7 @@ class ImportedLog(Shown):
         What was made of every row.
     """
 
-    _shown = ("format", "names", "jobs", "departures", "cancellations", "pool")
+    _repr_fields = ("format", "names", "jobs", "departures", "cancellations", "pool")
 
     format: str
     names: tuple[str, ...]

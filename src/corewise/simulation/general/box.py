@@ -9,7 +9,7 @@ from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.general._kernels.box import box_walk
-from corewise.simulation.general._kernels.jobs import Record
+from corewise.simulation.general._kernels.jobs import Summarised
 from corewise.simulation.general.source import JobSource
 from corewise.simulation.general.tables import SpeedTables
 from corewise.simulation.general.walk import Followed, JobWalk
@@ -48,7 +48,7 @@ class BoxJobWalk(JobWalk):
     def _set_system(self, system: System) -> None:
         self.tables = self.tables.under(system)
 
-    def _follow_moves(self, record: Record, until: float, events: int, departures: int) -> Followed:
+    def _follow_moves(self, record: Summarised, until: float, events: int, departures: int) -> Followed:
         tables, seen = self.tables, self._occupation.batch
         if not tables.inside[tables.state(self.counts)]:
             self.tables = tables = tables.grown(self.counts)

@@ -10,7 +10,7 @@ from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, cores_of
 from corewise.policies.decisions import Levels
 from corewise.policies.fitted.rule import Fitted
-from corewise.simulation.general._kernels.jobs import Jobs, Record, Seen, Source
+from corewise.simulation.general._kernels.jobs import Jobs, Seen, Source, Summarised
 from corewise.simulation.general._kernels.residual import Order
 from corewise.simulation.general._kernels.tableless import (
     Counted,
@@ -28,7 +28,7 @@ from corewise.simulation.tableless.state_cache import StateCache
 
 __all__ = ["FittedJobWalk", "LevelJobWalk", "TablelessJobWalk"]
 
-Path = tuple[Jobs, Source, Seen, Record, Counted, Order]
+Path = tuple[Jobs, Source, Seen, Summarised, Counted, Order]
 """What a kernel keeps up: jobs present and to come, response times, the record, and what is counted."""
 
 _NUMBERS = 2**20
@@ -84,7 +84,7 @@ class TablelessJobWalk(JobWalk):
         self._curves = curve_arrays(system)
         self._memory = StateCache.of(len(system.classes), _NUMBERS)
 
-    def _follow_moves(self, record: Record, until: float, events: int, departures: int) -> Followed:
+    def _follow_moves(self, record: Summarised, until: float, events: int, departures: int) -> Followed:
         counted = (self._area, self._moves, self._tally.arrays)
         jobs = (self._room.arrays, self.source.arrays, self.times.arrays)
         path = (*jobs, record, counted, self.order.arrays)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
-from corewise.kit.display import Shown
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.simulation.general._kernels.jobs import BINS, FIRST_BIN, SHIFT, Seen
 
@@ -29,7 +29,7 @@ PERCENTS = (50.0, 90.0, 95.0, 99.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassTimes(ByValue, Shown):
+class ClassTimes(ByValue, Summarised):
     """Response times of one class: those of the jobs that came and left.
 
     Attributes
@@ -61,7 +61,7 @@ class ClassTimes(ByValue, Shown):
     {50.0: 0.18, 90.0: 0.7, 95.0: 0.94, 99.0: 1.33}
     """
 
-    _shown = ("name", "jobs", "mean", "interval")
+    _repr_fields = ("name", "jobs", "mean", "interval")
 
     name: str
     jobs: float

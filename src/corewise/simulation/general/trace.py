@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.kit.display import Shown
 from corewise.kit.files import read_text, reason_of
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 
@@ -25,7 +25,7 @@ _NEEDED = "time, class and size"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace(ByValue, Shown):
+class Trace(ByValue, Summarised):
     """Trace of jobs: when each came, of which class it was, and how large.
 
     Attributes
@@ -112,7 +112,7 @@ class Trace(ByValue, Shown):
             classes.append(replace(known, arrival_rate=arrival_rate, size_rate=size_rate))
         return system.with_classes(classes, system.changes)
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"jobs": len(self.job_class), "time": (float(self.time[0]), float(self.time[-1]))}
 
 

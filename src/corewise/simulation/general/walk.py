@@ -13,7 +13,7 @@ from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.engine import Engine
-from corewise.simulation.general._kernels.jobs import Record
+from corewise.simulation.general._kernels.jobs import Summarised
 from corewise.simulation.general.order import ServedOrder
 from corewise.simulation.general.room import JobRoom
 from corewise.simulation.general.source import JobSource
@@ -112,7 +112,7 @@ class JobWalk(Engine):
             self._set_system(self.system.at(self._clock))
         return int(done)
 
-    def _keep(self, record: Record, events: int) -> None:
+    def _keep(self, record: Summarised, events: int) -> None:
         when, what, whose, shares = record
         self._shares.append(shares[:events].copy())
         self._when.append(when[:events].copy())
@@ -120,7 +120,7 @@ class JobWalk(Engine):
         self._whose.append(whose[:events].copy())
 
     @abstractmethod
-    def _follow_moves(self, record: Record, until: float, events: int, departures: int) -> Followed:
+    def _follow_moves(self, record: Summarised, until: float, events: int, departures: int) -> Followed:
         """Follow jobs up to a time, so many events or departures."""
 
     @abstractmethod

@@ -16,12 +16,12 @@ from corewise.simulation.state import State
 from corewise.simulation.tableless.curves import alias_table, curve_arrays
 from corewise.simulation.tableless.grid_tally import GridTally
 
-__all__ = ["Drawn", "Record", "TablelessWalk"]
+__all__ = ["Drawn", "Summarised", "TablelessWalk"]
 
 _AT_A_TIME = 2**18
 """Events per call of a kernel, which cannot be interrupted: some hundredths of a second."""
 
-Record = tuple[Floats, NDArray[np.int16]]
+Summarised = tuple[Floats, NDArray[np.int16]]
 Drawn = tuple[float, int | np.int64, int | np.int64]
 
 
@@ -124,7 +124,7 @@ class TablelessWalk(Engine):
         return int(done)
 
     @abstractmethod
-    def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+    def _draw(self, record: Summarised, until: float, events: int, departures: int) -> Drawn:
         """Draw moves until a time, so many events or departures; return the clock and how many there were."""
 
     def _close_batch(self) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from corewise.policies.base import BoundPolicy
 from corewise.policies.fitted.rule import Fitted
 from corewise.simulation.tableless._kernels import fitted as _kernels
-from corewise.simulation.tableless.engine import Drawn, Record
+from corewise.simulation.tableless.engine import Drawn, Summarised
 from corewise.simulation.tableless.remembering import RememberingWalk
 
 __all__ = ["FittedWalk"]
@@ -27,7 +27,7 @@ class FittedWalk(RememberingWalk):
         assert isinstance(rule, Fitted)
         self._rule, self._single = rule.arrays
 
-    def _decide_and_draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+    def _decide_and_draw(self, record: Summarised, until: float, events: int, departures: int) -> Drawn:
         world = (self._system.cores, self._plant, self._memory.arrays)
         path = (self._now, self._area, self._moves, self._tally.arrays, record)
         window = (*world, *path, self._clock, until, events, departures)

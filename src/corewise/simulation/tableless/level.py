@@ -7,7 +7,7 @@ from typing import ClassVar
 from corewise.policies.base import BoundPolicy
 from corewise.policies.decisions import Levels
 from corewise.simulation.tableless._kernels import level as _kernels
-from corewise.simulation.tableless.engine import Drawn, Record
+from corewise.simulation.tableless.engine import Drawn, Summarised
 from corewise.simulation.tableless.remembering import RememberingWalk
 
 __all__ = ["LevelWalk"]
@@ -26,7 +26,7 @@ class LevelWalk(RememberingWalk):
         assert isinstance(levels, Levels)
         self._steps = levels.steps.arrays
 
-    def _decide_and_draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+    def _decide_and_draw(self, record: Summarised, until: float, events: int, departures: int) -> Drawn:
         path = (self._now, self._area, self._moves, self._tally.arrays, record)
         window = (*path, self._clock, until, events, departures)
         return _kernels.level_walk(self.rng, self._steps, self._system.cores, self._plant, *window)

@@ -20,7 +20,7 @@ from corewise.kit.arrays import Ints
 from corewise.model.rates import departure_rates
 from corewise.model.system import System
 from corewise.simulation.tableless._kernels.events import known_walk
-from corewise.simulation.tableless.engine import Drawn, Record, TablelessWalk
+from corewise.simulation.tableless.engine import Drawn, Summarised, TablelessWalk
 from corewise.simulation.tableless.state_cache import StateCache
 
 __all__ = ["RememberingWalk"]
@@ -65,7 +65,7 @@ class RememberingWalk(TablelessWalk):
             self._cache = StateCache.of(self._now.size, self.numbers)
         return self._cache
 
-    def _draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+    def _draw(self, record: Summarised, until: float, events: int, departures: int) -> Drawn:
         if not self._asks:
             return self._decide_and_draw(record, until, events, departures)
         seen, units, _ = self._memory.arrays
@@ -81,7 +81,7 @@ class RememberingWalk(TablelessWalk):
         return clock, done, departures - remaining
 
     @abstractmethod
-    def _decide_and_draw(self, record: Record, until: float, events: int, departures: int) -> Drawn:
+    def _decide_and_draw(self, record: Summarised, until: float, events: int, departures: int) -> Drawn:
         """Do as `_draw`, by a kernel that decides for itself."""
 
     def _ask(self) -> None:

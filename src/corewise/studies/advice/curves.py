@@ -36,7 +36,7 @@ from corewise.estimation.free import FreeFit, sample_size
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.mle import EXPONENTIAL, estimate
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.model.speedup import Amdahl, SpeedUp, Tabulated
 from corewise.model.system import System
 from corewise.observation.histories import JobHistories
@@ -76,7 +76,7 @@ _CONSIDERED = 0.02  # weight from which on a family is drawn from
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CurveFinding(Shown):
+class CurveFinding(Summarised):
     """Curve of a class: where it comes from, and which others are as likely.
 
     Attributes
@@ -100,7 +100,7 @@ class CurveFinding(Shown):
         How likely each family is, by the criterion.
     """
 
-    _shown = ("name", "curve", "source")
+    _repr_fields = ("name", "curve", "source")
 
     name: str
     curve: SpeedUp

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, bind
@@ -25,7 +25,7 @@ _MOST_TIMES = 4  # the cores there are, when looking for enough of them
 
 
 @dataclass(frozen=True, repr=False)
-class Outcome(Shown):
+class Outcome(Summarised):
     """Outcome of a policy on the jobs of a log.
 
     Attributes
@@ -48,7 +48,7 @@ class Outcome(Shown):
         The mean response time of each class.
     """
 
-    _shown = ("name", "mean", "gain")
+    _repr_fields = ("name", "mean", "gain")
 
     name: str
     mean: float
@@ -66,7 +66,7 @@ class Outcome(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class CoresNeeded(Shown):
+class CoresNeeded(Summarised):
     """Cores that meet the mean response time of the log, under a policy, on its jobs.
 
     Attributes
@@ -91,7 +91,7 @@ class CoresNeeded(Shown):
         there is no answer.
     """
 
-    _shown = ("cores", "interval", "one_more")
+    _repr_fields = ("cores", "interval", "one_more")
 
     policy: str
     target: float

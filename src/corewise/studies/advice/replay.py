@@ -23,7 +23,7 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.sample_path import Event
@@ -42,7 +42,7 @@ _AS_ESTIMATED = np.zeros(1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ratio(Shown):
+class Ratio(Summarised):
     """Ratio of two mean response times over the same jobs, and how sure it is.
 
     Attributes
@@ -57,7 +57,7 @@ class Ratio(Shown):
         By how much each set of likely curves moves its logarithm.
     """
 
-    _shown = ("value", "interval")
+    _repr_fields = ("value", "interval")
 
     at_estimate: float
     of_jobs: float

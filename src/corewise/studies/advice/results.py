@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corewise.estimation.residuals import GoodnessOfFit
-from corewise.kit.display import Shown, Table
-from corewise.kit.spoken import of_time
+from corewise.kit.report import Summarised, Table
+from corewise.kit.unit_labels import time_suffix
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.studies.advice.curves import ASSUMED, ASSUMED_RANGE, CurveFinding
@@ -19,7 +19,7 @@ _FEW_NAMES = 3  # classes that a sentence names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClassAdvice(Shown):
+class ClassAdvice(Summarised):
     """What a log says of one class.
 
     Attributes
@@ -34,7 +34,7 @@ class ClassAdvice(Shown):
         Whether it follows the model; None if its curve is not from the log.
     """
 
-    _shown = ("name", "usage", "curve")
+    _repr_fields = ("name", "usage", "curve")
 
     name: str
     usage: ClassUsage
@@ -49,7 +49,7 @@ class ClassAdvice(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Advice(Shown):
+class Advice(Summarised):
     """Advice from a log.
 
     Attributes
@@ -76,7 +76,7 @@ class Advice(Shown):
         What times are in, if that was said.
     """
 
-    _shown = ("best", "outcomes", "warnings")
+    _repr_fields = ("best", "outcomes", "warnings")
 
     system: System
     usage: Usage
@@ -145,14 +145,14 @@ class Advice(Shown):
     def __str__(self) -> str:
         """Return the verdict and the policies."""
         rows = [
-            f"  {row.name}: {row.mean:.6g}{of_time(self.unit)} "
+            f"  {row.name}: {row.mean:.6g}{time_suffix(self.unit)} "
             f"({row.interval[0]:.6g} to {row.interval[1]:.6g})"
             for row in self.outcomes
         ]
         return "\n".join([self.verdict, *rows, *self.warnings])
 
     def _table(self) -> Table:
-        rows = ((row.name, row.mean, row.interval, row.gain) for row in self.outcomes)
+        rows = [(row.name, row.mean, row.interval, row.gain) for row in self.outcomes]
         return Table(("policy", "mean response time", "interval", "gain"), rows)
 
 

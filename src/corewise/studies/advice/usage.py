@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.kit.arrays import Floats
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.observation.histories import JobHistories
 from corewise.observation.sample_path import SamplePath
 from corewise.studies.advice.logged_jobs import LoggedJobs
@@ -19,7 +19,7 @@ _PARTS = (0.1, 0.5, 0.9)
 
 
 @dataclass(frozen=True, repr=False)
-class ClassUsage(Shown):
+class ClassUsage(Summarised):
     """What was observed of one class.
 
     Attributes
@@ -42,7 +42,7 @@ class ClassUsage(Shown):
         The squared coefficient of variation of the work of jobs that were done.
     """
 
-    _shown = ("name", "jobs", "mean_response_time")
+    _repr_fields = ("name", "jobs", "mean_response_time")
 
     name: str
     jobs: int
@@ -58,7 +58,7 @@ class ClassUsage(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Usage(Shown):
+class Usage(Summarised):
     """What was observed in all.
 
     Attributes
@@ -75,7 +75,7 @@ class Usage(Shown):
         The mean cores that each class held in each stretch, shape (K, stretches).
     """
 
-    _shown = ("start", "end", "cores")
+    _repr_fields = ("start", "end", "cores")
 
     start: float
     end: float

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.policies.base import Policy
@@ -95,7 +95,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SweepPlan(ByValue, Shown):
+class SweepPlan(ByValue, Summarised):
     """Plan of a sweep: the grid of all its trials.
 
     Attributes
@@ -111,7 +111,7 @@ class SweepPlan(ByValue, Shown):
         corewise that gives other numbers.
     """
 
-    _shown = ("name", "seed", "trials")
+    _repr_fields = ("name", "seed", "trials")
     _exported = ("name", "seed", "fingerprint")
 
     name: str

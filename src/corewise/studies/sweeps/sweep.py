@@ -24,7 +24,7 @@ import numpy as np
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
-from corewise.kit.display import Shown, Table
+from corewise.kit.report import Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.kit.version import __version__
 from corewise.kit.workers import (
@@ -50,7 +50,7 @@ _LOCAL_DASK = "local"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SweepMean(ByValue, Shown):
+class SweepMean(ByValue, Summarised):
     """Mean over trials that differ by their seeds alone, with a confidence interval.
 
     Attributes
@@ -77,7 +77,7 @@ class SweepMean(ByValue, Shown):
     ('equi', 1, 0, 8.617)
     """
 
-    _shown = ("kind", "system", "policy", "runs", "mean_jobs")
+    _repr_fields = ("kind", "system", "policy", "runs", "mean_jobs")
 
     kind: str
     system: str
@@ -93,7 +93,7 @@ class SweepMean(ByValue, Shown):
     gap: float | None
 
 
-class Sweep(Shown, Iterator[SweepRow]):
+class Sweep(Summarised, Iterator[SweepRow]):
     """Sweep in progress: an iterator over the rows as they arrive, each of which is in the file by then.
 
     To end it early, leave the loop and `close` it, or use it in a ``with`` statement; the same call takes it
@@ -160,7 +160,7 @@ class Sweep(Shown, Iterator[SweepRow]):
                         yield row
             journal.finish()
 
-    def _facts(self) -> Mapping[str, object]:
+    def _summary(self) -> Mapping[str, object]:
         return {"name": self.plan.name, "rows": len(self._journal.rows), "trials": len(self.plan.trials)}
 
     def _table(self) -> Table:

@@ -21,7 +21,7 @@ from corewise.analysis.performance import evaluate
 from corewise.analysis.reach import Reach
 from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
-from corewise.kit.display import Shown
+from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.kit.version import __version__
 from corewise.learning.algorithms import ALGORITHMS, Algorithm
@@ -44,7 +44,7 @@ _KEPT = 8  # policies that a worker remembers: trials that differ by their seeds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SweepRow(ByValue, Shown):
+class SweepRow(ByValue, Summarised):
     """Result of one trial; its fields are the columns of the file of results.
 
     Attributes
@@ -95,7 +95,7 @@ class SweepRow(ByValue, Shown):
     ('evaluate', 'equi', 0.5, 'done', 8.617)
     """
 
-    _shown = ("kind", "system", "policy", "seed", "status", "mean_jobs")
+    _repr_fields = ("kind", "system", "policy", "seed", "status", "mean_jobs")
 
     key: str
     kind: str

@@ -8,9 +8,9 @@ from numba import njit
 from corewise.kit.arrays import Bools, Floats, Int, Ints
 from corewise.simulation.general._kernels.jobs import (
     Jobs,
-    Record,
     Seen,
     Source,
+    Summarised,
     make_move,
     next_move,
     run_clocks,
@@ -31,7 +31,7 @@ def box_walk(
     jobs: Jobs,
     source: Source,
     seen: Seen,
-    record: Record,
+    record: Summarised,
     order: Order,
     named: Int,
     clock: float,

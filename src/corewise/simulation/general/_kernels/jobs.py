@@ -32,9 +32,9 @@ __all__ = [
     "FIRST_BIN",
     "SHIFT",
     "Jobs",
-    "Record",
     "Seen",
     "Source",
+    "Summarised",
     "add_job",
     "make_move",
     "next_move",
@@ -50,7 +50,7 @@ Source = tuple[Floats, Floats, Ints]
 Seen = tuple[Floats, Ints, Floats]
 """Of those who came and left: how many, their time and their work; the bins of their times; room to work."""
 
-Record = tuple[Floats, NDArray[np.int16], Ints, Floats]
+Summarised = tuple[Floats, NDArray[np.int16], Ints, Floats]
 """Times, moves and job numbers of events, if there is room for any, and the cores held before each."""
 
 SHIFT = 46

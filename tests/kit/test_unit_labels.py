@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import corewise as cw
-from corewise.kit.spoken import labelled, of_time, per_time
+from corewise.kit.unit_labels import rate_suffix, time_suffix, with_unit
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ from corewise.kit.spoken import labelled, of_time, per_time
     ],
 )
 def test_times_and_rates_have_their_unit(label: str, expected: str) -> None:
-    assert labelled(label, "hours") == expected
-    assert labelled(label, None) == label
-    assert (of_time("hours"), per_time("hours")) == (" hours", " per hour")
-    assert of_time("hours", 1.0) == " hour"
-    assert (of_time(None), per_time(None)) == ("", "")
+    assert with_unit(label, "hours") == expected
+    assert with_unit(label, None) == label
+    assert (time_suffix("hours"), rate_suffix("hours")) == (" hours", " per hour")
+    assert time_suffix("hours", 1.0) == " hour"
+    assert (time_suffix(None), rate_suffix(None)) == ("", "")
 
 
 def test_a_notebook_says_the_unit_beside_times_and_rates() -> None:
@@ -32,4 +32,4 @@ def test_a_notebook_says_the_unit_beside_times_and_rates() -> None:
     assert "(per hour)" not in cw.System(4, classes)._repr_html_()
     told = cw.evaluate(cw.System(4, classes, unit="days"), "equi")
     assert "mean response time (days)" in told._repr_html_()
-    assert f"mean response time {told.mean_response_time:.9g} days" in str(told)
+    assert f"{told.mean_response_time:.10g} days" in str(told)
