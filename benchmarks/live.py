@@ -54,8 +54,8 @@ from benchmarks.measure import Findings, Target, progress, table_of, targets_tab
 from corewise.errors import InvalidInput
 from corewise.kit.jsonable import plain
 from corewise.learning.algorithms import Algorithm
+from corewise.learning.learner import infer
 from corewise.live.engines.virtual import VirtualJob
-from corewise.live.state.lessons import conclude
 from tests.live.test_controller import LiveMachine
 
 LOAD = 0.7
@@ -203,8 +203,9 @@ def measure_progress(chosen: argparse.Namespace, report: Report) -> Iterator[Tab
             never = learning(system, departures=departures + 1)
             _, controller = run(jobs, system, algorithm=never, round_sizes=drawn)
             controller.learner.observe(controller.tally.close())
-            lesson = conclude(controller.question())
-            found.append([row.parameters["p"] for row in lesson.classes])
+            controller.learner.close()
+            inference = infer(controller.inference_request())
+            found.append([row.parameters["p"] for row in inference.classes])
         for p, values in zip(SYSTEMS[name][0], np.array(found).T, strict=True):
             mean, sd = float(values.mean()), float(values.std(ddof=1))
             error = sd / math.sqrt(runs)

@@ -29,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import Findings, Target, progress, table_of, timed
 from benchmarks.serve import POOL, Served, served
+from corewise.learning.algorithms import live_algorithm
 from corewise.live.client import Client
 from corewise.live.service.pool_file import load_pool
 from corewise.live.service.wire import allocation
 from corewise.live.state.controller import Controller
-from corewise.live.state.lessons import how_to_learn
 from corewise.observation import events as happened
 
 BATCH = 1000  # events: what one request may hold
@@ -106,7 +106,7 @@ class BareController:
     def __init__(self, pool: Path) -> None:
         made = load_pool(pool)
         self._controller = Controller(
-            how_to_learn(made.system, made.window), _no_policy, mode="steer", options=made.options
+            live_algorithm(made.system, made.window), _no_policy, mode="steer", options=made.options
         )
         self._time = count(1)
         self.reads: Reads = {

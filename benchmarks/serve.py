@@ -37,11 +37,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import corewise as cw
 from benchmarks.instruments.lossy_scheduler import Emulated, LossyScheduler
 from benchmarks.measure import ROOT, Findings, Target, progress, table_of
+from corewise.learning.learner import infer
 from corewise.live.client import Client
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed
-from corewise.live.state.lessons import conclude
 
 POOL = """\
 cores = 64
@@ -368,8 +368,8 @@ def measure_lossy(report: Report, folder: Path) -> None:
     rows = zip(
         found["classes"],
         wanted["classes"],
-        conclude(lossy.question()).classes,
-        conclude(ordered.question()).classes,
+        infer(lossy.inference_request()).classes,
+        infer(ordered.inference_request()).classes,
         strict=True,
     )
     for one, other, learned, in_order in rows:

@@ -14,13 +14,14 @@ import numpy as np
 
 import corewise as cw
 from corewise.errors import UnstablePolicy
-from corewise.learning.algorithms import Algorithm
+from corewise.estimation.class_estimate import ClassEstimate
+from corewise.learning.algorithms import FIRST_WINDOW, Algorithm, live_algorithm
+from corewise.learning.gate import ExpectedImprovement
+from corewise.learning.learner import MAX_LOAD, Inference, InferenceRequest, infer, with_load_below
 from corewise.learning.memories import Memory
+from corewise.learning.solving import SolveResult, solve_request
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.run.solver import answer
 from corewise.live.state.controller import Controller, Options
-from corewise.live.state.learned import Learned
-from corewise.live.state.lessons import FIRST_WINDOW, Lesson, Question, conclude, how_to_learn
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
 from corewise.policies.saved import policy_from_bytes, policy_to_bytes
@@ -47,7 +48,6 @@ SYSTEMS = {"p = .1/.95, mu = 4/1": ((0.1, 0.95), (4.0, 1.0)), "p = .3/.8, mu = 1
 LOADS = (0.4, 0.7)
 NEVER = 10**9
 _SURE = (1.0, 1.0, 1.0)
-_BUSIEST = 0.95
 
 
 def system_at(name: str, load: float) -> cw.System:
@@ -78,7 +78,7 @@ def trace(system: cw.System, rng: np.random.Generator, *, time: float) -> list[V
 
 def learning(system: cw.System, departures: int = FIRST_WINDOW) -> Algorithm:
     """Return how a pool learns by default, with all rates unknown."""
-    return how_to_learn(unknown(system), departures)
+    return live_algorithm(unknown(system), departures)
 
 
 def believing_all(system: cw.System, departures: int = FIRST_WINDOW) -> Algorithm:
@@ -111,25 +111,25 @@ class Solver:
         """Answer the request of a controller."""
         assert controller.request is not None
         if self._made is not None:
-            controller.learner.settle_as(*self._made)
+            controller.learner.install_memory(*self._made)
         adopted = controller.adopted
         self.in_force.append(None if adopted is None else adopted.policy)
-        question, name = controller.question(), f"answer-{controller.request}"
+        request = controller.inference_request()
         if self.gate:
-            found = answer(question, None if adopted is None else self.policies[adopted.policy])
-            policy, told = found.policy, found.told
+            found = solve_request(request, None if adopted is None else self.policies[adopted.policy])
         else:
-            lesson = self.lesson(question)
-            policy = policy_to_bytes(cw.solve(lesson.believed, whole_cores=True).policy)
-            told = (_SURE, _SURE, None, None, lesson.as_mapping())
-        self._made = (question.standing.k, question.remembered[0])
-        digest = sha256(policy).hexdigest()
-        self.policies[digest] = policy
-        return happened.Solved(time, name, controller.request, digest, *told)
+            inference = self.infer(request)
+            policy = policy_to_bytes(cw.solve(inference.plug_in, whole_cores=True).policy)
+            names = tuple(request.algorithm.system.names)
+            found = SolveResult(inference, policy, names, ExpectedImprovement(_SURE, _SURE))
+        self._made = (request.k, request.remembered[0])
+        digest = sha256(found.policy).hexdigest()
+        self.policies[digest] = found.policy
+        return found.event(time, f"answer-{controller.request}", controller.request, digest)
 
-    def lesson(self, question: Question) -> Lesson:
-        """Return what follows from what was seen."""
-        return conclude(question)
+    def infer(self, request: InferenceRequest) -> Inference:
+        """Infer from what was seen."""
+        return infer(request)
 
 
 class MostLikely(Solver):
@@ -141,12 +141,12 @@ class MostLikely(Solver):
     def __init__(self) -> None:
         super().__init__(gate=False)
 
-    def lesson(self, question: Question) -> Lesson:
+    def infer(self, request: InferenceRequest) -> Inference:
         """Return what is most likely."""
-        found = cw.estimate(question.seen, question.algorithm.system, sizes="exponential")
-        system = found.applied_to(question.standing.estimated)
-        believed = system if system.load <= _BUSIEST else system.at_load(_BUSIEST)
-        return Lesson(tuple(Learned.of(row) for row in found.values()), system, believed)
+        found = cw.estimate(request.seen, request.algorithm.system, sizes="exponential")
+        system = found.applied_to(request.state.estimated)
+        plug_in = with_load_below(system, MAX_LOAD)
+        return Inference(tuple(ClassEstimate.of(row) for row in found.values()), system, plug_in)
 
 
 def excesses(system: cw.System, solver: Solver, controller: Controller) -> list[float]:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import corewise as cw
+from corewise.learning.learner import infer
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Instruction, instruction_to_mapping
-from corewise.live.state.lessons import conclude
 from corewise.model.files import system_to_mapping
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
@@ -66,10 +66,10 @@ class _Spy:
         assert self.controller.request is not None
         request = self.controller.request
         digest = "small-large" if int(request) % 2 else "large-small"
-        lesson = conclude(self.controller.question())
+        inference = infer(self.controller.inference_request())
         gain = (0.1, 0.2, 0.3)
         return happened.Solved(
-            time, f"answer-{request}", request, digest, gain, gain, learned=lesson.as_mapping()
+            time, f"answer-{request}", request, digest, gain, gain, learned=inference.as_mapping()
         )
 
 

@@ -12,7 +12,7 @@ import pytest
 import corewise as cw
 import corewise.studies.compare as comparing
 from corewise.analysis.reach import Reach
-from corewise.learning.judge import Judge
+from corewise.learning.evaluator import ExactEvaluator
 from corewise.studies.responses import Responses
 
 
@@ -90,7 +90,7 @@ def test_no_policy_keeps_up_with_a_load_of_one() -> None:
 @pytest.mark.parametrize("system", [alike(3), alike(4), alike(2, load=0.9999)], ids=["3", "4", "busy"])
 def test_everybody_gives_the_same_answer(system: cw.System, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = Reach.of(system).exact
-    assert (Judge(True).yardstick(system) is not None) == exact
+    assert (ExactEvaluator(True).baselines(system) is not None) == exact
     assert Responses(system, cw.Equi(), 0)._is_computed(8) == exact
     ways: list[str] = []
 

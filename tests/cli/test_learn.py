@@ -21,7 +21,7 @@ from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
 from corewise.cli.main import app
 from corewise.learning.checkpoint import saved_note
-from corewise.learning.judge import Judge
+from corewise.learning.evaluator import ExactEvaluator
 from corewise.learning.plant import SimulatedPlant
 from tests.cli.test_cli import GOOD, HARD, ONE, TWO, as_json, succeed, write
 from tests.cli.test_data import one_line
@@ -538,8 +538,8 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(options: list[str]
     ("where", "done"),
     [
         ("corewise.learning.plant.SimulatedPlant.run", 3),
-        ("corewise.learning.conclusions.estimate", 3),
-        ("corewise.learning.judge.Judge.verdict", 3),
+        ("corewise.learning.learner.estimate", 3),
+        ("corewise.learning.evaluator.ExactEvaluator.evaluate", 3),
         ("corewise.learning.loop.plant_snapshot", 3),  # when the epoch is over but for its record
     ],
 )
@@ -548,7 +548,7 @@ def test_an_interrupt_anywhere_leaves_what_was_done(
 ) -> None:
     whole = as_json(*RUN)
     module, _, name = where.rpartition(".")
-    owners: dict[str, Any] = {"SimulatedPlant": SimulatedPlant, "Judge": Judge}
+    owners: dict[str, Any] = {"SimulatedPlant": SimulatedPlant, "ExactEvaluator": ExactEvaluator}
     owner = owners.get(module.rpartition(".")[2]) or __import__(module, fromlist=[name])
     with monkeypatch.context() as patch:
         patch.setattr(where, fails_from(done + 1, KeyboardInterrupt, getattr(owner, name)))
@@ -616,7 +616,7 @@ def test_a_run_is_saved_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def write_and_tell(saved: Checkpoint, file: str | Path, note: Mapping[str, Any]) -> None:
         real(saved, file, note)
-        seen.append(saved.standing.k)
+        seen.append(saved.state.k)
 
     monkeypatch.setattr(Checkpoint, "write", write_and_tell)
     as_json(*RUN, *SAVED)
@@ -652,7 +652,7 @@ def test_a_run_that_could_not_be_saved_for_a_while_is_saved_in_the_end(
     real, tried = Checkpoint.write, []
 
     def write_later(saved: Checkpoint, file: str | Path, note: Mapping[str, Any]) -> None:
-        tried.append(saved.standing.k)
+        tried.append(saved.state.k)
         if len(tried) == 2:
             raise MemoryError
         if len(tried) < 5:
@@ -955,8 +955,8 @@ def many(count: int) -> str:
 def test_what_is_out_of_reach_is_not_computed_and_said_so(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("corewise.learning.judge.solve", fails_from(1, AssertionError, cw.solve))
-    monkeypatch.setattr("corewise.learning.judge.evaluate", fails_from(1, AssertionError, cw.evaluate))
+    monkeypatch.setattr("corewise.learning.evaluator.solve", fails_from(1, AssertionError, cw.solve))
+    monkeypatch.setattr("corewise.learning.evaluator.evaluate", fails_from(1, AssertionError, cw.evaluate))
     run = ("learn", many(count), *SHORT, "--seed", "7", "--policy", "whittle")
     why = f"was not computed: exact numbers for {count} classes are out of reach"
     result = as_json(*run)
@@ -976,7 +976,7 @@ def test_the_optimum_under_the_truth_is_solved_once(monkeypatch: pytest.MonkeyPa
         solved.append(system)
         return cw.solve(system)
 
-    monkeypatch.setattr("corewise.learning.judge.solve", counted)
+    monkeypatch.setattr("corewise.learning.evaluator.solve", counted)
     result = as_json(*RUN)
     assert solved == [cw.load_system("paper:1")]
     assert result["not_computed"] is None

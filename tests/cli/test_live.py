@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import corewise as cw
 from corewise.cli.live.view import View, picture
 from corewise.cli.main import app
+from corewise.learning.algorithms import live_algorithm
 from corewise.live.demo import demonstration
 from corewise.live.demo.stages import STAGES, Stage
 from corewise.live.engines.base import Holding, Rounds
@@ -29,7 +30,6 @@ from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.journal.journal import Journal
 from corewise.live.state.configuration import Configuration
 from corewise.live.state.controller import Options
-from corewise.live.state.lessons import how_to_learn
 from corewise.observation.events import JobArrived, JobFinished
 from tests.helpers.live_pools import solve_in_a_thread
 
@@ -192,7 +192,7 @@ def test_times_are_dates_where_the_clock_is_that_of_the_world(monkeypatch: pytes
     """The journal of a service: a job of 2 h 5 min, and a look at it 90 s later; JSON has plain numbers."""
     began = datetime(2026, 11, 18, tzinfo=UTC).timestamp()
     ended = began + 7505.25
-    about = {**Configuration(how_to_learn(cw.System(4, CLASSES))).mapping, "opened": began}
+    about = {**Configuration(live_algorithm(cw.System(4, CLASSES))).mapping, "opened": began}
     with closing(Journal.open("service.db", about)) as to:
         to.append([JobArrived(began + 1.0, "a", "etl-1", "etl"), JobFinished(ended, "b", "etl-1")], began)
     monkeypatch.setattr("corewise.cli.live.status.time.time", lambda: ended + 90.0)

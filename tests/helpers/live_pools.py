@@ -14,7 +14,7 @@ from corewise.live.run import pool as pool_module
 
 
 def solve_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have live pools solve in a thread of this process, and rehearse nothing."""
+    """Have live pools solve in a thread of this process, and warm nothing up."""
 
     @contextmanager
     def solving(_algorithm: cw.Algorithm) -> Iterator[ExecutorWorkers]:
@@ -22,4 +22,4 @@ def solve_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         yield workers
         workers.close()
 
-    monkeypatch.setattr(pool_module, "solving", solving)
+    monkeypatch.setattr(pool_module, "solver_process", solving)

@@ -513,17 +513,17 @@ def test_damaged_files(tmp_path: File, saved: File) -> None:
         changed = bytearray(content)
         changed[bit // 8] ^= 1 << bit % 8
         damaged.append(bytes(changed))
-    intact = cw.learn(plant, algorithm, resume=saved).learner.standing
+    intact = cw.learn(plant, algorithm, resume=saved).learner.state
     refused = 0
     for harmed in damaged:
         (tmp_path / "bad").write_bytes(harmed)
         try:
-            found = cw.learn(plant, algorithm, resume=tmp_path / "bad").learner.standing
+            found = cw.learn(plant, algorithm, resume=tmp_path / "bad").learner.state
         except cw.errors.InvalidFile:
             refused += 1
         else:
             assert (found.k, found.departures, found.time) == (intact.k, intact.departures, intact.time)
-            assert (found.believed, found.estimated) == (intact.believed, intact.estimated)
+            assert (found.plug_in, found.estimated) == (intact.plug_in, intact.estimated)
     assert refused > 250
 
 

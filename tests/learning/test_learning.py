@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from scipy.optimize import brentq
 import corewise as cw
 from corewise.kit.arrays import Floats
 from corewise.learning.algorithms import first_curve
-from corewise.learning.learner import Learner, SolveRequest
+from corewise.learning.gate import Decision, ExpectedImprovement
+from corewise.learning.learner import Inference, InferenceRequest, Learner, infer
+from corewise.learning.loop import Learning
 from corewise.learning.memories import Memory
 from corewise.policies.base import BoundPolicy
 
@@ -485,10 +487,9 @@ def test_a_first_guess_of_curves(policy: cw.Policy | None) -> None:
         assert is_best(learner.policy, guess)
     else:
         assert cores_of(learner.policy, EXAMPLE) == cores_of(policy.on(guess), EXAMPLE)
-    request = learner.observe(window_of(seen_in(20.0, 2, 9.0, 25), NOTHING))
-    assert request is not None
-    assert request.estimates["two"].value == 0.95
-    assert request.system["two"].speedup == cw.Amdahl(0.95)
+    _, found, estimates = inferred(learner, window_of(seen_in(20.0, 2, 9.0, 25), NOTHING))
+    assert estimates["two"].value == 0.95
+    assert found.plug_in["two"].speedup == cw.Amdahl(0.95)
 
 
 def test_an_algorithm_in_a_line() -> None:
@@ -503,6 +504,17 @@ def test_an_algorithm_in_a_line() -> None:
 # --- the learner ------------------------------------------------------------------------------------
 
 
+def inferred(
+    learner: Learner, window: cw.Statistics
+) -> tuple[InferenceRequest, Inference, cw.results.Estimates]:
+    """The request at the end of a window, what is inferred from it, and the estimates therein."""
+    request = learner.observe(window)
+    assert request is not None
+    found = infer(request)
+    assert found.estimates is not None
+    return request, found, found.estimates
+
+
 @ALL
 def test_a_learner_fed_by_hand(algorithm: Callable[..., cw.Algorithm]) -> None:
     """It has no plant and no randomness: the same windows give the same requests as the loop."""
@@ -512,13 +524,12 @@ def test_a_learner_fed_by_hand(algorithm: Callable[..., cw.Algorithm]) -> None:
     for epoch in epochs:
         assert not learner.done
         assert learner.wanted == epoch.window
-        request = learner.observe(plant.run(learner.policy, epoch.window))
-        assert request is not None
-        assert request.k == epoch.k
-        assert dict(request.estimates) == dict(epoch.estimates)
-        learner.adopt(request.carry_out())
-        assert learner.standing.time == epoch.time
-        assert learner.standing.departures == epoch.departures
+        request, found, estimates = inferred(learner, plant.run(learner.policy, epoch.window))
+        assert request.k == found.windows == epoch.k
+        assert dict(estimates) == dict(epoch.estimates)
+        learner.install(found, request.solve(found))
+        assert learner.state.time == epoch.time
+        assert learner.state.departures == epoch.departures
         assert cores_of(learner.policy, MIXED) == cores_of(epoch.policy, MIXED)
     assert learner.done
 
@@ -542,11 +553,10 @@ def test_parts_of_a_window_one_by_one(seed: int, parts: int) -> None:
         other = answers[-1]
         assert one is not None
         assert other is not None
-        for name, found in one.estimates.items():
-            again = other.estimates[name]
+        for found, again in zip(infer(one).classes, infer(other).classes, strict=True):
             assert (found.informative, found.departures) == (again.informative, again.departures)
-            assert found.value == pytest.approx(again.value, abs=1e-9)
-        assert whole.standing.time == pytest.approx(piecewise.standing.time, rel=1e-12)
+            assert found.parameters["p"] == pytest.approx(again.parameters["p"], abs=1e-9)
+        assert whole.state.time == pytest.approx(piecewise.state.time, rel=1e-12)
 
 
 def test_parts_of_no_length_count_too() -> None:
@@ -555,14 +565,13 @@ def test_parts_of_no_length_count_too() -> None:
     at_once = cw.results.ClassStatistics(2, np.array([5.0]), np.array([3.0]), np.zeros(1))
     assert learner.observe(window_of(at_once, NOTHING, time=0.0)) is None
     assert learner.wanted == 1
-    request = learner.observe(window_of(seen_in(20.0, 4, 1.0, 1), NOTHING, time=1.0))
-    assert request is not None
-    assert request.estimates["one"].departures == 4
-    assert request.estimates["one"].arrival_rate.value == 3.0
+    _, _, estimates = inferred(learner, window_of(seen_in(20.0, 4, 1.0, 1), NOTHING, time=1.0))
+    assert estimates["one"].departures == 4
+    assert estimates["one"].arrival_rate.value == 3.0
 
 
 def test_what_comes_after_a_request_belongs_to_the_next_window() -> None:
-    """An answer may take its time; until it is adopted, the last policy stays."""
+    """An inference may take its time; until it is installed, the last policy stays."""
     plant = cw.SimulatedPlant(EXAMPLE, rng=8)
     learner = Learner(cw.algorithm_1a(EXAMPLE, departures=40, steps=9, power=0.0))
     first = learner.observe(plant.run(learner.policy, 40))
@@ -572,21 +581,21 @@ def test_what_comes_after_a_request_belongs_to_the_next_window() -> None:
     assert learner.observe(plant.run(learner.policy, 25)) is None
     assert learner.wanted == 15
     assert learner.policy == cw.Equi()
-    answer = cw.solve(first.system)
-    learner.adopt(answer)
+    found = infer(first)
+    answer = cw.solve(found.plug_in)
+    learner.install(found, answer)
     assert cores_of(learner.policy, EXAMPLE) == cores_of(answer, EXAMPLE)
     assert cores_of(learner.policy, EXAMPLE) != cores_of(cw.Equi(), EXAMPLE)
-    second = learner.observe(plant.run(learner.policy, 15))
-    assert second is not None
+    second, _, estimates = inferred(learner, plant.run(learner.policy, 15))
     assert second.k == 2
-    assert sum(found.departures for found in second.estimates.values()) == 40
+    assert sum(found.departures for found in estimates.values()) == 40
 
 
 def test_more_than_was_wanted_is_not_lost() -> None:
     learner = Learner(cw.algorithm_1b(EXAMPLE, departures=10, steps=2))
     request = learner.observe(cw.SimulatedPlant(EXAMPLE, rng=1).run(cw.Equi(), 37))
     assert request is not None
-    assert learner.standing.departures == 37
+    assert learner.state.departures == 37
     assert learner.wanted == 10
 
 
@@ -609,9 +618,9 @@ def test_an_estimate_at_the_end_of_its_range(
 ) -> None:
     """It is told as it is and flagged; the policy is made for the middle of its interval."""
     learner = Learner(algorithm(EXAMPLE, departures=departures + 10, steps=5))
-    request = learner.observe(window_of(seen_in(8.0, 2, time, departures), seen_in(12.0, 3, 4.0, 20)))
-    assert request is not None
-    found = request.estimates["one"]
+    window = window_of(seen_in(8.0, 2, time, departures), seen_in(12.0, 3, 4.0, 20))
+    request, inference, estimates = inferred(learner, window)
+    found = estimates["one"]
     assert (found.value, found.at_boundary, found.informative) == (end, True, True)
 
     def excess(p: float) -> float:
@@ -620,13 +629,15 @@ def test_an_estimate_at_the_end_of_its_range(
 
     other = brentq(excess, 0.0, 1.0, xtol=1e-14)
     assert found.interval == pytest.approx((min(end, other), max(end, other)), abs=1e-9)
-    assert request.system["one"].speedup.parameters["p"] == pytest.approx(0.5 * (end + other), abs=1e-9)
-    two = request.estimates["two"]
+    plug_in = inference.plug_in
+    assert plug_in["one"].speedup.parameters["p"] == pytest.approx(0.5 * (end + other), abs=1e-9)
+    two = estimates["two"]
     assert not two.at_boundary
-    assert request.system["two"].speedup.parameters["p"] == two.value
-    assert is_best(request.carry_out(), request.system)
-    assert not is_best(request.carry_out(), EXAMPLE)
-    assert learner.standing.estimated["one"].speedup == cw.Amdahl(end)
+    assert plug_in["two"].speedup.parameters["p"] == two.value
+    assert is_best(request.solve(inference), plug_in)
+    assert not is_best(request.solve(inference), EXAMPLE)
+    learner.install(inference)
+    assert learner.state.estimated["one"].speedup == cw.Amdahl(end)
 
 
 @ALL
@@ -636,10 +647,14 @@ def test_without_information_the_last_estimate_stays(algorithm: Callable[..., cw
     busy = seen_in(12.0, 3, 4.0, 20)
     crowded = seen_in(10.0, 20, 4.0, 20)
 
-    def told(one: cw.results.ClassStatistics, two: cw.results.ClassStatistics) -> SolveRequest:
-        request = learner.observe(window_of(one, two))
-        assert request is not None
-        return request
+    class Found(NamedTuple):
+        plug_in: cw.System
+        estimates: cw.results.Estimates
+
+    def told(one: cw.results.ClassStatistics, two: cw.results.ClassStatistics) -> Found:
+        _, found, estimates = inferred(learner, window_of(one, two))
+        learner.install(found)
+        return Found(found.plug_in, estimates)
 
     first = told(busy, NOTHING)
     assert (first.estimates["two"].value, first.estimates["two"].informative) == (0.5, False)
@@ -647,7 +662,7 @@ def test_without_information_the_last_estimate_stays(algorithm: Callable[..., cw
     assert "no departures; the last estimate stays" in first.estimates["two"].note
     assert math.isnan(first.estimates["two"].stderr)
     assert first.estimates["two"].interval == (0.0, 1.0)
-    assert first.system["two"].speedup == cw.Amdahl(0.5)
+    assert first.plug_in["two"].speedup == cw.Amdahl(0.5)
 
     second = told(crowded, crowded)
     assert second.estimates["two"].value == 0.5
@@ -655,16 +670,16 @@ def test_without_information_the_last_estimate_stays(algorithm: Callable[..., cw
     if isinstance(learner.algorithm.memory, cw.memories.Latest):
         assert not second.estimates["one"].informative
     assert second.estimates["one"].value == first.estimates["one"].value
-    assert second.system["one"] == first.system["one"]
+    assert second.plug_in["one"] == first.plug_in["one"]
 
     third = told(NOTHING, seen_in(8.0, 2, 0.5, 40))
     assert third.estimates["two"].informative
     fourth = told(busy, NOTHING)
     assert fourth.estimates["two"].value == third.estimates["two"].value
-    assert fourth.system["two"] == third.system["two"]
+    assert fourth.plug_in["two"] == third.plug_in["two"]
     if isinstance(learner.algorithm.memory, cw.memories.Latest):
         assert third.estimates["two"].at_boundary
-        assert fourth.system["two"].speedup != fourth.estimates["two"].curve
+        assert fourth.plug_in["two"].speedup != fourth.estimates["two"].curve
         assert not fourth.estimates["two"].informative
 
 
@@ -672,12 +687,12 @@ def test_a_curve_without_parameters_is_known() -> None:
     table = cw.Tabulated([(4.0, 3.0)])
     system = EXAMPLE.with_curves({"two": table})
     learner = Learner(cw.algorithm_1b(system, departures=20, steps=1))
-    request = learner.observe(window_of(seen_in(12.0, 3, 4.0, 10), seen_in(12.0, 3, 4.0, 10)))
-    assert request is not None
-    found = request.estimates["two"]
+    window = window_of(seen_in(12.0, 3, 4.0, 10), seen_in(12.0, 3, 4.0, 10))
+    _, inference, estimates = inferred(learner, window)
+    found = estimates["two"]
     assert (found.informative, dict(found.parameters)) == (False, {})
     assert "stays" not in found.note
-    assert request.system["two"].speedup == table
+    assert inference.plug_in["two"].speedup == table
 
 
 @pytest.mark.slow
@@ -1238,7 +1253,7 @@ def test_a_change_of_the_arrival_rate_is_taken_into_account() -> None:
     assert (alarm.name, alarm.kind) == ("one", "arrival rate")
     assert alarm.departures == pytest.approx(4000, abs=300)
     assert alarm.before["arrival_rate"] == pytest.approx(5.2, rel=5.0 / math.sqrt(2600))
-    believed = learning.learner.standing.believed
+    believed = learning.learner.state.plug_in
     error = 5.0 * 8.0 / math.sqrt(4000 * 8.0 / 10.8)
     assert abs(believed.arrival_rates[0] - 8.0) < error < 8.0 - 5.2
     assert believed["two"].arrival_rate == BUSY["two"].arrival_rate  # what did not change is known
@@ -1258,7 +1273,7 @@ def test_a_change_of_the_size_rate_is_taken_into_account() -> None:
     alarms = [alarm for epoch in epochs for alarm in epoch.alarms]
     assert alarms[-1].kind == "size rate"
     assert alarms[-1].before["size_rate"] == 1.0
-    believed = learning.learner.standing.believed
+    believed = learning.learner.state.plug_in
     error = 5.0 * 1.7 / math.sqrt(8000 * 0.65)
     assert abs(believed["one"].known_size_rate - 1.7) < error < 0.7
     assert believed["two"].size_rate == 1.0
@@ -1285,7 +1300,7 @@ def test_a_class_that_comes_or_leaves_no_more_does_not_stop_the_loop(
     ((alarm,),) = [epoch.alarms for epoch in epochs if epoch.alarms]
     assert (alarm.name, [*alarm.after.values()]) == (name, [0.0])
     assert told in str(alarm)
-    believed = learning.learner.standing.believed
+    believed = learning.learner.state.plug_in
     (rate,) = rates
     assert 0.0 < getattr(believed[name], rate) < 0.01 * getattr(BUSY[name], rate)
     assert epochs[-1].estimates[name].value == pytest.approx(epochs[39].estimates[name].value, abs=0.05)
@@ -1298,8 +1313,8 @@ def test_more_work_than_there_are_cores_does_not_stop_the_loop() -> None:
     assert [epoch.k for epoch in epochs] == list(range(1, 61))
     kinds = {(alarm.name, alarm.kind) for epoch in epochs for alarm in epoch.alarms}
     assert kinds == {("one", "arrival rate"), ("two", "arrival rate")}
-    assert learning.learner.standing.believed.load < 1.0
-    assert learning.learner.standing.estimated.load > 1.0
+    assert learning.learner.state.plug_in.load < 1.0
+    assert learning.learner.state.estimated.load > 1.0
 
 
 @pytest.mark.slow
@@ -1315,20 +1330,19 @@ def test_a_policy_is_made_anew_when_an_estimate_has_moved() -> None:
         made_for: dict[str, float] = {}
         made = []
         while not learner.done:
-            request = learner.observe(plant.run(learner.policy, 20))
-            assert request is not None
+            request, inference, estimates = inferred(learner, plant.run(learner.policy, 20))
             moved = [
                 abs(found.value - made_for.get(name, math.inf)) > inertia * found.stderr
-                for name, found in request.estimates.items()
+                for name, found in estimates.items()
             ]
-            assert (request.in_force is None) == (any(moved) or inertia == 0.0)
-            if request.in_force is None:
+            assert inference.reuse != (any(moved) or inertia == 0.0)
+            if not inference.reuse:
                 made.append(request.k)
-                made_for = {name: curve.p for name, curve in amdahl_in(request.system).items()}
+                made_for = {name: curve.p for name, curve in amdahl_in(inference.plug_in).items()}
             else:
-                assert request.in_force is learner.policy
-                assert request.carry_out() is learner.policy
-            learner.adopt(request.carry_out())
+                assert request.last is learner.policy
+                assert request.solve(inference) is learner.policy
+            learner.install(inference, request.solve(inference))
         assert made[0] == 1
         counts.append([sum(low < k <= low + 100 for k in made) for low in (0, 200)])
     every, tenth, half = counts
@@ -1576,11 +1590,34 @@ def test_a_policy_is_made_anew_when_a_rate_has_moved() -> None:
     )
     learner, plant = Learner(method), cw.SimulatedPlant(EXAMPLE, rng=4)
     for factor, new in zip(factors, anew, strict=True):
-        request = learner.observe(plant.run(learner.policy, 200))
-        assert request is not None
-        assert (request.in_force is None) == new
+        request, inference, _ = inferred(learner, plant.run(learner.policy, 200))
+        assert inference.reuse != new
         last = learner.policy
-        learner.adopt(request.carry_out())
+        learner.install(inference, request.solve(inference))
         assert (learner.policy is last) != new
         if new:
-            assert request.system["one"].arrival_rate == pytest.approx(factor * rate)
+            assert inference.plug_in["one"].arrival_rate == pytest.approx(factor * rate)
+
+
+# --- the gate -----------------------------------------------------------------------------------------
+
+
+class NeverAdopt:
+    """A gate that keeps the policy in force."""
+
+    def decide(self, improvement: ExpectedImprovement | None, unknown: Sequence[str] = ()) -> Decision:
+        assert (improvement, unknown) == (None, ())  # a simulated loop does not compute them
+        return "keep"
+
+
+def test_a_policy_that_the_gate_refuses_is_not_adopted() -> None:
+    """What is learned is installed all the same; without a gate every policy is adopted, as in the paper."""
+    method = cw.algorithm_1b(EXAMPLE, departures=50, steps=3)
+    open_loop, closed_loop = (
+        [*Learning(cw.SimulatedPlant(EXAMPLE, rng=3), Learner(method), diagnose=False, gate=gate)]
+        for gate in (NeverAdopt(), None)
+    )
+    assert [epoch.policy for epoch in open_loop] == [cw.Equi()] * 3
+    assert cw.Equi() not in [epoch.policy for epoch in closed_loop]
+    assert dict(open_loop[0].estimates) == dict(closed_loop[0].estimates)
+    assert dict(open_loop[1].estimates) != dict(open_loop[0].estimates)

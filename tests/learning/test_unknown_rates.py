@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.learning.learner import Learner
+from corewise.learning.learner import Learner, infer
 from tests.learning.test_learning import ALL, EXAMPLE, NOTHING, rows, seen_in, window_of
 
 Algorithms = Callable[..., cw.Algorithm]
@@ -77,10 +77,11 @@ def test_the_loop_goes_on_where_little_was_seen() -> None:
     learner = Learner(cw.algorithm_1b(EXAMPLE.without_rates(), departures=5, policy="whittle"))
     request = learner.observe(window_of(seen_in(20.0, 4, 0.1, 5, arrivals=4000), NOTHING))
     assert request is not None
-    assert request.system.load == pytest.approx(0.95)
-    assert np.all(request.system.size_rates > 0.0)
-    assert "cannot tell 2 unknowns apart" in request.estimates["one"].note
-    learner.adopt(request.carry_out())
+    inference = infer(request)
+    assert inference.plug_in.load == pytest.approx(0.95)
+    assert np.all(inference.plug_in.size_rates > 0.0)
+    assert "cannot tell 2 unknowns apart" in inference.classes[0].note
+    learner.install(inference, request.solve(inference))
 
 
 def test_an_estimate_at_an_end_goes_with_its_own_size_rate() -> None:
@@ -89,7 +90,8 @@ def test_an_estimate_at_an_end_goes_with_its_own_size_rate() -> None:
     learner = Learner(cw.algorithm_1b(truth.without_rates(), departures=60))
     request = learner.observe(cw.simulate(truth, cw.Equi(), departures=60, rng=3).statistics)
     assert request is not None
-    for known, table in zip(request.system.classes, learner.standing.memory.recall().classes, strict=True):
+    inference = infer(request)
+    for known, table in zip(inference.plug_in.classes, request.seen.classes, strict=True):
         due = known.known_size_rate * float(table.job_time @ known.speedup.rate(table.widths))
         assert due == pytest.approx(table.left, rel=0.35)  # shrunk, but not off the ridge
 

@@ -10,6 +10,8 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidFile, InvalidInput
+from corewise.learning.algorithms import live_algorithm
+from corewise.learning.learner import infer
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed
@@ -18,7 +20,6 @@ from corewise.live.service.pool_file import load_pool
 from corewise.live.state.configuration import Configuration, Options
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Solve
-from corewise.live.state.lessons import conclude, how_to_learn
 from corewise.observation import events as happened
 from corewise.observation.event_logs import load_events
 from tests.helpers.serving import POOL, service
@@ -33,10 +34,10 @@ OPTIONS = Options(lateness=LATENESS, checked=True, late_moves=True)
 
 def seen_by(mode: happened.Mode = "steer") -> Controller:
     """A controller that has learned from an hour of jobs, and still has some."""
-    made = Controller(how_to_learn(SYSTEM), lambda _: cw.Equi(), mode=mode, options=OPTIONS)
+    made = Controller(live_algorithm(SYSTEM), lambda _: cw.Equi(), mode=mode, options=OPTIONS)
     for _, event in EVENTS[:HALF]:
         made.handle(event)
-    assert made.learner.standing.k > 3
+    assert made.learner.state.k > 3
     assert len(made.roster.jobs) > 1
     return made
 
@@ -45,13 +46,15 @@ def configured(
     made: Controller, system: cw.System, options: Options = OPTIONS, window: int = 50
 ) -> list[str]:
     """Configure a controller, and return the requests to solve."""
-    wanted = Configuration(how_to_learn(system, window), options)
+    wanted = Configuration(live_algorithm(system, window), options)
     event = happened.PoolConfigured(made.time, f"c{made.reconfigured}", wanted.mapping)
     return [one.request for one in made.handle(event) if isinstance(one, Solve)]
 
 
 def curves(made: Controller) -> dict[str, tuple[float, int]]:
-    return {row.name: (row.parameters["p"], row.departures) for row in conclude(made.question()).classes}
+    return {
+        row.name: (row.parameters["p"], row.departures) for row in infer(made.inference_request()).classes
+    }
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_options_alone_change_nothing_else() -> None:
     assert made.tally.lateness == 10.0
     assert made.options.checked
     assert made.tally.snapshot() == before.tally.snapshot()
-    assert made.learner.standing.k == before.learner.standing.k
+    assert made.learner.state.k == before.learner.state.k
 
 
 def test_another_guess_of_a_curve_is_no_change() -> None:
@@ -208,7 +211,7 @@ class OwnSchedule:
 
 @pytest.fixture
 def own() -> Configuration:
-    return Configuration(replace(how_to_learn(SYSTEM), schedule=OwnSchedule()), OPTIONS)
+    return Configuration(replace(live_algorithm(SYSTEM), schedule=OwnSchedule()), OPTIONS)
 
 
 def test_an_algorithm_of_its_users_own_goes_on_with_it_alone(tmp_path: Path, own: Configuration) -> None:

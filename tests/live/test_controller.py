@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import corewise as cw
+from corewise.learning.learner import infer
 from corewise.learning.memories import SinceChange
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.explain import explain
 from corewise.live.state.instructions import Alert, Instruction, SetCores
-from corewise.live.state.lessons import conclude
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
 
@@ -158,8 +158,8 @@ class LiveMachine(RuleBasedStateMachine):
             self.tell(happened.SolveFailed, name, "no reason")
         else:
             found = (gain, 2.0 * gain, 0.3)
-            lesson = conclude(self.controller.question()).as_mapping() if gain > 0.0 else None
-            self.tell(happened.Solved, name, policy, found, found, None, found, lesson)
+            inference = infer(self.controller.inference_request()).as_mapping() if gain > 0.0 else None
+            self.tell(happened.Solved, name, policy, found, found, None, found, inference)
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
@@ -189,8 +189,8 @@ class LiveMachine(RuleBasedStateMachine):
         assert [again.handle(event) for event in self.sent] == self.instructions
         assert again.snapshot() == self.controller.snapshot()
         closed = self.controller.tally.close()
-        if self.controller.learner.standing.k:
-            closed = closed + self.controller.learner.remembers.recall()
+        if self.controller.learner.state.k:
+            closed = closed + self.controller.learner.memory.recall()
         spent = sum(float(table.job_time.sum()) for table in closed.classes)
         assert spent == pytest.approx(self.area, rel=1e-9, abs=1e-9)
         assert closed.departures == self.departed
@@ -212,9 +212,9 @@ def test_a_full_window_is_kept_and_nothing_is_looked_for_in_it(monkeypatch: pyte
         name = str(number)
         controller.handle(happened.JobPresent(float(number), f"p{name}", name, SYSTEM.names[0], 1))
         controller.handle(happened.JobFinished(number + 0.5, f"f{name}", name))
-    assert controller.learner.standing.k == 2
+    assert controller.learner.state.k == 2
     assert controller.request == "1"
-    assert [window.departures for window in controller.question().windows] == [5, 5]
+    assert [window.departures for window in controller.inference_request().windows] == [5, 5]
 
 
 def test_a_window_in_which_all_happened_at_once_is_not_learned_from() -> None:
@@ -223,7 +223,7 @@ def test_a_window_in_which_all_happened_at_once_is_not_learned_from() -> None:
         name = str(number)
         controller.handle(happened.JobPresent(0.0, f"p{name}", name, SYSTEM.names[0], 1))
         controller.handle(happened.JobFinished(0.0 if number < 6 else 1.0, f"f{name}", name))
-        assert controller.learner.standing.k == (0 if number < 6 else 1)
+        assert controller.learner.state.k == (0 if number < 6 else 1)
 
 
 def test_a_job_that_never_follows_is_told_of_though_it_is_told_anew() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 import corewise as cw
-from corewise.live.run.solver import answer
+from corewise.learning.learner import Learner, infer
+from corewise.learning.solving import solve_request
 from corewise.live.state.controller import Controller, Options
-from corewise.live.state.lessons import LiveLearner, conclude
 from corewise.observation import events as happened
 from corewise.observation.progress import ProgressTally
 from corewise.policies.base import bind
@@ -27,16 +27,16 @@ def excess(policy: cw.Policy) -> float:
     return cw.evaluate(TRUTH, policy).mean_cost / cw.evaluate(TRUTH, "equi").mean_cost - 1.0
 
 
-def learner_of(seed: int) -> LiveLearner:
-    learner = LiveLearner(cw.algorithm_1b(UNKNOWN, departures=50))
+def learner_of(seed: int) -> Learner:
+    learner = Learner(cw.algorithm_1b(UNKNOWN, departures=50))
     learner.observe(cw.simulate(TRUTH, cw.Equi(), departures=50, rng=seed).statistics)
     return learner
 
 
-def most_likely(learner: LiveLearner) -> cw.Policy:
+def most_likely(learner: Learner) -> cw.Policy:
     """The best policy for what is most likely: the plainest learner."""
-    found = cw.estimate(learner.remembers.recall(), UNKNOWN, sizes="exponential")
-    system = found.applied_to(learner.standing.estimated)
+    found = cw.estimate(learner.memory.recall(), UNKNOWN, sizes="exponential")
+    system = found.applied_to(learner.state.estimated)
     return cw.solve(system if system.load <= 0.95 else system.at_load(0.95), whole_cores=True).policy
 
 
@@ -49,9 +49,9 @@ def test_after_fifty_departures_nothing_worse_than_equi_is_adopted() -> None:
     proposed, passed, plain = [], [], []
     for seed in SEEDS:
         learner = learner_of(seed)
-        found = answer(learner.question(ProgressTally(2).seen(), ()), None)
+        found = solve_request(learner.request(ProgressTally(2).seen()), None)
         proposed.append(excess(policy_from_bytes(found.policy, "it")))
-        if found.worth.gain_over_equi[0] > 0.0:
+        if found.improvement.gain_over_equi[0] > 0.0:
             passed.append(proposed[-1])
         plain.append(excess(most_likely(learner)))
     assert max(proposed) < 0.01
@@ -91,8 +91,8 @@ def solved(
 ) -> str:
     """Answer the request of a controller; return why it has not adopted the answer, if it has not."""
     assert control.request is not None
-    lesson = conclude(control.question()).as_mapping()
-    values = (control.request, "it", gain, over_equi, None, over_equi, lesson, classes)
+    inference = infer(control.inference_request()).as_mapping()
+    values = (control.request, "it", gain, over_equi, None, over_equi, inference, classes)
     control.handle(happened.Solved(control.time, f"s{len(control.ids)}", *values))
     return control.report().reason
 

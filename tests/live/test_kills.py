@@ -27,7 +27,7 @@ from corewise.kit.workers import ExecutorWorkers
 def solving(algorithm):
     yield ExecutorWorkers(ThreadPoolExecutor(1))
 
-pool_module.solving = solving
+pool_module.solver_process = solving
 make = partial(cw.JobClass, arrival_rate=1.0, size_rate=2.0, speedup=cw.Amdahl(0.5))
 CLASSES = [make("one"), make("two")]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.learning.solving import solve_request
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.run.solver import answer
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.moving import Moving
 from corewise.observation import events as happened
@@ -46,10 +46,10 @@ class Solving:
 
     def __call__(self, controller: Controller, time: float) -> happened.Event:
         assert controller.request is not None
-        found = answer(controller.question(), None)
+        found = solve_request(controller.inference_request(), None)
         digest = sha256(found.policy).hexdigest()
         self.kept[digest] = found.policy
-        return happened.Solved(time, f"a{controller.request}", controller.request, digest, *found.told)
+        return found.event(time, f"a{controller.request}", controller.request, digest)
 
 
 def run(believed: cw.System, *, pause: float, count: int = 1500) -> tuple[float, Controller]:
@@ -102,8 +102,8 @@ def test_what_the_engine_reports_is_enough() -> None:
     """Nothing is said of pauses beforehand; they are measured, and the next policy has their prices."""
     _, controller = run(system(0.0), pause=PAUSE, count=700)
     assert controller.moving.pauses == pytest.approx([PAUSE, PAUSE])
-    assert controller.question().pauses == pytest.approx((PAUSE, PAUSE))
-    found = answer(controller.question(), None)
+    assert controller.inference_request().pauses == pytest.approx((PAUSE, PAUSE))
+    found = solve_request(controller.inference_request(), None)
     assert isinstance(policy_from_bytes(found.policy, "found"), PricedTabular)
 
 

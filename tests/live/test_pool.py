@@ -19,12 +19,12 @@ import pytest
 
 import corewise as cw
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput
+from corewise.learning.gate import ExpectedImprovement
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.journal.journal import Journal
 from corewise.live.run.job import LiveJob
 from corewise.live.state.controller import Controller, Options
-from corewise.live.state.worth import Worth
 from corewise.observation.events import JobEnded
 from tests.helpers.commands import start
 from tests.helpers.engines import listening
@@ -287,7 +287,8 @@ def test_watch_shares_equally_and_can_be_left_and_entered() -> None:
 @pytest.mark.parametrize("rule", [None, "whittle"])
 def test_what_is_learned_is_adopted(rule: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     sure = (0.1, 0.2, 0.3)  # of a gain that these jobs, which do nothing, cannot show
-    monkeypatch.setattr("corewise.live.run.solver.worth", lambda *_: Worth(sure, sure, sure))
+    found = ExpectedImprovement(sure, sure, sure)
+    monkeypatch.setattr("corewise.learning.solving.expected_improvement", lambda *_: found)
     monkeypatch.setattr(
         "corewise.observation.progress.ProgressTally.too_short", lambda _: ()
     )  # nor are their rounds long enough
@@ -310,7 +311,7 @@ def test_a_solver_that_fails_leaves_the_policy_and_alerts(monkeypatch: pytest.Mo
     def answer(*_: object) -> None:
         raise CorewiseError("no")
 
-    monkeypatch.setattr("corewise.live.run.runner.answer", answer)
+    monkeypatch.setattr("corewise.live.run.runner.solve_request", answer)
     known = cw.System(4, CLASSES)
     with cw.LivePool(known, threads(), algorithm=cw.algorithm_1b(known, departures=2)) as pool:
         for name in ("one", "two"):

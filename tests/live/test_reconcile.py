@@ -11,12 +11,12 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
+from corewise.learning.algorithms import live_algorithm
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.verification import prove
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Alert, SetCores
 from corewise.live.state.job_table import RosterJob
-from corewise.live.state.lessons import how_to_learn
 from corewise.live.state.reconcile import ListedJob, reconciling_events
 from corewise.observation import events as happened
 from tests.helpers.serving import service
@@ -29,7 +29,9 @@ class Steered:
 
     def __init__(self) -> None:
         options = Options(late_moves=True, lateness=300.0, checked=True, patience=30.0)
-        self.controller = Controller(how_to_learn(SYSTEM), lambda _: cw.Equi(), mode="steer", options=options)
+        self.controller = Controller(
+            live_algorithm(SYSTEM), lambda _: cw.Equi(), mode="steer", options=options
+        )
         self.ids = map(str, count())
 
     def tell(self, kind: type[happened.Event], time: float, *values: Any) -> dict[str, int]:

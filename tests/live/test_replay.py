@@ -36,8 +36,8 @@ def handled(controller: Controller, events: list[Event]) -> list[Answer]:
 
 
 def state_of(controller: Controller) -> dict[str, Any]:
-    standing = controller.learner.standing
-    seen = controller.learner.remembers.recall() if standing.k else None
+    state = controller.learner.state
+    seen = controller.learner.memory.recall() if state.k else None
     return {
         "time": controller.time,
         "pool": controller.pool,
@@ -46,8 +46,8 @@ def state_of(controller: Controller) -> dict[str, Any]:
         "adopted": controller.adopted,
         "jobs": {job.name: asdict(job) for job in controller.roster},
         "tally": controller.tally.snapshot(),
-        "windows": standing.k,
-        "believed": system_to_mapping(standing.believed),
+        "windows": state.k,
+        "believed": system_to_mapping(state.plug_in),
         "memory": seen
         and [[c.widths.tolist(), c.departures.tolist(), c.job_time.tolist()] for c in seen.classes],
     }

@@ -12,13 +12,13 @@ import pytest
 import corewise as cw
 from benchmarks.instruments.live_stream import new_controller, stream
 from corewise.errors import InvalidInput
+from corewise.estimation.class_estimate import ClassEstimate
 from corewise.estimation.quantities import Quantity
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import to_json
 from corewise.live.state.controller import Controller
 from corewise.live.state.counters import Book
 from corewise.live.state.instructions import Alert
-from corewise.live.state.learned import Learned
 from corewise.live.state.report import Expected, Report
 from corewise.observation import events as happened
 
@@ -178,7 +178,7 @@ def test_the_mapping_is_json_without_nan() -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_what_was_learned_is_the_same_after_json(known: bool) -> None:
     rate = Quantity(0.1, math.nan, (0.0, math.inf)) if known else None
-    learned = Learned(
+    learned = ClassEstimate(
         "a",
         "usl",
         FrozenMapping({"sigma": 1 / 3, "kappa": math.nan}),
@@ -188,7 +188,7 @@ def test_what_was_learned_is_the_same_after_json(known: bool) -> None:
         Quantity(1.0, 0.1, (0.9, 1.1)),
         rate,
     )
-    again = Learned.from_mapping(json.loads(to_json(learned.as_mapping())))
+    again = ClassEstimate.from_mapping(json.loads(to_json(learned.as_mapping())))
     assert repr(again.as_mapping()) == repr(learned.as_mapping())
 
 

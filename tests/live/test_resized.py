@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 import corewise as cw
 from corewise.kit.workers import ExecutorWorkers
+from corewise.learning.solving import solve_request
 from corewise.live.journal.event_store import InMemory
 from corewise.live.run.runner import Runner
-from corewise.live.run.solver import answer
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Instruction, SetCores, Solve
 from corewise.live.state.job_table import Roster
 from corewise.live.state.moving import Moving
-from corewise.live.state.scaled import InProportion, whole_share
 from corewise.observation import events as happened
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.equi import equal_share
 from corewise.policies.moving.rule import Widths
 from corewise.policies.rounding import round_cores
 from corewise.policies.saved import policy_from_bytes
+from corewise.policies.scaled import ScaledPolicy, integer_allocation
 
 CLASSES = [cw.JobClass("one", 2.0, 2.0, cw.Amdahl(0.1)), cw.JobClass("two", 2.0, 0.8, cw.Amdahl(0.9))]
 STATES = [(1, 0), (0, 1), (1, 1), (3, 1), (2, 5)]
@@ -70,10 +70,10 @@ class Steered:
 
     def solve(self) -> None:
         """Answer the request; whatever the gate would say of it, it is adopted."""
-        found, name, sure = answer(self.controller.question(), None), self.controller.request, (0.1, 0.2, 0.3)
+        found, sure = solve_request(self.controller.inference_request(), None), (0.1, 0.2, 0.3)
         self.kept["it"] = found.policy
-        told = found.told
-        self.tell(happened.Solved, name, "it", sure, sure, told[2], sure, told[4])
+        times, learned = found.improvement.response_times, found.inference.as_mapping()
+        self.tell(happened.Solved, self.controller.request, "it", sure, sure, times, sure, learned)
 
 
 def shares(steered: Steered) -> list[tuple[int, ...]]:
@@ -90,7 +90,7 @@ def test_a_pool_of_another_size_gets_a_policy_of_its_own(cores: int) -> None:
     assert [sum(share) for share in in_proportion] == [cores] * len(STATES)
     steered.solve()
     assert steered.controller.policy_name == f"policy 1 for {cores} cores"
-    believed = steered.controller.learner.standing.believed
+    believed = steered.controller.learner.state.plug_in
     assert believed.cores == 8
     there = cw.System(cores, believed.classes)
     there = there if there.load < 0.95 else there.at_load(0.95)
@@ -139,7 +139,7 @@ def test_a_policy_in_proportion_is_the_one_that_is_in_force() -> None:
     steered.solve()
     steered.tell(happened.PoolChanged, 12)
     there = cw.System(12, CLASSES)
-    other = InProportion(bind(steered.policy("it"), cw.System(8, CLASSES))).on(there)
+    other = ScaledPolicy(bind(steered.policy("it"), cw.System(8, CLASSES))).on(there)
     assert shares(steered) == [tuple(other.allocate(state).astype(int).tolist()) for state in STATES]
     assert np.isfinite(cw.evaluate(there, other).mean_jobs)
 
@@ -215,7 +215,7 @@ def test_a_share_is_whole_and_complete_whatever_the_classes(
     pool: tuple[BoundPolicy, list[str], tuple[int, ...], int],
 ) -> None:
     policy, names, counts, cores = pool
-    share = whole_share(policy, names, counts, cores)
+    share = integer_allocation(policy, names, counts, cores)
     assert len(share) == len(names)
     assert sum(share) == (cores if any(counts) else 0)
     assert all(x >= 0 for x in share)
@@ -229,7 +229,7 @@ def test_a_share_is_whole_and_complete_whatever_the_classes(
     assert abs(by_policy - due) < max(sum(known), 1)
     # As a rule for many states at once, it says the same.
     there = cw.System(cores, [cw.JobClass(name, speedup=cw.Amdahl(0.5)) for name in names])
-    rival = InProportion(policy).on(there)
+    rival = ScaledPolicy(policy).on(there)
     assert rival.allocate([counts, [1] * len(names)])[0].tolist() == list(share)
 
 
@@ -242,28 +242,32 @@ def test_of_its_own_classes_a_policy_gives_what_it_says_in_any_order(
     counts = rng.integers(0, 9, len(own))
     scaled = policy.allocate(counts) * (cores / policy.system.cores)
     expected = round_cores(scaled[:, None])[:, 0]
-    assert whole_share(policy, own, tuple(counts.tolist()), cores) == tuple(expected.astype(int).tolist())
+    assert integer_allocation(policy, own, tuple(counts.tolist()), cores) == tuple(
+        expected.astype(int).tolist()
+    )
     order = rng.permutation(len(own))
     names, jobs = [own[k] for k in order], counts[order]
     expected = round_cores(scaled[order][:, None])[:, 0]
-    assert whole_share(policy, names, tuple(jobs.tolist()), cores) == tuple(expected.astype(int).tolist())
+    assert integer_allocation(policy, names, tuple(jobs.tolist()), cores) == tuple(
+        expected.astype(int).tolist()
+    )
 
 
 @given(st.lists(st.integers(0, 9), min_size=3, max_size=3), st.integers(1, 20))
 def test_a_policy_that_knows_no_class_of_a_pool_leaves_it_to_equi(jobs: list[int], cores: int) -> None:
     policy = bind(cw.Whittle(), cw.System(8, CLASSES))
-    share = whole_share(policy, ["x", "y", "z"], (jobs[0], jobs[1], jobs[2]), cores)
+    share = integer_allocation(policy, ["x", "y", "z"], (jobs[0], jobs[1], jobs[2]), cores)
     assert list(share) == round_cores(equal_share(np.array(jobs)[:, None], cores))[:, 0].tolist()
 
 
 def test_a_class_that_a_policy_does_not_know_leaves_the_others_their_proportion() -> None:
     policy = bind(cw.Priority(["two", "one"]), cw.System(8, CLASSES))
     names = ["new", "one", "two"]
-    assert whole_share(policy, names, (0, 3, 1), 8) == (0, 0, 8)
-    assert whole_share(policy, names, (1, 2, 1), 8) == (2, 0, 6)
-    assert whole_share(policy, names, (2, 2, 0), 8) == (4, 4, 0)
-    assert whole_share(policy, ["new", "one"], (2, 2), 8) == (4, 4)
-    assert whole_share(policy, names, (1, 2, 1), 16) == (4, 0, 12)
+    assert integer_allocation(policy, names, (0, 3, 1), 8) == (0, 0, 8)
+    assert integer_allocation(policy, names, (1, 2, 1), 8) == (2, 0, 6)
+    assert integer_allocation(policy, names, (2, 2, 0), 8) == (4, 4, 0)
+    assert integer_allocation(policy, ["new", "one"], (2, 2), 8) == (4, 4)
+    assert integer_allocation(policy, names, (1, 2, 1), 16) == (4, 0, 12)
 
 
 def test_where_moves_cost_a_policy_of_other_classes_is_followed_as_far_as_it_goes() -> None:
@@ -273,21 +277,21 @@ def test_where_moves_cost_a_policy_of_other_classes_is_followed_as_far_as_it_goe
     steered.solve()
     policy = steered.controller._policy
     assert policy.decision.part(Widths) is not None
-    own = steered.controller.learner.standing.believed
+    own = steered.controller.learner.state.plug_in
     new = cw.JobClass("new", 1.0, 1.0, cw.Amdahl(0.5), resize_pause=0.01)
     for classes in (own.classes, [*own.classes[::-1]], [new, *own.classes[::-1]]):
         there = cw.System(6, classes)
         roster, moving = Roster([(1, None) for _ in classes]), Moving(there)
         for number in range(4):
             roster.add(f"j{number}", there.index(own.names[number % 2]), 0.0, None, None, 0, 0.0)
-        share = whole_share(policy, there.names, roster.counts, 6)
+        share = integer_allocation(policy, there.names, roster.counts, 6)
         found = moving.targets(list(roster), [(1, 6)] * 4, policy, share, 6, there)
         if classes is own.classes:
             expected = found
         assert found == expected
         assert 0 < sum(found.values()) <= 6
     roster.add("stranger", 0, 0.0, None, None, 0, 0.0)
-    share = whole_share(policy, there.names, roster.counts, 6)
+    share = integer_allocation(policy, there.names, roster.counts, 6)
     found = moving.targets(list(roster), [(1, 6)] * 5, policy, share, 6, there)
     assert found["stranger"] == share[0] == 1
     assert sum(found.values()) == 6

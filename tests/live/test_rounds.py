@@ -14,15 +14,15 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
+from corewise.estimation.class_estimate import ClassEstimate
+from corewise.learning.algorithms import live_algorithm
+from corewise.learning.solving import solve_request
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.rounds import RoundTimes, makespan
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.run.solver import answer
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert
-from corewise.live.state.learned import Learned
-from corewise.live.state.lessons import how_to_learn
 from corewise.observation import events as happened
 from corewise.observation.progress import JobProgress, ProgressTally
 from corewise.policies.base import Policy
@@ -235,7 +235,7 @@ TRUTH = cw.System(
 )
 
 
-def lesson_of(short: tuple[str, ...]) -> tuple[dict[str, Learned], Controller]:
+def inference_of(short: tuple[str, ...]) -> tuple[dict[str, ClassEstimate], Controller]:
     """What is learned of a thousand jobs, the rounds of some of whose classes are short."""
     rng = np.random.default_rng(20261)
     jobs = []
@@ -248,18 +248,18 @@ def lesson_of(short: tuple[str, ...]) -> tuple[dict[str, Learned], Controller]:
     policies: dict[str, Policy] = {}
 
     def solve(controller: Controller, time: float) -> happened.Event:
-        found = answer(controller.question(), None)
+        found = solve_request(controller.inference_request(), None)
         digest = str(len(policies))
         policies[digest] = policy_from_bytes(found.policy, digest)
         assert controller.request is not None
-        return happened.Solved(time, f"solved-{time}", controller.request, digest, *found.told)
+        return found.event(time, f"solved-{time}", controller.request, digest)
 
     unknown = cw.System(8, [cw.JobClass(known.name, speedup=known.speedup) for known in TRUTH.classes])
     engine = ShortEngine(
         {known.name: known.speedup for known in TRUTH.classes}, 0.05, solve=solve, progress=True
     )
     engine.short = short
-    controller = Controller(how_to_learn(unknown, 100), policies.__getitem__, mode="steer")
+    controller = Controller(live_algorithm(unknown, 100), policies.__getitem__, mode="steer")
     engine.run(sorted(jobs, key=lambda job: job.time), controller)
     assert controller.estimates is not None
     return dict(controller.estimates), controller
@@ -272,13 +272,13 @@ def test_long_rounds_are_learned_from_and_short_ones_are_not() -> None:
     The control are the same jobs with rounds that are told to be short: they are the same data, of which
     nothing is learned, and on which nothing is adopted.
     """
-    found, controller = lesson_of(())
+    found, controller = inference_of(())
     for name, truth in (("one", 0.2), ("two", 0.9)):
         row = found[name]
         assert row.informative
         assert abs(row.parameters["p"] - truth) < 3.0 * row.stderrs["p"] < 0.2
     assert controller.adopted is not None
-    found, controller = lesson_of(("one",))
+    found, controller = inference_of(("one",))
     assert found["one"].too_short
     assert not found["one"].informative
     assert found["one"].parameters["p"] == 0.5  # what it was believed to be
@@ -310,7 +310,7 @@ def test_events_that_cannot_be_are_refused(event: Callable[[], happened.Event], 
 
 
 def test_rounds_of_a_job_that_is_not_there_are_refused() -> None:
-    controller = Controller(how_to_learn(cw.System(4, CLASSES)), lambda _: cw.Equi())
+    controller = Controller(live_algorithm(cw.System(4, CLASSES)), lambda _: cw.Equi())
     with pytest.raises(InvalidInput, match="no job 'a' is there"):
         controller.handle(happened.RoundOverdue(0.0, "1", "a", 2, 3.0))
     controller.handle(happened.JobArrived(0.0, "2", "a", "one"))

@@ -13,12 +13,12 @@ import pytest
 
 import corewise as cw
 from benchmarks.instruments.live_starts import Solver
+from corewise.learning.learner import InferenceRequest, Learner, infer
+from corewise.learning.solving import known_system, solve_request
 from corewise.live.engines.virtual import VirtualEngine, VirtualJob
-from corewise.live.run.solver import _known, answer
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.explain import explain
 from corewise.live.state.instructions import Solve
-from corewise.live.state.lessons import LiveLearner, Question, conclude
 from corewise.observation import events as happened
 from corewise.observation.progress import ProgressTally
 from corewise.policies.base import Policy
@@ -129,8 +129,8 @@ def test_a_gate_that_waits_for_every_class_never_opens() -> None:
         controller.handle(happened.JobPresent(controller.time, "p", "last", "two", 1))
         told = controller.handle(happened.JobFinished(controller.time + 1.0, "f", "last"))
         assert Solve("1") in told
-        lesson = conclude(controller.question()).as_mapping()
-        solved = happened.Solved(controller.time, "s", "1", "it", sure, sure, None, sure, lesson, classes)
+        inference = infer(controller.inference_request()).as_mapping()
+        solved = happened.Solved(controller.time, "s", "1", "it", sure, sure, None, sure, inference, classes)
         controller._policies = lambda _: cw.Whittle()
         controller.handle(solved)
         adopted.append(controller.adopted is not None)
@@ -217,8 +217,8 @@ def _means(responses: Mapping[str, list[float]]) -> list[float]:
     return [float(np.mean(everyone)), float(np.mean(responses["rare"]))]
 
 
-def asked_of(least_seen: int, policy: str | Policy | None = None) -> Question:
-    """A question after 300 departures of three classes, one of them rare."""
+def request_of(least_seen: int, policy: str | Policy | None = None) -> InferenceRequest:
+    """A request after 300 departures of three classes, one of them rare."""
     truth = cw.System(
         CORES,
         [
@@ -226,34 +226,34 @@ def asked_of(least_seen: int, policy: str | Policy | None = None) -> Question:
             for name, curve in CURVES.items()
         ],
     )
-    learner = LiveLearner(cw.algorithm_1b(truth.without_rates(), departures=300, policy=policy))
+    learner = Learner(cw.algorithm_1b(truth.without_rates(), departures=300, policy=policy))
     learner.observe(cw.simulate(truth, cw.Equi(), departures=300, rng=1).statistics)
-    return learner.question(ProgressTally(3).seen(), (), None, least_seen)
+    return learner.request(ProgressTally(3).seen(), min_departures=least_seen)
 
 
 def test_the_classes_of_an_answer_are_those_that_are_known() -> None:
-    seen = {row.name: row.departures for row in answer(asked_of(0), None).lesson.classes}
+    seen = {row.name: row.departures for row in solve_request(request_of(0), None).inference.classes}
     assert 0 < seen["rare"] < 20 < min(seen["one"], seen["two"])
     for least_seen, classes in ((0, THREE), (20, TWO), (min(seen["one"], seen["two"]) + 1, THREE)):
-        found = answer(asked_of(least_seen), None)
+        found = solve_request(request_of(least_seen), None)
         assert found.classes == classes  # of those that were seen where fewer than two are known
         assert policy_from_bytes(found.policy, "it").system.names == list(classes)
-        assert found.worth.response_times is not None
-        assert len(found.worth.response_times) == len(classes)
+        assert found.improvement.response_times is not None
+        assert len(found.improvement.response_times) == len(classes)
 
 
 def test_a_policy_in_force_of_more_or_of_fewer_classes_is_a_rival() -> None:
-    of_two, of_three = answer(asked_of(20), None), answer(asked_of(0), None)
-    fewer = answer(asked_of(20), of_three.policy)
-    more = answer(asked_of(0), of_two.policy)
+    of_two, of_three = solve_request(request_of(20), None), solve_request(request_of(0), None)
+    fewer = solve_request(request_of(20), of_three.policy)
+    more = solve_request(request_of(0), of_two.policy)
     for found in (fewer, more):
-        assert found.worth.in_force_over_equi[1] > 0.0
-        assert abs(found.worth.gain[1]) < 0.02
+        assert (found.improvement.in_force_over_equi or (0.0, 0.0, 0.0))[1] > 0.0
+        assert abs(found.improvement.gain[1]) < 0.02
     assert fewer.policy == of_two.policy
     assert more.policy == of_three.policy
 
 
 def test_a_rule_that_names_every_class_needs_all_of_them() -> None:
     for rule, classes in ((cw.Priority(["two", "one", "rare"]), THREE), (cw.Whittle(), TWO)):
-        asked = asked_of(20, rule)
-        assert tuple(_known(asked, conclude(asked)).names) == classes
+        request = request_of(20, rule)
+        assert tuple(known_system(request, infer(request)).names) == classes

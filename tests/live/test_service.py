@@ -185,7 +185,7 @@ def test_estimates_and_history_are_there_after_a_window_and_after_a_restart(tmp_
                     happened.JobFinished(at + 0.1 + 0.1 * (k % 3), f"{name}f", name),
                 ]
             client.tell(sorted(events, key=lambda event: event.time))
-        for _ in range(1000):  # lessons come from the solver, some time after
+        for _ in range(1000):  # inferences come from the solver, some time after
             estimates = client.estimates()
             if estimates["classes"]["one"] and estimates["classes"]["one"]["departures"] > 70:
                 break

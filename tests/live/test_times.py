@@ -10,9 +10,10 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
+from corewise.learning.algorithms import live_algorithm
+from corewise.learning.learner import Inference, infer
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Alert
-from corewise.live.state.lessons import Lesson, conclude, how_to_learn
 from corewise.observation import events as happened
 from corewise.observation.event_tally import EventTally
 from corewise.observation.statistics import Statistics
@@ -27,7 +28,7 @@ Timed = tuple[float, happened.Event]
 
 def controller(opened: float = 0.0, lateness: float = LATENESS) -> Controller:
     options = Options(lateness=lateness)
-    return Controller(how_to_learn(SYSTEM), lambda _: cw.Equi(), time=opened, options=options)
+    return Controller(live_algorithm(SYSTEM), lambda _: cw.Equi(), time=opened, options=options)
 
 
 def history(
@@ -61,14 +62,14 @@ def told(seen: Controller, events: Iterable[Timed]) -> list[str]:
     return [one.text for one in made if isinstance(one, Alert) and one.about == "time"]
 
 
-def lesson_of(seen: Controller) -> Lesson:
-    return conclude(seen.question())
+def inference_of(seen: Controller) -> Inference:
+    return infer(seen.inference_request())
 
 
 def deviations(seen: Controller) -> list[float]:
     """How many standard errors the estimates are from the truth: p, arrival rate, size rate by class."""
     found = []
-    for row in lesson_of(seen).classes:
+    for row in inference_of(seen).classes:
         p, error = row.parameters["p"], row.stderrs["p"]
         found.append((p - TRUTH[row.name]) / error)
         for quantity, truth in ((row.arrival_rate, 0.5 / GAP), (row.size_rate, 1.0 / SIZE)):
@@ -85,7 +86,7 @@ def test_history_that_is_told_late_is_in_the_books_and_not_learned_from() -> Non
     assert jobs > 500
     assert sum(book.responses for book in seen.books) == jobs
     assert 3.0 < sum(book.mean for book in seen.books) / 2.0 < 8.0
-    assert seen.learner.standing.k == 0
+    assert seen.learner.state.k == 0
     assert seen.tally.departures == 0
     assert seen.tally.late > 3 * jobs
     assert seen.report().late_events == seen.tally.late
@@ -111,7 +112,7 @@ def test_a_scheduler_whose_clock_is_behind_is_learned_from(lag: float) -> None:
     ticks = [(float(k), happened.Tick(float(k), f"tick {k}")) for k in range(4 * 3600)]
     events = sorted([*history(0.0, 4 * 3600.0, 1, clock=lambda _: -lag), *ticks], key=lambda row: row[0])
     told(seen, events)
-    assert seen.learner.standing.k > 10
+    assert seen.learner.state.k > 10
     assert max(map(abs, deviations(seen))) < 4.0
     assert seen.tally.late < 20  # the first ones of a clock that is found to be behind
 
@@ -139,16 +140,16 @@ def test_a_clock_that_is_set_back_an_hour_is_survived() -> None:
     """
     seen = controller()
     told(seen, history(0.0, 1200.0, 1, "a", clock=lambda _: 3600.0))
-    windows = seen.learner.standing.k
+    windows = seen.learner.state.k
     alerts = told(seen, history(1200.0, 4700.0, 2, "b"))
     assert alerts
     assert "too late to be learned from" in alerts[-1]
-    assert seen.learner.standing.k <= windows + 1
+    assert seen.learner.state.k <= windows + 1
     ends = (4860.0, 2 * 3600.0, 4 * 3600.0, 12 * 3600.0)
     for number, (begin, end) in enumerate(zip((4700.0, *ends), ends, strict=False)):
         told(seen, history(begin, end, 3 + number, f"c{number}"))
         assert max(map(abs, deviations(seen))) < 4.0
-    assert seen.learner.standing.k > windows
+    assert seen.learner.state.k > windows
 
 
 @pytest.mark.statistical

@@ -19,14 +19,27 @@ from corewise.estimation.mle import ANY, require_sizes
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.report import Summarised
-from corewise.learning.memories import Everything, Latest, Memory, SinceChange
+from corewise.learning.memories import Everything, Latest, Memory, SinceChange, Watchful
 from corewise.learning.schedules import Constant, Growing, Schedule
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System, require_system
-from corewise.policies.base import Policy, bind, checked_policy
+from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.policies.equi import Equi
+from corewise.policies.tabular import Tabular
 
-__all__ = ["ALGORITHMS", "Algorithm", "adaptive", "algorithm_1a", "algorithm_1b", "first_curve"]
+__all__ = [
+    "ALGORITHMS",
+    "FIRST_WINDOW",
+    "Algorithm",
+    "adaptive",
+    "algorithm_1a",
+    "algorithm_1b",
+    "first_curve",
+    "live_algorithm",
+]
+
+FIRST_WINDOW = 50
+"""Departures in the first window of a live pool, if nothing else is given."""
 
 _DEPARTURES = 200
 _BETWEEN_ALARMS = 1e7
@@ -61,7 +74,7 @@ class Algorithm(Summarised):
         since the last one was. What a policy loses by estimates that are off is of second order in their
         error, so a tenth costs a hundredth of what is lost anyway.
     sizes : str, optional
-        ``"any"``: no law of sizes is assumed where the plant tells jobs apart; or ``"exponential"``, the
+        ``"any"``: no size distribution is assumed where the plant tells jobs apart; or ``"exponential"``, the
         paper's. See `estimate`.
 
     Examples
@@ -117,6 +130,11 @@ class Algorithm(Summarised):
         """Whether the arrival and size rates of all classes are known."""
         return not np.any(np.isnan([*self.system.arrival_rates, *self.system.size_rates]))
 
+    @cached_property
+    def watches(self) -> bool:
+        """Whether the memory has a change detector."""
+        return isinstance(self.memory, Watchful)  # slow, for a protocol: asked once
+
     def _require_families(self, curves: Mapping[str, SpeedUp]) -> None:
         if not self.knows_rates:
             raise InvalidInput("first: a policy for curves needs all rates, name a policy instead")
@@ -141,16 +159,18 @@ class Algorithm(Summarised):
             return guess, self.best_policy(guess)
         return self.system, Equi() if self.first is None else self.first
 
-    def answer(self, system: System, warm_start: Floats | None = None) -> Solution | Policy:
-        """Return what to adopt if `system` is believed to be the truth."""
+    def solve(
+        self, system: System, warm_start: Floats | None = None, *, whole_cores: bool = False
+    ) -> Solution | BoundPolicy:
+        """Return what to adopt for a plug-in system: the algorithm's rule bound to it, or its optimum."""
         if self.policy is not None:
             return bind(self.policy, system)
-        return solve(system.as_memoryless(), start=warm_start)
+        return solve(system.as_memoryless(), start=warm_start, whole_cores=whole_cores)
 
-    def best_policy(self, system: System) -> Policy:
-        """Return the policy to adopt if `system` is believed to be the truth."""
-        answer = self.answer(system)
-        return answer.policy if isinstance(answer, Solution) else answer
+    def best_policy(self, system: System, *, whole_cores: bool = False) -> Tabular | BoundPolicy:
+        """Return the policy to adopt for a plug-in system."""
+        solved = self.solve(system, whole_cores=whole_cores)
+        return solved.policy if isinstance(solved, Solution) else solved
 
     def _summary(self) -> Mapping[str, object]:
         rule = "optimal" if self.policy is None else self.policy.name
@@ -270,6 +290,14 @@ def adaptive(  # noqa: PLR0913  # those of 1b, and how to look out for changes
             f"between_alarms must be at least {LEAST_CHECKS} windows of {longest} departures, got {between:g}"
         )
     return replace(made, memory=SinceChange(ChangeDetector(made.system, between)))
+
+
+def live_algorithm(system: System, departures: int = FIRST_WINDOW) -> Algorithm:
+    """Return the algorithm of a live pool: `adaptive`, with short windows at first, when each says much.
+
+    Window k has ⌈departures · √k⌉ departures.
+    """
+    return adaptive(system, departures=departures, power=0.5)
 
 
 def _rules(

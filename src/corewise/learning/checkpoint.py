@@ -1,4 +1,4 @@
-"""Checkpoints: where a loop stands, in a file, so that it can be resumed as if it had never stopped.
+"""Checkpoints: the state of a loop in a file, from which it can be resumed as if it had never stopped.
 
 A file has the algorithm's description and the plant's, by which they are known again; what was learned; where
 the plant is, its random generator included; the record of all epochs so far; and a note, if one was left.
@@ -21,7 +21,8 @@ from corewise.kit import checks
 from corewise.kit.archive import read_archive, usable, write_archive
 from corewise.kit.arrays import Floats
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.memories import Memory, Part, SinceChange
+from corewise.learning.learner import LearnerState
+from corewise.learning.memories import Part, SinceChange
 from corewise.learning.plant import Plant, Resumable
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.model.system import System
@@ -31,7 +32,6 @@ from corewise.observation.strata.tables import Strata
 __all__ = [
     "Checkpoint",
     "EpochRow",
-    "LearnerState",
     "packed_parts",
     "plant_snapshot",
     "saved_note",
@@ -51,38 +51,11 @@ EpochRow = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class LearnerState:
-    """State of a learner between two windows: estimates, memory and warm start.
-
-    Attributes
-    ----------
-    k, departures, time
-        How many windows, and the departures and the time in them.
-    estimated : System
-        The system with the latest estimate of every curve.
-    believed : System
-        The system for which the policy is made: the same, but away from the ends of the ranges.
-    warm_start : ndarray or None
-        The warm start from which the policy was sought.
-    memory : Memory
-        What is remembered.
-    """
-
-    k: int
-    departures: int
-    time: float
-    estimated: System
-    believed: System
-    warm_start: Floats | None
-    memory: Memory
-
-
-@dataclass(frozen=True, eq=False)
 class Checkpoint:
     """Checkpoint of a learning loop between two epochs, from which it can be resumed."""
 
     algorithm: Algorithm
-    standing: LearnerState
+    state: LearnerState
     plant: Plant
     snapshot: Mapping[str, Any] | None
     past: list[EpochRow]
@@ -93,24 +66,24 @@ class Checkpoint:
             raise InvalidInput(
                 f"{type(self.plant).__name__} cannot be saved: it needs snapshot() and restore(snapshot)"
             )
-        standing = self.standing
-        parts, arrays = packed_parts(standing.memory.parts)
+        state = self.state
+        parts, arrays = packed_parts(state.memory.parts)
         # The next window tells schedules apart that have begun alike; after the last there is none.
-        windows = standing.k + (standing.k != self.algorithm.steps)
+        windows = state.k + (state.k != self.algorithm.steps)
         about = {
             "identity": _identity(self.algorithm, self.plant, windows),
-            "k": standing.k,
-            "departures": standing.departures,
-            "time": standing.time,
-            "estimated": system_to_mapping(standing.estimated),
-            "believed": system_to_mapping(standing.believed),
+            "k": state.k,
+            "departures": state.departures,
+            "time": state.time,
+            "estimated": system_to_mapping(state.estimated),
+            "believed": system_to_mapping(state.plug_in),
             "memory": parts,
             "plant": self.snapshot,
-            "past": self.past[: standing.k],
+            "past": self.past[: state.k],
             "note": dict(note),
         }
-        if standing.warm_start is not None:
-            arrays[_WARM_START] = standing.warm_start
+        if state.warm_start is not None:
+            arrays[_WARM_START] = state.warm_start
         write_archive(file, _FORMAT, about, arrays)
 
     @staticmethod
@@ -122,7 +95,7 @@ class Checkpoint:
             raise InvalidInput(f"{type(plant).__name__} cannot go on from a saved run: it has no restore(…)")
         about, arrays = read_archive(file, _FORMAT, _WHAT)
         with usable(file, _WHAT):
-            standing = LearnerState(
+            state = LearnerState(
                 int(about["k"]),
                 int(about["departures"]),
                 float(about["time"]),
@@ -137,7 +110,7 @@ class Checkpoint:
                 for rate in RATES:
                     known = {given.name: getattr(given, rate) for given in algorithm.system.classes}
                     row.setdefault(f"{rate}s", known)
-            _require_record(standing, past)
+            _require_record(state, past)
             windows = len(identity["windows"])
             identity["plant"] = _RENAMED.get(identity["plant"], identity["plant"])
         here = json.loads(json.dumps(_identity(algorithm, plant, windows)))
@@ -146,19 +119,19 @@ class Checkpoint:
             raise InvalidFile(f"{file}: the saved run is another one: {other}")
         with usable(file, _WHAT):
             plant.restore(snapshot)
-        return standing, past
+        return state, past
 
 
-def _require_record(standing: LearnerState, past: list[EpochRow]) -> None:
+def _require_record(state: LearnerState, past: list[EpochRow]) -> None:
     """Raise `InvalidInput` unless the record of epochs is that of as many windows as are closed."""
-    checks.count(standing.k, "k")
-    checks.positive(standing.time, "time")
-    if [row["k"] for row in past] != list(range(1, standing.k + 1)):
-        raise InvalidInput(f"its record has {len(past)} epochs, and {standing.k} windows were closed")
-    if not past[-1]["departures"] == standing.departures >= 1:
-        raise InvalidInput(f"its record and its state have different departures: {standing.departures}")
+    checks.count(state.k, "k")
+    checks.positive(state.time, "time")
+    if [row["k"] for row in past] != list(range(1, state.k + 1)):
+        raise InvalidInput(f"its record has {len(past)} epochs, and {state.k} windows were closed")
+    if not past[-1]["departures"] == state.departures >= 1:
+        raise InvalidInput(f"its record and its state have different departures: {state.departures}")
     for row in past:
-        if set(row) != set(past[0]) or set(row["estimates"]) != set(standing.believed.names):
+        if set(row) != set(past[0]) or set(row["estimates"]) != set(state.plug_in.names):
             raise InvalidInput(f"the record of epoch {row['k']} is incomplete")
 
 

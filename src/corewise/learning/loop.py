@@ -1,7 +1,7 @@
-"""The ring, closed: run, estimate, solve, adopt, again.
+"""The simulated loop: run the plant, observe, infer, solve, install, again.
 
-The loop has the plant, the clock and the record of the epochs; what to do next is decided by the `Learner`,
-which has none of them.
+The loop has the plant, the clock and the record of the epochs; the `Learner`, which has none of them, decides
+what to do next. Every policy that is solved for is adopted, as in the paper, unless another gate is given.
 
 Paper: Algorithms 1, 1a and 1b.
 """
@@ -20,8 +20,9 @@ from corewise.kit.report import Summarised, Table
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import Checkpoint, EpochRow, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
-from corewise.learning.judge import Judge
-from corewise.learning.learner import Learner, SolveRequest
+from corewise.learning.evaluator import ExactEvaluator
+from corewise.learning.gate import AlwaysAdopt, Gate
+from corewise.learning.learner import InferenceRequest, Learner, infer
 from corewise.learning.plant import Attentive, Plant
 from corewise.model.system import System
 
@@ -40,8 +41,10 @@ class Learning(Summarised, Iterator[Epoch]):
         What is learned about.
     learner : Learner
         What decides.
-    judge : Judge
-        What says how good its policies are.
+    evaluator : ExactEvaluator
+        What evaluates its policies under the true system.
+    gate : Gate
+        When a policy is adopted.
     past : list of mapping
         The epochs that are over, as `Epoch.as_mapping` gives them; those before a resumption as well.
 
@@ -69,38 +72,45 @@ class Learning(Summarised, Iterator[Epoch]):
         *,
         diagnose: bool | Container[int] = True,
         past: list[EpochRow] | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.plant = plant
         self.learner = learner
         self.past = past or []
-        self.judge = Judge(diagnose)
-        self._saved = self._here() if learner.standing.k else None
+        self.evaluator = ExactEvaluator(diagnose)
+        self.gate = gate or AlwaysAdopt()
+        self._saved = self._here() if learner.state.k else None
 
     def __next__(self) -> Epoch:
         """Return the next epoch, once it is over."""
         if self.learner.done:
             raise StopIteration
-        before = self.learner.standing.departures
-        request, running, estimating = self._watch()
-        began = perf_counter()
-        self.learner.adopt(request.carry_out())
-        solved = perf_counter()
-        mean_jobs, mean_cost, gap = self.judge.verdict(request.k, self.plant, self.learner.policy)
-        judged = perf_counter()
-        standing = self.learner.standing
+        before = self.learner.state.departures
+        request, running = self._run_window()
+        ran = perf_counter()
+        inference = infer(request)
+        assert inference.estimates is not None
+        inferred = perf_counter()
+        solved = request.solve(inference)
+        adopts = self.gate.decide(None) == "adopt"
+        self.learner.install(inference, solved if adopts else None)
+        installed = perf_counter()
+        mean_jobs, mean_cost, gap = self.evaluator.evaluate(request.k, self.plant, self.learner.policy)
+        evaluated = perf_counter()
+        state = self.learner.state
         epoch = Epoch(
-            k=standing.k,
-            departures=standing.departures,
-            window=standing.departures - before,
-            time=standing.time,
-            estimates=request.estimates,
+            k=state.k,
+            departures=state.departures,
+            window=state.departures - before,
+            time=state.time,
+            estimates=inference.estimates,
             policy=self.learner.policy,
-            **_rates(standing.estimated),
+            **_rates(state.estimated),
             mean_jobs=mean_jobs,
             mean_cost=mean_cost,
             gap=gap,
-            alarms=request.alarms,
-            seconds=Seconds(running, estimating, solved - began, judged - solved),
+            alarms=inference.alarms,
+            seconds=Seconds(running, inferred - ran, installed - inferred, evaluated - installed),
         )
         # Taken now, when all parts are at the same point: an interrupt may come in the middle of a window.
         here = self._here()
@@ -110,26 +120,23 @@ class Learning(Summarised, Iterator[Epoch]):
 
     def _here(self) -> Checkpoint:
         learner, plant = self.learner, self.plant
-        return Checkpoint(learner.algorithm, learner.standing, plant, plant_snapshot(plant), self.past)
+        return Checkpoint(learner.algorithm, learner.state, plant, plant_snapshot(plant), self.past)
 
-    def _watch(self) -> tuple[SolveRequest, float, float]:
-        """Run the plant until a window is full; return what to solve, and how long both parts took."""
-        running = estimating = 0.0
+    def _run_window(self) -> tuple[InferenceRequest, float]:
+        """Run the plant until a window is full; return the request to infer, and how long that took."""
+        began = perf_counter()
         while True:
-            began = perf_counter()
             seen = self.plant.run(self.learner.policy, self.learner.wanted)
-            ran = perf_counter()
             request = self.learner.observe(seen)
-            running, estimating = running + ran - began, estimating + perf_counter() - ran
             if request is not None:
-                return request, running, estimating
+                return request, perf_counter() - began
             if seen.departures == 0:
                 self._require_some()
                 raise StopIteration
 
     def _require_some(self) -> None:
         """Raise `InvalidInput` if the plant came to its end before anything could be learned."""
-        if self.learner.standing.k == 0:
+        if self.learner.state.k == 0:
             window = self.learner.algorithm.schedule.window(1)
             raise InvalidInput(
                 f"nothing to learn from: the plant came to its end after {window - self.learner.wanted} "
@@ -137,7 +144,7 @@ class Learning(Summarised, Iterator[Epoch]):
             )
 
     def save(self, file: str | Path, *, note: Mapping[str, Any] | None = None) -> None:
-        """Write where the loop stands after its last epoch; ``learn(…, resume=file)`` goes on from there.
+        """Write the state of the loop after its last epoch; ``learn(…, resume=file)`` goes on from there.
 
         `note` is kept with it: plain values, which ``corewise.learning.checkpoint.saved_note`` gives back.
         """
@@ -147,7 +154,7 @@ class Learning(Summarised, Iterator[Epoch]):
 
     def _summary(self) -> Mapping[str, object]:
         algorithm = self.learner.algorithm
-        done = {"epochs": len(self.past), "departures": self.learner.standing.departures}
+        done = {"epochs": len(self.past), "departures": self.learner.state.departures}
         return {"algorithm": algorithm.name, **done, "plant": type(self.plant).__name__}
 
     def _table(self) -> Table:
@@ -191,7 +198,7 @@ def learn(
         A file that `Learning.save` has written: the plant and the algorithm go on where those were, with the
         same result as if they had never stopped.
     diagnose : bool or container of int, optional
-        Whether epochs say how good their policy is, by exact evaluation under ``plant.truth``; or which do.
+        Whether policies are evaluated exactly under ``plant.truth``; or in which epochs.
 
     Returns
     -------
@@ -215,5 +222,5 @@ def learn(
         plant.attend(algorithm.system)
     if resume is None:
         return Learning(plant, Learner(algorithm), diagnose=diagnose)
-    standing, past = Checkpoint.resumed(resume, algorithm, plant)
-    return Learning(plant, Learner(algorithm, standing), diagnose=diagnose, past=past)
+    state, past = Checkpoint.resumed(resume, algorithm, plant)
+    return Learning(plant, Learner.resumed(algorithm, state), diagnose=diagnose, past=past)

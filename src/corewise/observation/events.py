@@ -280,7 +280,7 @@ class Solved(Event):
     in_force_over_equi: tuple[float, float, float] | None = None
     """What is gained by the policy in force over EQUI."""
     learned: Mapping[str, Any] | None = None
-    """What was learned, as `corewise.live.state.lessons.Lesson` writes it."""
+    """What was learned, as `corewise.learning.learner.Inference` writes it."""
     classes: tuple[str, ...] | None = None
     """The classes that the policy, its gains and its response times are about; None for all."""
 

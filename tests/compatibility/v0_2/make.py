@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import corewise as cw
+from corewise.learning.algorithms import live_algorithm
+from corewise.learning.solving import solve_request
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import about_pool
-from corewise.live.run.solver import answer
 from corewise.live.state.controller import Controller, Options
-from corewise.live.state.lessons import how_to_learn
 from corewise.observation import events as happened
 from corewise.policies.saved import policy_from_bytes
 
@@ -24,7 +25,7 @@ def main() -> None:
     rng = random.Random(2)
     path = Path("pool.db")
     path.unlink(missing_ok=True)
-    algorithm = how_to_learn(SYSTEM, 20)
+    algorithm = live_algorithm(SYSTEM, 20)
     with Journal.open(path, {**about_pool(algorithm, OPTIONS), "opened": OPENED}) as journal:
         controller = Controller(
             algorithm,
@@ -36,15 +37,15 @@ def main() -> None:
         controller.mode = "watch"
         time, ids = OPENED, iter(range(10_000))
 
-        def tell(kind: type[happened.Event], *values: object) -> None:
+        def tell(kind: Callable[..., happened.Event], *values: object) -> None:
             event = kind(time, f"e{next(ids)}", *values)
             (number,) = journal.append([event], received=time)
             instructions = controller.handle(event)
             journal.record(number, instructions)
             for instruction in instructions:
                 if instruction.kind == "solve":
-                    found = answer(controller.question(), None)
-                    tell(happened.Solved, instruction.request, journal.put_policy(found.policy), *found.told)
+                    found = solve_request(controller.inference_request(), None)
+                    tell(found.event, instruction.request, journal.put_policy(found.policy))
             if number == 150:
                 journal.put_snapshot(number, controller.snapshot())
 

@@ -168,7 +168,7 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
         if method.steps is not None and method.steps < course.before:
             raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
         course.require_a_window()
-        learned = Learned(problem, options, course, loop.judge if exact else None)
+        learned = Learned(problem, options, course, loop.evaluator if exact else None)
         learned.prepare(loop.plant.truth)
     with (
         _way_out(),
@@ -231,8 +231,8 @@ def _draw(learned: Learned, plot: Path, *, quiet: bool) -> InvalidFile | None:
     from corewise.plots.epochs import learn_figure
 
     baseline = {}
-    if learned.yardstick and not system.changes:  # of one truth, which later ones may not have
-        baseline["EQUI"] = learned.yardstick.equi_gap
+    if learned.baselines and not system.changes:  # of one truth, which later ones may not have
+        baseline["EQUI"] = learned.baselines.equi_gap
     truth = system if learned.truth else None
     try:
         draw(plot, lambda: learn_figure(course.rows, system, truth=truth, baseline=baseline))

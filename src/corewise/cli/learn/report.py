@@ -17,7 +17,7 @@ from corewise.kit.unit_labels import time_suffix, with_unit
 
 if TYPE_CHECKING:
     from corewise.learning.checkpoint import EpochRow
-    from corewise.learning.judge import Judge, Yardstick
+    from corewise.learning.evaluator import Baselines, ExactEvaluator
     from corewise.model.system import System
 
 __all__ = ["Learned", "print_learned"]
@@ -31,18 +31,18 @@ _PARTS = {"run": "running", "estimate": "estimating", "solve": "solving", "evalu
 
 @dataclass(frozen=True)
 class Learned:
-    """A run of the loop; `judge` is what says how good its policies are, None if that was not asked for."""
+    """A run of the loop; `evaluator` evaluates its policies exactly, None if that was not requested."""
 
     system: System
     options: LearnOptions
     course: LearnSession
-    judge: Judge | None
+    evaluator: ExactEvaluator | None
 
     def prepare(self, truth: System | None) -> None:
         """Compute the baselines under a truth, so that they are there when they are asked for."""
-        yardstick = self.judge.yardstick(truth) if self.judge and truth else None
-        if yardstick:
-            _ = yardstick.equi_gap
+        baselines = self.evaluator.baselines(truth) if self.evaluator and truth else None
+        if baselines:
+            _ = baselines.equi_gap
 
     @property
     def truth(self) -> System | None:
@@ -50,20 +50,20 @@ class Learned:
         return None if self.options.events else self.system.regime(self.course.time)
 
     @property
-    def yardstick(self) -> Yardstick | None:
+    def baselines(self) -> Baselines | None:
         """The baselines under that truth; None where they were not computed."""
-        return self.judge.yardstick(self.truth) if self.judge and self.truth else None
+        return self.evaluator.baselines(self.truth) if self.evaluator and self.truth else None
 
     @property
     def not_computed(self) -> str | None:
         """Why it is not said what the policies are worth; None where it is."""
         if self.truth is None:
             return "is not known: the log was recorded under others"
-        if self.judge and self.yardstick is None:
+        if self.evaluator and self.baselines is None:
             from corewise.analysis.reach import Reach
 
             return f"was not computed: {Reach.of(self.truth)}"
-        if self.judge is None or (self.course.rows and self.course.rows[-1]["gap"] is None):
+        if self.evaluator is None or (self.course.rows and self.course.rows[-1]["gap"] is None):
             return "was not asked for"
         return None
 
@@ -103,14 +103,14 @@ class Learned:
         }
 
     def _baselines(self) -> dict[str, object] | None:
-        if self.yardstick is None:
+        if self.baselines is None:
             return None
-        equi, best = self.yardstick.equi, self.yardstick.best
+        equi, best = self.baselines.equi, self.baselines.best
         return {
             "equi": {
                 "mean_jobs": equi.mean_jobs,
                 "mean_cost": equi.mean_cost,
-                "gap": self.yardstick.equi_gap,
+                "gap": self.baselines.equi_gap,
             },
             "optimal": {"mean_jobs": best.mean_jobs, "mean_cost": best.mean_cost, "gap": 0.0},
         }
@@ -305,11 +305,11 @@ def _class_lines(learned: Learned, row: EpochRow, name: str) -> Iterator[list[st
 
 def _worth(learned: Learned) -> str:
     """Return in words what the last policy is worth."""
-    if learned.not_computed or learned.yardstick is None:
-        more = "; corewise compare simulates policies instead" if learned.judge else ""
+    if learned.not_computed or learned.baselines is None:
+        more = "; corewise compare simulates policies instead" if learned.evaluator else ""
         return f"What the policies are worth {learned.not_computed}{more}."
     found = learned.course.rows[-1]["mean_cost"]
-    equi, best = learned.yardstick.equi.mean_cost, learned.yardstick.best.mean_cost
+    equi, best = learned.baselines.equi.mean_cost, learned.baselines.best.mean_cost
     what = "mean cost" if learned.system.weighted else "mean number of jobs"
     if not math.isfinite(found):
         return f"The policy adopted last cannot keep up; the {what} under EQUI is {equi:.6g}."

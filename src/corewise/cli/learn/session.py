@@ -52,11 +52,11 @@ class LearnSession:
     def __init__(self, loop: Learning, target: Path | None, note: Mapping[str, Any]) -> None:
         from corewise.learning.plant import ReplayPlant
 
-        standing, plant = loop.learner.standing, loop.plant
+        state, plant = loop.learner.state, loop.plant
         self.algorithm = loop.learner.algorithm
         self.target = target
-        self.before = standing.k
-        self.logged = standing.departures + plant.left if isinstance(plant, ReplayPlant) else None
+        self.before = state.k
+        self.logged = state.departures + plant.left if isinstance(plant, ReplayPlant) else None
         self.parts = dict.fromkeys(("run", "estimate", "solve", "evaluate"), 0.0)
         self.seconds = 0.0
         self.interrupted = False

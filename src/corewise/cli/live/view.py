@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
+    from corewise.estimation.class_estimate import ClassEstimate
     from corewise.live.demo.outcome import Comparison, Moment
-    from corewise.live.state.learned import Learned
     from corewise.live.state.report import ClassReport, Report
 
 __all__ = ["View", "picture"]
@@ -156,7 +156,7 @@ def _known(row: ClassReport) -> str:
     return f"{learned.parameters['p']:.2f} (95 %: {low:.2f} to {high:.2f}); {row.finished} jobs seen"
 
 
-def _ruler(learned: Learned | None) -> str:
+def _ruler(learned: ClassEstimate | None) -> str:
     """Return the line from 0 to 1 with the interval and the estimate on it."""
     if learned is None:
         return "0 " + "─" * _RULER + " 1"

@@ -23,7 +23,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.progress import Progress
 from corewise.learning.algorithms import Algorithm
-from corewise.learning.judge import Judge
+from corewise.learning.evaluator import ExactEvaluator
 from corewise.learning.loop import learn
 from corewise.learning.memories import Latest
 from corewise.learning.plant import SimulatedPlant
@@ -142,8 +142,8 @@ def learning_study(
     steps = _steps(system, algorithm)
     bounds = cramer_rao(system, algorithm)
     epochs = range(1, steps + 1)
-    judge = Judge(diagnose)
-    judged = {k for k in epochs if judge.wants(k)} | {steps}
+    evaluator = ExactEvaluator(diagnose)
+    judged = {k for k in epochs if evaluator.wants(k)} | {steps}
     work = partial(_run, system, algorithm, judged, worth)
     streams = random_streams(rng, count)
     if executor is None:

@@ -15,13 +15,13 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
+from corewise.learning.algorithms import live_algorithm
 from corewise.live.demo.contestant import Contestant
 from corewise.live.demo.outcome import Demonstration, Moment, compared
 from corewise.live.demo.stages import Stage, stage_named
 from corewise.live.demo.workload import DemoJob, true_system, workload
 from corewise.live.run.pool import LivePool
 from corewise.live.state.baseline import never_learning
-from corewise.live.state.lessons import how_to_learn
 from corewise.model.system import System
 
 __all__ = ["demonstrate"]
@@ -79,7 +79,7 @@ class _Show:
     ) -> None:
         self._stage, self._seconds, self._truth, self._jobs = stage, seconds, truth, jobs
         self._say, self._watch = say, watch
-        self._steered = how_to_learn(truth.without_rates())
+        self._steered = live_algorithm(truth.without_rates())
         self._history: list[Moment] = []
         nobody = np.full(len(jobs), np.nan)
         self._times: dict[str, Floats] = {_EQUI: nobody, _COREWISE: nobody}

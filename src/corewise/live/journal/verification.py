@@ -115,7 +115,7 @@ class _Recorded:
 def state_digest(controller: Controller) -> str:
     """Return the SHA-256 of the state of a controller."""
     learner = controller.learner
-    seen = learner.remembers.recall() if learner.standing.k else None
+    seen = learner.memory.recall() if learner.state.k else None
     state = {
         "report": controller.report().as_mapping(),
         "jobs": controller.roster.snapshot(),

@@ -14,7 +14,7 @@ from typing import Any
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
-from corewise.learning.algorithms import Algorithm
+from corewise.learning.algorithms import Algorithm, live_algorithm
 from corewise.live.engines.base import (
     Bag,
     Crew,
@@ -36,12 +36,11 @@ from corewise.live.run.callbacks import Callbacks
 from corewise.live.run.job import LiveJob
 from corewise.live.run.runner import Runner
 from corewise.live.run.self_waits import SelfWaits
-from corewise.live.run.solver import solving
+from corewise.live.run.solver import solver_process
 from corewise.live.state.configuration import Configuration, Options
 from corewise.live.state.controller import Controller
 from corewise.live.state.explain import Explanation
 from corewise.live.state.instructions import Alert
-from corewise.live.state.lessons import how_to_learn
 from corewise.live.state.report import Report
 from corewise.model.job_class import JobClass
 from corewise.model.system import System
@@ -122,7 +121,7 @@ class LivePool:
         options: Options | None = None,
     ) -> None:
         self._engine = ExecutorEngine(cores=_cores_of(system)) if engine is None else _required(engine)
-        made = how_to_learn(_known(system, self._engine.pool)) if algorithm is None else algorithm
+        made = live_algorithm(_known(system, self._engine.pool)) if algorithm is None else algorithm
         wanted = Configuration(made, Options() if options is None else options)
         self._jobs: dict[str, Future[Any]] = {}
         self._callbacks = Callbacks()
@@ -134,7 +133,7 @@ class LivePool:
             stack.callback(self._ledger.close)
             controller = self._controller(wanted)
             self._numbers = count(1 + sum(book.arrived for book in controller.books))
-            solver = stack.enter_context(solving(made))
+            solver = stack.enter_context(solver_process(made))
             self._runner = Runner(
                 controller, self._engine, solver, self._ledger, self._break_down, give_up=_GIVE_UP
             )

@@ -40,9 +40,9 @@ from typing import Any, Protocol, TypeVar
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, JournalUnavailable
 from corewise.kit.workers import Workers
+from corewise.learning.solving import solve_request
 from corewise.live.engines.base import Engine, RemoteEngine
 from corewise.live.journal.event_store import Ledger
-from corewise.live.run.solver import answer
 from corewise.live.state.admission import Admission
 from corewise.live.state.baseline import Unsteered
 from corewise.live.state.configuration import Configuration
@@ -217,7 +217,7 @@ class Runner:
         self.engine.start(self.report)
 
     def report(
-        self, kind: type[happened.Event], *values: Any, then: Callable[[], None] | None = None
+        self, kind: Callable[..., happened.Event], *values: Any, then: Callable[[], None] | None = None
     ) -> None:
         """Report an event that has happened just now; `then` is called once it is safe."""
         accepted = None if then is None else lambda _: then()
@@ -338,7 +338,7 @@ class Runner:
         if self._closed:
             raise CorewiseError("the pool is closed")
 
-    def _event(self, kind: type[happened.Event], values: Sequence[Any]) -> happened.Event:
+    def _event(self, kind: Callable[..., happened.Event], values: Sequence[Any]) -> happened.Event:
         return kind(self._now(), f"{self._session}-{next(self._numbers)}", *values)
 
     # --- the thread ---------------------------------------------------------------------------------
@@ -552,7 +552,8 @@ class Runner:
         adopted = self._controller.adopted
         in_force = None if adopted is None else self._ledger.policy(adopted.policy)
         try:
-            future = self._solver.submit(partial(answer, self._controller.question(), in_force))
+            request = self._controller.inference_request()
+            future = self._solver.submit(partial(solve_request, request, in_force))
         except Exception as error:
             self._not_solved(name, error)
             return
@@ -566,9 +567,10 @@ class Runner:
         except BaseException as error:  # also that the solver was cancelled
             self._not_solved(name, error)
         else:
-            settle = partial(self._controller.learner.settle_as, found.lesson.windows, found.memory)
+            inference = found.inference
+            remember = partial(self._controller.learner.install_memory, inference.windows, inference.memory)
             digest = self._ledger.put_policy(found.policy)
-            self.report(happened.Solved, name, digest, *found.told, then=settle)
+            self.report(found.event, name, digest, then=remember)
 
     def _not_solved(self, name: str, error: BaseException) -> None:
         if isinstance(error, self._solver.lost):

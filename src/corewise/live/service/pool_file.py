@@ -34,8 +34,8 @@ from typing import Any
 from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.files import read_bytes
+from corewise.learning.algorithms import FIRST_WINDOW
 from corewise.live.state.configuration import Options
-from corewise.live.state.lessons import FIRST_WINDOW
 from corewise.model.files import RATES, SYSTEM_KEYS, system_of_tables, tables_of
 from corewise.model.system import System
 from corewise.model.units import require_seconds

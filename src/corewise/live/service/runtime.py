@@ -25,21 +25,20 @@ from threading import Lock
 from typing import Any
 
 from corewise.errors import CorewiseError, InvalidFile
+from corewise.estimation.class_estimate import ClassEstimate
 from corewise.kit.workers import Workers
-from corewise.learning.algorithms import Algorithm
+from corewise.learning.algorithms import Algorithm, live_algorithm
 from corewise.live.engines.base import RemoteEngine
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed
 from corewise.live.journal.store import is_made
 from corewise.live.run.runner import Runner, Submission
-from corewise.live.run.solver import solving
+from corewise.live.run.solver import solver_process
 from corewise.live.service.pool_file import PoolFile
 from corewise.live.state.configuration import Configuration
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert, Instruction, Solve, instruction_to_mapping
-from corewise.live.state.learned import Learned
-from corewise.live.state.lessons import how_to_learn
 from corewise.observation import events as happened
 from corewise.observation.journal import JournalReader, located
 
@@ -166,7 +165,7 @@ def open_runtime(
     journal: Path,
     *,
     watch: bool = False,
-    solver: Callable[[Algorithm], Any] = solving,
+    solver: Callable[[Algorithm], Any] = solver_process,
 ) -> Iterator[ServiceRuntime]:
     """Give the runtime of a pool, which continues where its journal ends.
 
@@ -181,7 +180,7 @@ def open_runtime(
     solver : callable, optional
         Gives the process to solve in, given the algorithm.
     """
-    algorithm = how_to_learn(pool.system, pool.window)
+    algorithm = live_algorithm(pool.system, pool.window)
     wanted = Configuration(algorithm, pool.options)
     opened = _opened(located(journal))
     with Journal.open(journal, {**wanted.mapping, "opened": opened or time.time()}) as store:
@@ -358,7 +357,7 @@ class PoolHistory:
         self._due = float("-inf")
         self._samples: list[tuple[float, tuple[int, ...], tuple[int, ...]]] = []
         self._names: list[str] = []
-        self._known: Mapping[str, Learned] | None = None
+        self._known: Mapping[str, ClassEstimate] | None = None
         self._estimates: list[dict[str, Any]] = []
 
     def observe(self, controller: Controller) -> None:

@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.learning.algorithms import Algorithm
-from corewise.live.run.solver import solving
+from corewise.live.run.solver import solver_process
 from corewise.live.service.access import CONNECTION, Access, AccessMiddleware, Token, name_of
 from corewise.live.service.app import make_app
 from corewise.live.service.pool_file import Limits, PoolFile, load_pool
@@ -148,7 +148,7 @@ def open_service(
     host: str = "127.0.0.1",
     port: int = 0,
     watch: bool = False,
-    solver: Callable[[Algorithm], Any] = solving,
+    solver: Callable[[Algorithm], Any] = solver_process,
     around: Callable[[Token], AbstractContextManager[None]] = lambda _token: nullcontext(),
 ) -> Iterator[OpenService]:
     """Give a service that is open; see `serve`.

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from corewise.errors import InvalidInput
+from corewise.learning.learner import Inference
 from corewise.live.state.configuration import Configuration
 from corewise.live.state.job_table import RosterJob
-from corewise.live.state.lessons import Lesson
 from corewise.model.system import System
 from corewise.observation import events as happened
 from corewise.observation.admission import KnownJobs, require_possible
@@ -34,7 +34,7 @@ def require(event: happened.Event, system: System, jobs: KnownJobs[RosterJob], p
         case happened.PoolConfigured():
             _require_configuration(event, system, jobs)
         case happened.Solved() if event.learned is not None:
-            Lesson.from_mapping(event.learned).require(system)
+            Inference.from_mapping(event.learned).require(system)
         case _:
             pass
 

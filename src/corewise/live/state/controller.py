@@ -3,7 +3,7 @@ r"""The live controller: events in, instructions out; no clock, thread, socket, 
 At every event the jobs that are there are counted, the policy in force gives cores to each class, and these
 are shared out to its jobs (`corewise.policies.moving.share`). What jobs were seen to hold and do is tallied;
 every window of departures is remembered, and what follows from all of them is asked for; the policy in the
-answer is adopted if it passes the gate (`corewise.live.state.gate`):
+answer is adopted if it passes the gate (`corewise.learning.gate`):
 
 - the classes that it is for, two or more, have been seen to leave often enough,
 - given what was seen, the policy beats EQUI with a probability of nine tenths, and
@@ -21,27 +21,26 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 from corewise.estimation.changes.alarms import Alarm
+from corewise.estimation.class_estimate import ClassEstimate
 from corewise.kit.frozen import FrozenMapping
 from corewise.learning.algorithms import Algorithm
+from corewise.learning.gate import CautiousGate, Evidence, ExpectedImprovement
+from corewise.learning.learner import Inference, InferenceRequest, Learner
 from corewise.learning.memories import Latest
 from corewise.live.state.admission import require
 from corewise.live.state.configuration import Configuration, Options
 from corewise.live.state.counters import Book
 from corewise.live.state.explain import Explanation, explain, in_cores, round_overdue
-from corewise.live.state.gate import passes
 from corewise.live.state.instructions import Alert, Instruction, Reason, SetCores, Solve
 from corewise.live.state.invariants import check
 from corewise.live.state.job_table import Roster, RosterJob
-from corewise.live.state.learned import Learned
-from corewise.live.state.lessons import Lesson, LiveLearner, Question
 from corewise.live.state.moving import Moving
 from corewise.live.state.report import Report, report_of
-from corewise.live.state.scaled import as_made, whole_share
 from corewise.live.state.snapshots import restore, snapshot_of
 from corewise.model.system import System
 from corewise.observation import events as happened
@@ -57,6 +56,7 @@ from corewise.observation.event_tally import EventTally
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
 from corewise.policies.rounding import require_whole
+from corewise.policies.scaled import integer_allocation, rebind
 
 __all__ = ["Controller", "Options"]
 
@@ -119,13 +119,13 @@ class Controller:
         )
         self.moving = Moving(algorithm.system)
         self.tally = EventTally(algorithm.system.names, time, self.options.lateness)
-        self.learner = LiveLearner(algorithm)
+        self.learner = Learner(algorithm)
         self.request: str | None = None
         self.asked_for = self.pool
         self.adopted: happened.Solved | None = None
         self.answer: happened.Solved | None = None
         self.since = time
-        self.estimates: Mapping[str, Learned] | None = None
+        self.estimates: Mapping[str, ClassEstimate] | None = None
         self.alarms: tuple[Alarm, ...] = ()
         self.books = [Book() for _ in algorithm.system.classes]
         self.alerts: deque[Alert] = deque(maxlen=_KEPT)
@@ -172,7 +172,7 @@ class Controller:
         if snapshot is not None:
             restore(controller, snapshot)
             if controller.adopted is not None:
-                controller._policy = as_made(policies(controller.adopted.policy), controller.system)
+                controller._policy = rebind(policies(controller.adopted.policy), controller.system)
         return controller
 
     def snapshot(self) -> bytes:
@@ -242,7 +242,7 @@ class Controller:
             case happened.ModeChanged():
                 self.mode = event.mode
             case happened.Solved():
-                return self._judge(event)
+                return self._install(event)
             case happened.SolveFailed():
                 return self._give_up(event)
             case happened.Tick():
@@ -369,14 +369,14 @@ class Controller:
         books = dict(zip(old.names, self.books, strict=True))
         self.books = [books.get(name) or Book() for name in system.names]
         self.answer, self.adopted = (_for_classes(one, old) for one in (self.answer, self.adopted))
-        self.learner = self.learner.on(new.algorithm)
+        self.learner = self.learner.with_algorithm(new.algorithm)
         if self.estimates is not None:
             kept = {name: row for name, row in self.estimates.items() if name in system.names}
             self.estimates = FrozenMapping(kept)
         if self.adopted is None:
             self._policy = bind(Equi(), system)
         self._cores.clear()
-        windows = self.learner.standing.k
+        windows = self.learner.state.k
         return self._ask(f"{windows} for configuration {self.reconfigured}") if windows else []
 
     # --- what is to be done -------------------------------------------------------------------------
@@ -409,7 +409,7 @@ class Controller:
             left, pool = self.roster.beside(kept, given, self.pool)
             jobs = [job for job in self.roster if job.retry_at <= self.time and not job.pinned]
             limits = [self.roster.bounds(job, pool) for job in jobs]
-            believed = self.learner.standing.believed
+            believed = self.learner.state.plug_in
             targets = self.moving.targets(jobs, limits, self._policy, left, pool, believed) if pool else {}
             self.roster.assign({**targets, **{job.name: job.held for job in kept}})
 
@@ -419,20 +419,59 @@ class Controller:
         if known is None:
             if not any(counts):
                 return counts
-            self._cores[counts] = known = whole_share(self._policy, self.system.names, counts, self.pool)
+            self._cores[counts] = known = integer_allocation(
+                self._policy, self.system.names, counts, self.pool
+            )
         return known
 
     # --- learning -----------------------------------------------------------------------------------
 
-    def question(self) -> Question:
-        """Return what to learn from, as it stands, and to answer by `Solved` to the request."""
-        marks, pauses = self.tally.marks, tuple(self.moving.pauses)
-        return self.learner.question(
-            marks.seen(), pauses, self.pool, self.options.least_seen, marks.too_short()
+    def inference_request(self) -> InferenceRequest:
+        """Return the request to infer from all that was seen up to now, which a `Solved` answers."""
+        marks = self.tally.marks
+        return self.learner.request(
+            marks.seen(),
+            too_short=marks.too_short(),
+            pauses=tuple(self.moving.pauses),
+            cores=self.pool,
+            min_departures=self.options.least_seen,
         )
 
+    @property
+    def evidence(self) -> Evidence:
+        """What is known of the classes, by which the gate decides."""
+        departures = self.learner.state.departures
+        return Evidence(self.system.names, self.estimates, departures, self.options.least_seen)
+
+    @property
+    def reason(self) -> str:
+        """Why EQUI or an earlier policy is in force, and which classes share equally; else nothing."""
+        adopted, answer, evidence = self.adopted, self.answer, self.evidence
+        if answer is None:
+            return f"not adopted: {self._nothing_yet()}"
+        refusal = evidence.refusal(self._classes_of(answer), answer.gain_over_equi)
+        if adopted is None:
+            return f"not adopted: {refusal}"
+        kept = "" if answer == adopted else f"policy {adopted.request} stays: {refusal}"
+        return "; ".join(filter(None, [kept, evidence.equal_shares(self.policy_classes)]))
+
+    def _nothing_yet(self) -> str:
+        """Return why no request was answered yet."""
+        if self.request is not None:
+            return f"request {self.request} to solve is not answered yet"
+        if self.learner.state.k:
+            return "no request to solve was answered"
+        wanted = self.learner.wanted
+        seen = f"{self.tally.departures} of {wanted} departures of the first window"
+        waiting = self.tally.departures >= wanted
+        return f"{seen}, and their jobs held cores for no time" if waiting else seen
+
+    def _classes_of(self, answer: happened.Solved) -> Sequence[str]:
+        """Return the classes that an answer is for."""
+        return self.system.names if answer.classes is None else answer.classes
+
     def _learn(self) -> list[Instruction]:
-        """Keep a window if it is full, and ask what follows from it."""
+        """Close a window if it is full, and request an inference from it."""
         if self.tally.departures < self.learner.wanted or not self.tally.learnable:
             return []
         self.learner.observe(self.tally.close())
@@ -440,7 +479,7 @@ class Controller:
             late, self.late = self.late, True
             text = f"no answer to request {self.request} within a window"
             return [] if late else [Alert("solve", text)]
-        return self._ask(str(self.learner.standing.k))
+        return self._ask(str(self.learner.state.k))
 
     def _resize(self, cores: int) -> list[Instruction]:
         """Have another number of cores: the policy in proportion, and one for that pool once there can be."""
@@ -450,45 +489,50 @@ class Controller:
 
     def _ask_for_pool(self) -> list[Instruction]:
         """Ask for a policy for the cores that there are, if what was asked for last is for others."""
-        windows = self.learner.standing.k
+        windows = self.learner.state.k
         return (
             self._ask(f"{windows} for {self.pool} cores") if windows and self.pool != self.asked_for else []
         )
 
     def _ask(self, request: str) -> list[Instruction]:
-        """Ask what follows from all that was seen."""
+        """Request an inference and a policy from all that was seen."""
         self.request, self.late, self.asked_for = request, False, self.pool
         return [Solve(request)]
 
-    def _judge(self, answer: happened.Solved) -> list[Instruction]:
-        """Take in what was learned, and adopt what was asked for if it passes the gate."""
+    def _install(self, answer: happened.Solved) -> list[Instruction]:
+        """Install an inference, and adopt the policy that was solved for if it passes the gate."""
         if self.request != answer.request:
             return []
-        alerts = [] if answer.learned is None else self._take_lesson(Lesson.from_mapping(answer.learned))
+        alerts = [] if answer.learned is None else self._infer(Inference.from_mapping(answer.learned))
         self.request, self.answer = None, answer
-        if passes(self, answer):
-            self._adopt(answer, self._policies(answer.policy))
-        elif answer.in_force_over_equi is not None and answer.in_force_over_equi[1] < 0.0:
-            self._adopt(None, Equi())
+        improvement = ExpectedImprovement(answer.gain, answer.gain_over_equi, answer.in_force_over_equi)
+        unknown = self.evidence.unknown_of_policy(self._classes_of(answer))
+        match CautiousGate().decide(improvement, unknown):
+            case "adopt":
+                self._adopt(answer, self._policies(answer.policy))
+            case "equi":
+                self._adopt(None, Equi())
+            case "keep":
+                pass
         return [*alerts, *self._ask_for_pool()]
 
     def _adopt(self, answer: happened.Solved | None, policy: Policy) -> None:
-        self._policy, self.adopted, self.since = as_made(policy, self.system), answer, self.time
+        self._policy, self.adopted, self.since = rebind(policy, self.system), answer, self.time
         self._cores.clear()
 
-    def _take_lesson(self, lesson: Lesson) -> list[Instruction]:
-        """Believe what was concluded; return what somebody should know about it."""
+    def _infer(self, inference: Inference) -> list[Instruction]:
+        """Install an inference; return the alerts about it."""
         before = {} if self.estimates is None else self.estimates
-        self.estimates = FrozenMapping({row.name: row for row in lesson.classes})
-        self.learner.take(lesson)
-        self.alarms = (*self.alarms, *lesson.alarms)[-_KEPT:]
+        self.estimates = FrozenMapping({row.name: row for row in inference.classes})
+        self.learner.install(inference)
+        self.alarms = (*self.alarms, *inference.alarms)[-_KEPT:]
         latest_only = isinstance(self.learner.algorithm.memory, Latest)
         for i, name in enumerate(self.system.names):
-            if latest_only or name in lesson.changed:
+            if latest_only or name in inference.changed:
                 self.tally.marks.forget(i)
         return [
             Alert("progress", f"class {row.name}: {row.note}")
-            for row in lesson.classes
+            for row in inference.classes
             for is_so in (attrgetter("contradicted"), attrgetter("too_short"))
             if is_so(row) and not (row.name in before and is_so(before[row.name]))
         ]

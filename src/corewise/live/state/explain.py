@@ -125,7 +125,7 @@ def _one_more(controller: Controller, job: RosterJob) -> str:
 
 
 def _pace(controller: Controller, job: RosterJob, cores: int) -> float:
-    return float(controller.learner.standing.estimated.classes[job.job_class].curve.rate(float(cores)))
+    return float(controller.learner.state.estimated.classes[job.job_class].curve.rate(float(cores)))
 
 
 def _jobs(count: int) -> str:

@@ -10,20 +10,19 @@ there are jobs of a class that the policy does not know, as it has no prices for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from corewise.kit.arrays import Floats
 from corewise.live.state.job_table import RosterJob
-from corewise.live.state.scaled import positions
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.moving._kernels import Jobs
 from corewise.policies.moving.rule import WidthRule, Widths
+from corewise.policies.scaled import positions
 
-__all__ = ["Moving", "with_pauses"]
+__all__ = ["Moving"]
 
 
 class Moving:
@@ -120,13 +119,6 @@ def _listed(jobs: Sequence[RosterJob], limits: Sequence[tuple[int, int]], pauses
         np.array([least for least, _ in limits], dtype=np.int64),
         np.array([most for _, most in limits], dtype=np.int64),
     )
-
-
-def with_pauses(system: System, pauses: Sequence[float]) -> System:
-    """Return a system with other pauses."""
-    rows = zip(system.classes, pauses, strict=True)
-    classes = [replace(known, resize_pause=pause) for known, pause in rows]
-    return system.with_classes(classes)
 
 
 def _times(system: System, pool: int) -> Floats:

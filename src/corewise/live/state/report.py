@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from corewise.estimation.class_estimate import ClassEstimate
 from corewise.kit.jsonable import plain
 from corewise.kit.report import Summarised, Table, cut
 from corewise.kit.times import in_force_since, instant
+from corewise.learning.gate import gain_in_words
 from corewise.live.state.counters import Book
-from corewise.live.state.gate import departures_seen, gain_in_words, reason
-from corewise.live.state.learned import Learned
 
 if TYPE_CHECKING:
     from corewise.estimation.changes.alarms import Alarm
@@ -83,7 +83,7 @@ class ClassReport(Summarised):
         Jobs that arrived, were there before, finished, and left without having finished.
     responses : Responses
         Measured response times.
-    learned : Learned or None
+    learned : ClassEstimate or None
         Curve and rates; None before the first window is over.
     marks : float
         Progress that jobs have told of, in the unit of the class.
@@ -121,7 +121,7 @@ class ClassReport(Summarised):
     finished: int
     ended: int
     responses: Responses
-    learned: Learned | None
+    learned: ClassEstimate | None
     marks: float
     expected: Expected | None
     departures: int = 0
@@ -288,7 +288,7 @@ def report_of(controller: Controller) -> Report:
         controller.pool,
         controller.policy_name,
         controller.since,
-        controller.learner.standing.k,
+        controller.learner.state.k,
         None if last is None else last.gain_over_equi,
         last is not None and last == controller.adopted,
         Responses.of(Book.total(controller.books)),
@@ -297,7 +297,7 @@ def report_of(controller: Controller) -> Report:
         tuple(controller.alerts),
         controller.would_have_moved,
         controller.adopted is not None,
-        reason(controller),
+        controller.reason,
         controller.tally.late,
     )
 
@@ -322,7 +322,7 @@ def _class_report(controller: Controller, i: int) -> ClassReport:
         found,
         book.marks,
         None if last is None else _expected(last, controller.system.names).get(name),
-        departures_seen(controller, name),
+        controller.evidence.departures_of(name),
         controller.options.least_seen,
     )
 
@@ -359,7 +359,7 @@ def _measured(responses: Responses) -> str:
     return f"{responses.mean:.4g}{error}"
 
 
-def _curve(learned: Learned) -> str:
+def _curve(learned: ClassEstimate) -> str:
     if not learned.informative:
         return f"{learned.family}, not known yet"
     ends = {name: f"[{low:.3g}, {high:.3g}]" for name, (low, high) in learned.intervals.items()}

@@ -15,15 +15,16 @@ import numpy as np
 
 from corewise.errors import InvalidFile
 from corewise.estimation.changes.alarms import Alarm
+from corewise.estimation.class_estimate import ClassEstimate
 from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import plain
-from corewise.learning.checkpoint import LearnerState, packed_parts, unpacked_parts
+from corewise.learning.checkpoint import packed_parts, unpacked_parts
+from corewise.learning.learner import Learner, LearnerState
 from corewise.learning.memories import Part
 from corewise.live.state.counters import Book
 from corewise.live.state.instructions import Alert
 from corewise.live.state.job_table import Roster
-from corewise.live.state.learned import Learned
 from corewise.live.state.moving import Moving
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.observation import events as happened
@@ -55,8 +56,8 @@ _PLAIN = (
 def snapshot_of(controller: Controller) -> bytes:
     """Return all of the state of a controller."""
     learner = controller.learner
-    standing = learner.standing
-    parts, arrays = packed_parts((*standing.memory.parts, *learner.taken, *learner.new))
+    state = learner.state
+    parts, arrays = packed_parts((*state.memory.parts, *learner.covered, *learner.pending))
     found = controller.estimates
     about = {
         "configuration": controller.configuration.mapping,
@@ -73,14 +74,14 @@ def snapshot_of(controller: Controller) -> bytes:
         "roster": controller.roster.snapshot(),
         "moving": controller.moving.snapshot(),
         "tally": controller.tally.snapshot(),
-        "k": standing.k,
-        "departures": standing.departures,
-        "observed": standing.time,
-        "estimated": system_to_mapping(standing.estimated),
-        "believed": system_to_mapping(standing.believed),
+        "k": state.k,
+        "departures": state.departures,
+        "observed": state.time,
+        "estimated": system_to_mapping(state.estimated),
+        "believed": system_to_mapping(state.plug_in),
         "memory": parts,
-        "taken": len(learner.taken),
-        "new": len(learner.new),
+        "taken": len(learner.covered),
+        "new": len(learner.pending),
     }
     ids = np.frombuffer("\n".join(controller.ids).encode(), dtype=np.uint8)
     return packed("snapshot", _FORMAT, about, {**arrays, "ids": ids})
@@ -105,7 +106,7 @@ def restore(controller: Controller, content: bytes) -> None:
         controller.adopted, controller.answer = _to_solved(about["adopted"]), _to_solved(about["answer"])
         rows = about["estimates"]
         if rows is not None:
-            found = [Learned.from_mapping(row) for row in rows]
+            found = [ClassEstimate.from_mapping(row) for row in rows]
             controller.estimates = FrozenMapping({row.name: row for row in found})
         controller.alarms = tuple(map(Alarm.from_mapping, about["alarms"]))
         controller.alerts = deque((Alert(**values) for values in about["alerts"]), controller.alerts.maxlen)
@@ -120,7 +121,7 @@ def restore(controller: Controller, content: bytes) -> None:
         memory, parts = controller.learner.algorithm.memory, unpacked_parts(about["memory"], arrays)
         ids = arrays.pop("ids").tobytes().decode()
         remembered = len(parts) - about["taken"] - about["new"]
-        controller.learner.standing = LearnerState(
+        state = LearnerState(
             about["k"],
             about["departures"],
             about["observed"],
@@ -130,8 +131,8 @@ def restore(controller: Controller, content: bytes) -> None:
             memory.of_parts(parts[:remembered]),
         )
         windows = _windows(parts[remembered:])
-        controller.learner.taken = windows[: about["taken"]]
-        controller.learner.new = windows[about["taken"] :]
+        taken = about["taken"]
+        controller.learner = Learner(controller.learner.algorithm, state, windows[:taken], windows[taken:])
         controller.remember_ids(ids.split("\n") if ids else [])
 
 

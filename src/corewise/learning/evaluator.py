@@ -1,4 +1,4 @@
-"""Exact verdicts on the policies that are adopted: diagnostics of experiments, which no learner sees."""
+"""Exact evaluation of adopted policies under the true system: diagnostics that no learner sees."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from corewise.model.system import System
 from corewise.policies.base import Policy, bind
 from corewise.policies.equi import Equi
 
-__all__ = ["Judge", "Yardstick"]
+__all__ = ["Baselines", "ExactEvaluator"]
 
 
 @dataclass(frozen=True, eq=False)
-class Yardstick:
-    """The baselines under a truth, exact and computed on first use: the optimum, and EQUI."""
+class Baselines:
+    """Baselines under a true system, exact and computed on first use: the optimum, and EQUI."""
 
     truth: System
 
@@ -32,7 +32,7 @@ class Yardstick:
 
     @cached_property
     def equi(self) -> Performance:
-        """What EQUI, the first policy, does."""
+        """The performance of EQUI, the first policy."""
         return evaluate(self.truth, Equi())
 
     @property
@@ -46,46 +46,46 @@ class Yardstick:
         return max(cost / self.best.mean_cost - 1.0, 0.0)
 
 
-class Judge:
+class ExactEvaluator:
     """Exact evaluator of adopted policies under the true system: mean jobs, cost, and gap to the optimum.
 
     Parameters
     ----------
     diagnose : bool or container of int
-        Whether to judge, or which epochs.
+        Whether to evaluate, or which epochs.
     """
 
     def __init__(self, diagnose: bool | Container[int]) -> None:
         if isinstance(diagnose, str) or not isinstance(diagnose, bool | Container):
             raise InvalidInput(f"diagnose must be True, False or numbers of epochs, got {diagnose!r}")
         self._diagnose = diagnose
-        self._yardstick: Yardstick | None = None
+        self._baselines: Baselines | None = None
 
     def wants(self, k: int) -> bool:
-        """Return whether epoch k is to be judged."""
+        """Return whether epoch k is to be evaluated."""
         return self._diagnose if isinstance(self._diagnose, bool) else k in self._diagnose
 
-    def yardstick(self, truth: System) -> Yardstick | None:
-        """Return the baselines under a truth; None if exact numbers are out of reach, as `Reach` says."""
-        if self._yardstick is None or self._yardstick.truth != truth:
-            self._yardstick = Yardstick(truth) if Reach.of(truth).exact else None
-        return self._yardstick
+    def baselines(self, truth: System) -> Baselines | None:
+        """Return the baselines under a true system; None if exact numbers are out of reach (`Reach`)."""
+        if self._baselines is None or self._baselines.truth != truth:
+            self._baselines = Baselines(truth) if Reach.of(truth).exact else None
+        return self._baselines
 
-    def verdict(
+    def evaluate(
         self, k: int, plant: Plant, policy: Policy
     ) -> tuple[float, float, float] | tuple[None, None, None]:
-        """Evaluate a policy under the truth: mean jobs, mean cost, and its gap to the optimum.
+        """Evaluate a policy under the true system: mean jobs, mean cost, and its gap to the optimum.
 
-        Infinite if the policy cannot keep up; None if epoch k is not to be judged, if nobody knows the truth,
-        or if exact numbers are out of reach, as they are for sizes that are not exponential and for a policy
-        that goes by attained work.
+        Infinite if the policy is unstable; None if epoch k is not to be evaluated, if the true system is not
+        known, or if exact numbers are out of reach, as they are for sizes that are not exponential and for a
+        policy that goes by attained work.
         """
         truth = plant.truth if self.wants(k) else None
-        yardstick = None if truth is None else self.yardstick(truth)
-        if yardstick is None or not bind(policy, yardstick.truth).by_counts:
+        baselines = None if truth is None else self.baselines(truth)
+        if baselines is None or not bind(policy, baselines.truth).by_counts:
             return None, None, None
         try:
-            found = evaluate(yardstick.truth, policy)
+            found = evaluate(baselines.truth, policy)
         except UnstablePolicy:
             return math.inf, math.inf, math.inf
-        return found.mean_jobs, found.mean_cost, yardstick.gap(found.mean_cost)
+        return found.mean_jobs, found.mean_cost, baselines.gap(found.mean_cost)

@@ -1,4 +1,4 @@
-"""Policies of a pool that has other cores or other classes than they were made for, in whole cores.
+"""Scaled policies: in a pool that has other cores or other classes than they were made for, in whole cores.
 
 A policy shares the cores of the classes that it was made for, in proportion where it was made for another
 number of cores. The jobs of a class that it does not know hold an equal share of the pool: of N jobs, n_u of
@@ -21,10 +21,10 @@ from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.rounding import round_cores
 from corewise.policies.tabular import Tabular
 
-__all__ = ["InProportion", "as_made", "positions", "whole_share"]
+__all__ = ["ScaledPolicy", "integer_allocation", "positions", "rebind"]
 
 
-def as_made(policy: Policy, system: System) -> BoundPolicy:
+def rebind(policy: Policy, system: System) -> BoundPolicy:
     """Return a policy on the system that it was made for, if it was made for one, else on `system`."""
     return bind(
         policy, policy.system if isinstance(policy, Tabular | PricedTabular | BoundPolicy) else system
@@ -37,18 +37,18 @@ def positions(policy: BoundPolicy, names: Sequence[str]) -> Ints:
     return np.array([known.get(name, -1) for name in names], dtype=np.int64)
 
 
-def whole_share(
+def integer_allocation(
     policy: BoundPolicy, names: Sequence[str], counts: tuple[int, ...], pool: int
 ) -> tuple[int, ...]:
-    """Return the whole cores of each class in a state, in a pool of so many of them.
+    """Return the integer allocation of a state: the whole cores of each class, in a pool of so many.
 
     `names` and `counts` are the classes of the pool and the jobs of each.
     """
-    cores = _whole_shares(policy, names, np.array(counts, dtype=np.int64)[:, None], pool)
+    cores = _integer_allocations(policy, names, np.array(counts, dtype=np.int64)[:, None], pool)
     return tuple(int(x) for x in cores[:, 0])
 
 
-def _whole_shares(policy: BoundPolicy, names: Sequence[str], counts: Ints, pool: float) -> Floats:
+def _integer_allocations(policy: BoundPolicy, names: Sequence[str], counts: Ints, pool: float) -> Floats:
     """Return the whole cores of each class; counts and cores of shape (K, states)."""
     at = positions(policy, names)
     ours = np.flatnonzero(at >= 0)
@@ -62,13 +62,13 @@ def _whole_shares(policy: BoundPolicy, names: Sequence[str], counts: Ints, pool:
 
 
 @dataclass(frozen=True, eq=False)
-class InProportion:
-    """Policy of another pool: its classes hold what they hold there in proportion, others an equal share.
+class ScaledPolicy:
+    """Policy that was made for another pool: cores in proportion for its classes, equal shares for others.
 
     Attributes
     ----------
     policy : BoundPolicy
-        That policy.
+        The policy as it was made.
     """
 
     policy: BoundPolicy
@@ -82,6 +82,6 @@ class InProportion:
         """Return the policy on `system`."""
 
         def rule(counts: Ints) -> Floats:
-            return _whole_shares(self.policy, system.names, counts, system.cores)
+            return _integer_allocations(self.policy, system.names, counts, system.cores)
 
         return BoundPolicy(system, self.name, rule)

@@ -1,4 +1,4 @@
-"""What a live pool has learned of a class, as values that a journal and a wire can hold."""
+"""Estimates of a class as plain values: the part of an `Estimate` that journals and the wire hold."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.kit.report import Summarised, Table
 from corewise.observation.progress import TOO_SHORT
 
-__all__ = ["Learned"]
+__all__ = ["ClassEstimate"]
 
 _QUANTITIES = ("arrival_rate", "size_rate", "dispersion")
 
 
 @dataclass(frozen=True, repr=False)
-class Learned(Summarised):
-    """Estimate of a class of a live pool.
+class ClassEstimate(Summarised):
+    """Estimate of a class of a live pool, as plain values.
 
     Attributes
     ----------
@@ -31,13 +31,13 @@ class Learned(Summarised):
         The parameters of the curve by name, their standard errors, and intervals of 95 %; NaN and the whole
         range where nothing can be said.
     departures : int
-        How many jobs were seen to finish.
+        The number of jobs that were seen to finish.
     arrival_rate : Quantity
         The rate at which jobs were seen to arrive.
     size_rate : Quantity or None
         One over the mean size; None if it was known.
     dispersion : Quantity or None
-        The squared coefficient of variation of sizes, if it can be told.
+        The squared coefficient of variation of sizes, where it can be estimated.
     informative : bool
         Whether the data say anything about the curve; if not, `note` says why.
     note : str
@@ -69,13 +69,13 @@ class Learned(Summarised):
         return TOO_SHORT in self.note
 
     @classmethod
-    def of(cls, found: Estimate) -> Learned:
-        """Return what an estimate says."""
+    def of(cls, found: Estimate) -> ClassEstimate:
+        """Return the plain part of an estimate."""
         return cls(**{field.name: getattr(found, field.name) for field in fields(cls)})
 
     @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> Learned:
-        """Return what `as_mapping` has written."""
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> ClassEstimate:
+        """Return the estimate that `as_mapping` has written."""
         values = dict(mapping)
         for name in ("parameters", "stderrs"):
             values[name] = FrozenMapping({key: _number(value) for key, value in values[name].items()})
@@ -85,7 +85,7 @@ class Learned(Summarised):
         return cls(**values)
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return it as plain values; numbers that are none are as they are."""
+        """Return the estimate as plain values; NaN and infinities are kept."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("parameters", "stderrs", "intervals"):
             values[name] = dict(values[name])

@@ -1,4 +1,4 @@
-"""The gate: what a policy is worth, given what was seen."""
+"""The expected improvement of a policy, given what was seen."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.live.run.solver import answer
-from corewise.live.state.lessons import Lesson, LiveLearner, Question, conclude
-from corewise.live.state.worth import likely_systems, mean_cost, worth
+from corewise.learning.gate import expected_improvement, likely_systems, mean_cost
+from corewise.learning.learner import Inference, InferenceRequest, Learner, infer
+from corewise.learning.solving import solve_request
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import Statistics
 from corewise.policies.saved import policy_from_bytes
@@ -23,10 +23,10 @@ NONE = np.empty(0)
 SILENT = ClassProgress(NONE, NONE, NONE, NONE, NONE, (0.0, 0.0, 0.0))
 
 
-def question(statistics: Statistics, known: cw.System = UNKNOWN) -> Question:
-    learner = LiveLearner(cw.algorithm_1b(known, departures=1))
+def request_of(statistics: Statistics, known: cw.System = UNKNOWN) -> InferenceRequest:
+    learner = Learner(cw.algorithm_1b(known, departures=1))
     learner.observe(statistics)
-    return learner.question((SILENT, SILENT), ())
+    return learner.request((SILENT, SILENT))
 
 
 def seen(departures: int, seed: int = 1) -> Statistics:
@@ -34,22 +34,22 @@ def seen(departures: int, seed: int = 1) -> Statistics:
 
 
 @pytest.fixture(scope="module")
-def much() -> tuple[Question, Lesson]:
-    asked = question(seen(100_000))
-    return asked, conclude(asked)
+def much() -> tuple[InferenceRequest, Inference]:
+    request = request_of(seen(100_000))
+    return request, infer(request)
 
 
 def test_draws_have_the_moments_of_what_is_likely() -> None:
     """λ ~ Gamma(A)/T, μ ~ Gamma(D)/S given p, p normal: means and standard deviations to the error of 4096
     points, which fill the cube so evenly that it is below that of as many random ones."""
-    asked = question(seen(400))
-    lesson = conclude(asked)
-    systems = likely_systems(asked, lesson, 4096)
-    for i, (row, table) in enumerate(zip(lesson.classes, asked.seen.classes, strict=True)):
+    request = request_of(seen(400))
+    inference = infer(request)
+    systems = likely_systems(request, inference, inference.plug_in, 4096)
+    for i, (row, table) in enumerate(zip(inference.classes, request.seen.classes, strict=True)):
         drawn = [system.classes[i] for system in systems]
-        curve = lesson.believed.classes[i].speedup
+        curve = inference.plug_in.classes[i].speedup
         rates = np.array([one.arrival_rate for one in drawn])
-        assert rates.mean() == pytest.approx(lesson.believed.classes[i].arrival_rate, rel=0.01)
+        assert rates.mean() == pytest.approx(inference.plug_in.classes[i].arrival_rate, rel=0.01)
         assert rates.std() / rates.mean() == pytest.approx(table.arrivals**-0.5, rel=0.1)
         served = np.array([float(table.job_time @ one.speedup.rate(table.widths)) for one in drawn])
         here = float(table.job_time @ curve.rate(table.widths))
@@ -63,15 +63,18 @@ def test_draws_have_the_moments_of_what_is_likely() -> None:
 
 
 def test_what_is_known_is_not_drawn() -> None:
-    asked = question(seen(400), TRUTH)
-    for system in likely_systems(asked, conclude(asked)):
+    request = request_of(seen(400), TRUTH)
+    inference = infer(request)
+    for system in likely_systems(request, inference, inference.plug_in):
         assert system.arrival_rates == pytest.approx(TRUTH.arrival_rates)
         assert system.size_rates == pytest.approx(TRUTH.size_rates)
 
 
 def test_no_draw_is_busier_than_can_be_solved() -> None:
-    asked = question(seen(40))
-    assert max(system.load for system in likely_systems(asked, conclude(asked), 256)) <= 0.85 + 1e-12
+    request = request_of(seen(40))
+    inference = infer(request)
+    drawn = likely_systems(request, inference, inference.plug_in, 256)
+    assert max(system.load for system in drawn) <= 0.85 + 1e-12
 
 
 def test_a_mean_cost_is_right_to_a_thousandth_at_every_load_that_is_drawn() -> None:
@@ -91,22 +94,24 @@ def test_a_mean_cost_is_right_to_a_thousandth_at_every_load_that_is_drawn() -> N
     assert sum(quick) > 8  # not the exact ones
 
 
-def test_what_does_not_keep_up_costs_more_than_anything() -> None:
+def test_an_unstable_policy_has_an_infinite_cost() -> None:
     curves = zip(TRUTH.names, (0.0, 1.0), strict=True)
     system = cw.System(8, [cw.JobClass(name, 3.0, 1.0, cw.Amdahl(p)) for name, p in curves])
     assert mean_cost(system, cw.Priority(["one", "two"])) == math.inf
 
 
-def test_a_policy_that_is_in_force_gains_nothing_over_itself(much: tuple[Question, Lesson]) -> None:
-    found = worth(*much, cw.Equi(), cw.Equi())
+def test_a_policy_that_is_in_force_gains_nothing_over_itself(
+    much: tuple[InferenceRequest, Inference],
+) -> None:
+    found = expected_improvement(*much, much[1].plug_in, cw.Equi(), cw.Equi())
     assert found.gain == found.gain_over_equi == found.in_force_over_equi == (0.0, 0.0, 0.0)
 
 
-def test_where_all_is_known_the_gain_is_the_exact_one(much: tuple[Question, Lesson]) -> None:
+def test_where_all_is_known_the_gain_is_the_exact_one(much: tuple[InferenceRequest, Inference]) -> None:
     best, worst = cw.solve(TRUTH, whole_cores=True).policy, cw.Priority(["one", "two"])
     equi, optimum = cw.evaluate(TRUTH, cw.Equi()), cw.evaluate(TRUTH, best)
     exact = 1.0 - optimum.mean_jobs / equi.mean_jobs
-    found = worth(*much, best, worst)
+    found = expected_improvement(*much, much[1].plug_in, best, worst)
     low, middle, high = found.gain_over_equi
     assert low <= middle <= high
     assert middle == pytest.approx(exact, abs=0.01)  # of 100 000 departures
@@ -115,22 +120,25 @@ def test_where_all_is_known_the_gain_is_the_exact_one(much: tuple[Question, Less
     for name, times in zip(TRUTH.names, found.response_times, strict=True):
         exactly = [one.classes[name].mean_response_time for one in (equi, optimum)]
         assert times == pytest.approx(exactly, rel=0.03)
+    assert found.in_force_over_equi is not None
     assert found.in_force_over_equi[2] < 0.0 < found.gain[0]
 
 
-def test_from_few_departures_a_policy_is_worth_less_and_less_sure(much: tuple[Question, Lesson]) -> None:
-    sure = answer(much[0], None).worth.gain_over_equi
-    asked = question(seen(30))
-    unsure = answer(asked, None).worth.gain_over_equi
+def test_from_few_departures_an_improvement_is_less_and_less_sure(
+    much: tuple[InferenceRequest, Inference],
+) -> None:
+    sure = solve_request(much[0], None).improvement.gain_over_equi
+    request = request_of(seen(30))
+    unsure = solve_request(request, None).improvement.gain_over_equi
     assert unsure[0] < 0.0 < sure[0]
     assert unsure[2] - unsure[0] > sure[2] - sure[0]
 
 
-def test_an_answer_is_a_policy_for_what_was_learned(much: tuple[Question, Lesson]) -> None:
-    found = answer(much[0], None)
+def test_a_result_is_a_policy_for_what_was_inferred(much: tuple[InferenceRequest, Inference]) -> None:
+    found = solve_request(much[0], None)
     policy = policy_from_bytes(found.policy, "it")
     lost = cw.evaluate(TRUTH, policy).mean_jobs / cw.solve(TRUTH, whole_cores=True).mean_jobs - 1.0
     assert 0.0 <= lost < 0.002
-    assert [row.name for row in found.lesson.classes] == TRUTH.names
-    again = Lesson.from_mapping(found.lesson.as_mapping())
-    assert again.as_mapping() == found.lesson.as_mapping()
+    assert [row.name for row in found.inference.classes] == TRUTH.names
+    again = Inference.from_mapping(found.inference.as_mapping())
+    assert again.as_mapping() == found.inference.as_mapping()
