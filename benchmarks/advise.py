@@ -36,10 +36,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import corewise as cw
 from benchmarks.instruments.kept_runs import KeptRuns
 from corewise.kit.arrays import Bools
+from corewise.observation.event_logs import load_unknown_log
 from corewise.observation.histories import job_histories
 from corewise.observation.importers.importing import import_log
 from corewise.observation.importers.options import ImportOptions
-from corewise.observation.log_classes import load_unknown_log
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.advice import advise

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 import corewise as cw
 from corewise.observation import log_reader as reader
-from corewise.observation.event_logs import EventLog, load_events, save_events
-from corewise.observation.instants import settled
-from corewise.observation.log_blocks import PlainBlocks
-from corewise.observation.log_classes import classes_of_log
-from corewise.observation.log_lines import Header, Labels
+from corewise.observation.event_logs import EventLog, load_events, load_unknown_log, save_events
+from corewise.observation.log_reader import Header, Labels, PlainBlocks
+from corewise.observation.log_repair import with_ties_reordered
 from corewise.observation.rows import find_faults
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
+from corewise.observation.text.fields import Fields, Layout
 from tests.observation.test_sample_path import (
     COLUMNS,
     FORMS,
@@ -205,12 +204,14 @@ words = st.one_of(
 )
 
 
-@given(labels=st.lists(words, min_size=1, max_size=30), width=st.sampled_from([22, 40]))
-def test_labels_have_the_same_codes_at_once_and_one_by_one(labels: list[str], width: int) -> None:
+@given(labels=st.lists(words, min_size=1, max_size=30))
+def test_labels_have_the_same_codes_at_once_and_one_by_one(labels: list[str]) -> None:
     together, alone = Labels(), Labels()
-    codes = together.codes(np.array(labels, dtype=f"U{width}")).tolist()
-    assert codes == [alone.code(label.strip()) for label in labels]
     bare = [label.strip() for label in labels]
+    text = "".join(f"{label},\n" for label in bare).encode()
+    fields = Fields.of(np.frombuffer(text, dtype=np.uint8), Layout(("job", "rest"), ("job",), quotes=False))
+    codes = together.of_fields(fields, "job").tolist()
+    assert codes == [alone.code(label) for label in labels]
     for label, code in zip(bare, codes, strict=True):
         assert (code == NOBODY) == (label == "")
         assert codes.index(code) == bare.index(label)  # one label, one code
@@ -337,7 +338,7 @@ def test_byte_order_marks_change_nothing(tmp_path: Path, name: str, encoding: st
         for column in COLUMNS:
             expected = getattr(load_events(plain, system).path, column)
             assert np.array_equal(getattr(found.path, column), expected, equal_nan=column == "cores")
-        assert classes_of_log(tmp_path / name) == classes_of_log(plain)
+        assert load_unknown_log(tmp_path / name).path == load_unknown_log(plain).path
 
 
 # --- a file that is not a log -------------------------------------------------------------------------
@@ -500,14 +501,14 @@ def test_a_bad_row_is_skipped_and_counted(text: str, number: int, line: str, mes
     rows = len(text.splitlines()) - 1
     assert found.rows == rows
     assert found.skipped >= 1
-    assert found.path.time.size == rows - found.skipped + found.cut
+    assert found.path.time.size == rows - found.skipped + found.censored
     assert len(found.reasons) == found.skipped
     told = [reason for reason in found.reasons if reason.startswith(f"line {number}: ")]
     assert len(told) == 1
     assert message in told[0]
     assert str(found).splitlines()[1:] == [
         f"{found.skipped} of {rows} rows skipped"
-        + (f", {found.cut} jobs cut short there" if found.cut else ""),
+        + (f", {found.censored} jobs censored there" if found.censored else ""),
         *(f"  {r}" for r in found.reasons),
     ]
 
@@ -521,7 +522,7 @@ def test_a_skipped_row_takes_nothing_else_away(log: Path) -> None:
         assert found.skipped == 1
         clean = read(log, TOTALS).path
         assert (found.path.arrivals, found.path.departures) == (clean.arrivals, clean.departures)
-        assert found.path.time.size == clean.time.size + found.cut
+        assert found.path.time.size == clean.time.size + found.censored
 
 
 @pytest.mark.parametrize("text", [TOTALS, PER_JOB], ids=["totals", "per job"])
@@ -614,12 +615,12 @@ def test_damage_is_refused_or_read_in_the_same_way(
         told, path = outcome(lenient)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(PlainBlocks, "parse", lambda *_: None)
-            once, through_numpy = outcome(lenient)
+            once, at_once = outcome(lenient)
             patch.setattr(reader, "parse_block", lambda *_: None)
             again, other = outcome(lenient)
         assert told == once == again
-        if path is not None and through_numpy is not None and other is not None:
-            assert_equal(path, through_numpy)
+        if path is not None and at_once is not None and other is not None:
+            assert_equal(path, at_once)
             assert_equal(path, other)
 
 
@@ -703,7 +704,7 @@ def test_spoilt_records_are_refused_at_the_line_of_their_row(
     if possible(rows, per_job):
         assert_equal(load_events(file, SYSTEM).path, SamplePath(*columns_of(rows)))
         return
-    columns, source = settled(columns_of(rows))
+    columns, source = with_ties_reordered(columns_of(rows))
     if find_faults(columns)[0] < 0:
         assert_equal(load_events(file, SYSTEM).path, SamplePath(*columns))
         return

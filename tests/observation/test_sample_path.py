@@ -66,7 +66,7 @@ def rows_of(text: str) -> list[Row]:
 
 LEAVES = (Event.DEPARTURE, Event.CANCEL)
 MENDED = {Fault.EARLY_END, Fault.BROKEN}
-"""What only mending finds."""
+"""What only the repair of logs finds."""
 
 
 # --- the naive checker ----------------------------------------------------------------------------
@@ -804,9 +804,9 @@ def test_split_rows_is_compiled_faithfully() -> None:
 
 
 def test_every_kernel_is_compared() -> None:
-    """Here, where logs are mended, or with the tallies."""
+    """Here, where logs are repaired, or with the tallies."""
     here = Path(__file__)
     elsewhere = here.with_name("test_kernels.py").read_text(encoding="utf-8")
-    mending = here.with_name("test_mending.py").read_text(encoding="utf-8")
-    left = not_compared(_kernels, "_kernels", here.read_text(encoding="utf-8") + mending)
+    repair = here.with_name("test_log_repair.py").read_text(encoding="utf-8")
+    left = not_compared(_kernels, "_kernels", here.read_text(encoding="utf-8") + repair)
     assert set(left) & set(not_compared(_kernels, "row_kernels", elsewhere)) == set()

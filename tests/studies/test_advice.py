@@ -14,7 +14,6 @@ from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.model.tabulated_sizes import PiecewiseExponential
-from corewise.observation.log_classes import cores_held
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
 from corewise.observation.statistics import ClassStatistics
 from corewise.plots.advice.page import advice_page
@@ -399,8 +398,8 @@ def test_logs_that_say_nothing_are_refused() -> None:
         advise(nameless)
 
 
-def test_cores_held_are_the_same_in_both_forms() -> None:
-    (t, held), (u, again) = cores_held(LOG), cores_held(LOG.split())
+def test_total_cores_are_the_same_in_both_forms() -> None:
+    (t, held), (u, again) = LOG.total_cores(), LOG.split().total_cores()
     assert np.array_equal(t, u)
     assert np.allclose(held, again, atol=1e-9)
 

@@ -100,7 +100,7 @@ def _require_directory(out: Path) -> None:
 
 def _read(log: Path, pool: float | None, lenient: bool) -> EventLog:
     """Return the log; if it holds more cores than there are said to be, the error names two ways out."""
-    from corewise.observation.log_classes import cores_held, load_unknown_log
+    from corewise.observation.event_logs import load_unknown_log
 
     try:
         return load_unknown_log(log, cores=pool, lenient=lenient)
@@ -108,7 +108,7 @@ def _read(log: Path, pool: float | None, lenient: bool) -> EventLog:
         if lenient or pool is None:
             raise
         try:
-            peak = float(cores_held(load_unknown_log(log).path)[1].max())
+            peak = float(load_unknown_log(log).path.total_cores()[1].max())
             left_out = load_unknown_log(log, cores=pool, lenient=True)
         except InvalidInput:  # something else is wrong with it
             raise error from None

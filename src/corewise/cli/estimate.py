@@ -180,7 +180,7 @@ def _chosen(names: list[str], system: System) -> list[str]:
 
 def _warning(log: EventLog) -> str:
     """Return what was done about rows that cannot be used."""
-    return f"{log.cut:,} jobs that such rows are about are cut short there, as if they were cancelled"
+    return f"{log.censored:,} jobs that such rows are about are censored there, as if they were cancelled"
 
 
 # --- for machines -----------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def _about(log: EventLog, level: float) -> dict[str, object]:
         "rows": log.rows,
         "skipped": log.skipped,
         "skipped_reasons": list(log.reasons),
-        "cut_short": log.cut,
+        "cut_short": log.censored,
         "warning": _warning(log) if log.skipped else None,
         "arrivals": log.path.arrivals,
         "departures": log.path.departures,

@@ -42,14 +42,16 @@ from corewise.kit.encodings import opened_as_utf8
 from corewise.kit.files import reason_of, require_path, write_bytes
 from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
+from corewise.model.job_class import JobClass
+from corewise.model.speedup import Amdahl
 from corewise.model.system import System, require_system
 from corewise.observation.journal import SQLITE_HEAD, read_journal
-from corewise.observation.log_lines import EVENTS
-from corewise.observation.log_reader import Reader
+from corewise.observation.log_reader import LogReader
+from corewise.observation.rows import EVENT_NAMES
 from corewise.observation.sample_path import NOBODY, SamplePath
 from corewise.observation.statistics import Statistics
 
-__all__ = ["EventLog", "load_events", "opened", "save_events"]
+__all__ = ["EventLog", "load_events", "load_unknown_log", "save_events"]
 
 _BLOCK_ROWS = 50_000  # written at a time
 
@@ -68,8 +70,8 @@ class EventLog(ByValue, Summarised):
         How many of them could not be used.
     reasons : tuple of str
         Why, for the first few, with their lines.
-    cut : int
-        How many jobs were cut short where the log is wrong about them.
+    censored : int
+        How many jobs are censored where the log is wrong about them.
 
     Examples
     --------
@@ -91,7 +93,7 @@ class EventLog(ByValue, Summarised):
     rows: int
     skipped: int
     reasons: tuple[str, ...]
-    cut: int = 0
+    censored: int = 0
 
     @property
     def statistics(self) -> Statistics:
@@ -103,9 +105,9 @@ class EventLog(ByValue, Summarised):
         if not self.skipped:
             return str(self.path)
         more = ["  …"] if self.skipped > len(self.reasons) else []
-        cut = f", {self.cut} jobs cut short there" if self.cut else ""
+        censored = f", {self.censored} jobs censored there" if self.censored else ""
         told = [
-            f"{self.skipped} of {self.rows} rows skipped{cut}",
+            f"{self.skipped} of {self.rows} rows skipped{censored}",
             *(f"  {reason}" for reason in self.reasons),
         ]
         return "\n".join([str(self.path), *told, *more])
@@ -134,7 +136,7 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
         Its classes are those of the log, its cores the pool.
     lenient : bool, optional
         Whether to leave out and count rows that cannot be used, and to ignore unknown columns. A job that
-        such a row is about is cut short at its last good one, as if cancelled, so that it does not mislead.
+        such a row is about is censored at its last good one, as if cancelled, so that it does not mislead.
 
     Raises
     ------
@@ -159,21 +161,52 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     require_system(system)
     require_path(path)
     name = os.fspath(path)
-    reader = Reader(name, system, lenient)
+    # A journal in use must not be opened as any file is: closing that would undo the locks of its owner.
+    if Path(f"{name}-wal").exists():
+        return EventLog(*read_journal(name, system), 0, ())
+    return _read_log(LogReader(name, system.names, system.cores, lenient), system)
+
+
+def load_unknown_log(
+    path: str | os.PathLike[str], *, cores: float | None = None, lenient: bool = False
+) -> EventLog:
+    """Read an event log without a system: its classes are those that it names.
+
+    Parameters
+    ----------
+    path : str or path
+        An event log in CSV, compressed if its name ends in ``.gz``.
+    cores : float, optional
+        The cores of the pool. By default the most that were held at once.
+    lenient : bool, optional
+        See `load_events`.
+    """
+    require_path(path)
+    name = os.fspath(path)
+    if Path(name).is_dir():
+        raise InvalidFile(f"{name}: is a directory, not an event log")
+    log = _read_log(LogReader(name, None, cores, lenient))
     try:
-        # A journal in use must not be opened as any file is: closing that would undo the locks of its owner.
-        if Path(f"{name}-wal").exists():
-            return EventLog(*read_journal(name, system), 0, ())
-        with opened(name) as file:
-            if file.peek(len(SQLITE_HEAD)).startswith(SQLITE_HEAD):
-                return EventLog(*read_journal(name, system), 0, ())
+        for known in log.path.names:
+            JobClass(known, speedup=Amdahl(0.5))
+    except InvalidInput as error:
+        raise InvalidFile(f"{name}: {error}") from None
+    return log
+
+
+def _read_log(reader: LogReader, system: System | None = None) -> EventLog:
+    """Return the log in a file, which may be a journal if the system is known."""
+    try:
+        with _opened(reader.name) as file:
+            if system is not None and file.peek(len(SQLITE_HEAD)).startswith(SQLITE_HEAD):
+                return EventLog(*read_journal(reader.name, system), 0, ())
             reader.read(file)
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidFile(f"{name}: cannot be read: {reason_of(error)}") from error
+        raise InvalidFile(f"{reader.name}: cannot be read: {reason_of(error)}") from error
     return EventLog(*reader.finish())
 
 
-def opened(name: str) -> io.BufferedReader | gzip.GzipFile:
+def _opened(name: str) -> io.BufferedReader | gzip.GzipFile:
     """Return a log to be read as UTF-8, unpacked on the way if its name says that it is packed."""
     try:
         return opened_as_utf8(gzip.open(name) if name.endswith(".gz") else Path(name).open("rb"))
@@ -220,7 +253,7 @@ def save_events(path: SamplePath, file: str | os.PathLike[str], *, per_job: bool
 
 def _csv(record: SamplePath, rows: slice, names: list[str]) -> bytes:
     """Return some rows as lines; floats by repr, so that they come back bit for bit."""
-    classes, events = [*names, ""], list(EVENTS)
+    classes, events = [*names, ""], list(EVENT_NAMES)
     held = record.cores[rows, None] if record.per_job else record.cores[rows]
     columns = [
         map(repr, record.time[rows].tolist()),

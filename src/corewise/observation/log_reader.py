@@ -1,63 +1,393 @@
-"""The reader of event logs: blocks of lines come in, a path and complaints come out.
+"""Reader of event logs: a file goes in, a sample path and the faults of its rows come out.
 
-What is wrong with a line taken by itself is found when it is parsed, what is wrong with it after those before
-it when all have been read; rows of one instant may come in any order. Only the columns are kept in memory,
-never the text.
+A block of lines is parsed in one of two ways, which give the same values:
+
+- *compiled loops*, for much plain text: printable ASCII without blanks or quotes, no line without fields. No
+  object is made for a row, a field or a label;
+- *the csv module*, for all else. It is the judge of what a line says, and goes line by line where something
+  is wrong with the block, to say what.
+
+A fault of a line taken by itself is found when it is parsed, a fault of a row given the rows before it when
+all have been read; simultaneous rows may come in any order. Only the columns are kept in memory, never the
+text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.errors import InvalidFile, InvalidInput
-from corewise.kit.arrays import Ints
-from corewise.model.system import System
-from corewise.observation.instants import settled
-from corewise.observation.log_blocks import PlainBlocks
-from corewise.observation.log_lines import (
-    Block,
-    Header,
-    Labels,
-    is_simple,
-    parse_block,
-    parse_line,
-    salvaged_line,
-)
-from corewise.observation.mending import mended
-from corewise.observation.rows import NOBODY, Columns, Fault, find_faults, in_words
+from corewise.errors import InvalidFile, InvalidInput, nearest
+from corewise.kit.arrays import Floats, Ints
+from corewise.observation.log_repair import repaired, with_ties_reordered
+from corewise.observation.rows import EVENT_NAMES, NOBODY, Columns, Event, Fault, find_faults, in_words
 from corewise.observation.sample_path import SamplePath
+from corewise.observation.text import _kernels
+from corewise.observation.text.fields import Fields, Layout, ManyTexts, TextCodes, numbers
 
-__all__ = ["Reader"]
+__all__ = [
+    "Block",
+    "ClassCodes",
+    "Header",
+    "Labels",
+    "LogReader",
+    "PlainBlocks",
+    "parse_block",
+    "parse_line",
+]
 
 _BLOCK_BYTES = 8 * 2**20
 _MUCH = 2**21  # bytes: of fewer, what compiled loops save is less than it takes to compile them
 _MOST_REASONS = 10
+_MOST_CLASSES = 1000
+_MOST_CORES = 1e9
 _KEPT_NUMBERS = 2**20
 """Labels that are whole numbers below this, or below the number of rows, are kept as the numbers of jobs."""
 
+_NEEDED = ("time", "event", "class", "job")
+_DIGITS = 18  # any number of so many digits fits into 64 bits
+_NEWLINE, _QUOTE = 10, 34
+_PLAIN = np.zeros(256, dtype=np.bool_)
+_PLAIN[33:127] = True
+_PLAIN[[_NEWLINE, _QUOTE]] = True, False
+
+LogRow = tuple[float, int, int, int, list[float]]
+
+
+# --- header, classes and labels ---------------------------------------------------------------------
+
+
+class ClassCodes:
+    """Codes of class names, which are their positions.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        The classes; None for those that come up, in order of appearance.
+    """
+
+    def __init__(self, names: Sequence[str] | None) -> None:
+        self.names: list[str] = list(names or ())
+        self._fixed = names is not None
+        self._codes = {"": NOBODY, **{name: i for i, name in enumerate(self.names)}}
+
+    def code(self, name: str) -> int:
+        """Return the code of a class, `NOBODY` for an empty name."""
+        code = self._codes.get(name)
+        if code is None:
+            if self._fixed:
+                raise InvalidInput(f"unknown class {_short(name)}{nearest(name, self.names)}")
+            code = self._codes[name] = len(self.names)
+            self.names.append(name)
+        return code
+
+
+@dataclass(frozen=True)
+class Header:
+    """Header of an event log: which column is where, and in which form the cores are given.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns of the file, in its order.
+    classes : ClassCodes
+        The classes.
+    per_job : bool
+        Whether the cores are those of each row's own job.
+    """
+
+    columns: tuple[str, ...]
+    classes: ClassCodes
+    per_job: bool
+
+    @classmethod
+    def of(cls, line: str, names: Sequence[str] | None, lenient: bool) -> Header:
+        """Return the header that a line is; other columns are ignored if `lenient`, and else refused."""
+        columns = tuple(column.strip() for column in _fields_of(line))
+        totals = [column.removeprefix("cores:") for column in columns if column.startswith("cores:")]
+        if names is None and "class" not in columns:
+            raise InvalidInput(f"the header has no column 'class', but {', '.join(columns[:6])}")
+        if names is None and totals:
+            names = list(dict.fromkeys(totals))
+        for name in totals:
+            if names is not None and name not in names:
+                raise InvalidInput(
+                    f"column 'cores:{name}': unknown class {name!r}{nearest(name, list(names))}"
+                )
+        per_job = "cores" in columns
+        if per_job and totals:
+            raise InvalidInput(f"columns 'cores' and 'cores:{totals[0]}' exclude each other")
+        header = cls(columns, ClassCodes(names), per_job or names is None)
+        needed = [*_NEEDED, *header.cores]
+        missing = [column for column in needed if column not in columns]
+        if missing:
+            raise InvalidInput(
+                f"the header must name the columns {','.join(needed)}, and has no {', '.join(missing)}"
+                f"{_hint(line, columns, missing)}"
+            )
+        for column in columns:
+            if columns.count(column) > 1:
+                raise InvalidInput(f"column {column!r} is there {columns.count(column)} times")
+            if column not in needed and not lenient:
+                raise InvalidInput(f"unknown column {column!r}; the columns are {','.join(needed)}")
+        return header
+
+    @property
+    def cores(self) -> list[str]:
+        """The columns of cores."""
+        return ["cores"] if self.per_job else [f"cores:{name}" for name in self.classes.names]
+
+
+def _hint(line: str, columns: Sequence[str], missing: Sequence[str]) -> str:
+    """Return what is likely to be wrong with a header."""
+    if "," not in line and (mark := next((mark for mark in ";\t" if mark in line), "")):
+        return f"; fields seem to be separated by {mark!r}, and must be by ','"
+    if {column.lower() for column in columns} & set(missing):
+        return "; names are in lower case"
+    return ""
+
+
+class Labels:
+    """Codes for the labels of jobs: a whole number has itself, no label −1, other texts −2, −3, and so on."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}  # of texts that came one by one
+        self._texts = ManyTexts()
+
+    def code(self, label: str) -> int:
+        """Return the code of one label, which may have blanks about it."""
+        if _is_plain(label):
+            return int(label)
+        code = self._codes.get(label)
+        if code is None:
+            code = self._codes[label] = self._new_code(label)
+        return code
+
+    def _new_code(self, label: str) -> int:
+        bare = label.strip()
+        if not bare:
+            return NOBODY
+        if bare != label:
+            return self.code(bare)
+        letters = np.frombuffer(label.encode(), dtype=np.uint8)
+        return -2 - int(self._texts.of_spans(letters, np.array([0]), np.array([letters.size]))[0])
+
+    def of_fields(self, fields: Fields, name: str) -> Ints:
+        """Return the codes of a column of plain text, in which nothing has blanks about it."""
+        starts, ends = fields.column(name)
+        codes = np.empty(starts.size, dtype=np.int64)
+        _kernels.whole_numbers(fields.text, starts, ends, _DIGITS, codes)
+        texts = np.flatnonzero(codes < NOBODY)
+        if texts.size:
+            codes[texts] = -2 - self._texts.of_spans(fields.text, starts[texts], ends[texts])
+        return codes
+
+    def text(self, code: int) -> str:
+        """Return the label of a code."""
+        return str(code) if code >= 0 else self._texts.text(-2 - code)
+
+
+def _is_plain(label: str) -> bool:
+    """Whether a label is a whole number in its shortest form that fits into 64 bits."""
+    return label.isdigit() and len(label) <= _DIGITS and label.isascii() and (label[0] != "0" or label == "0")
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+class Block(NamedTuple):
+    """Block of parsed rows: the columns of a `SamplePath`, but for jobs the codes of their `Labels`."""
+
+    time: Floats
+    event: NDArray[np.int8]
+    job_class: Ints
+    label: Ints
+    cores: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[LogRow], header: Header) -> Block:
+        """Return rows as columns."""
+        time, event, job_class, label, cores = zip(*rows, strict=True) if rows else ((),) * 5
+        shape = (len(rows),) if header.per_job else (len(rows), len(header.classes.names))
+        return cls(
+            np.array(time, dtype=np.float64),
+            np.array(event, dtype=np.int8),
+            np.array(job_class, dtype=np.int64),
+            np.array(label, dtype=np.int64),
+            np.array(cores, dtype=np.float64).reshape(shape),
+        )
+
+
+class PlainBlocks:
+    """Parser of blocks of plain text by compiled loops, which keeps the codes of texts between blocks."""
+
+    def __init__(self, header: Header, labels: Labels) -> None:
+        self._header, self._labels = header, labels
+        self._layout = Layout(header.columns, (*_NEEDED, *header.cores), quotes=False)
+        self._event_codes, self._class_codes = TextCodes(), TextCodes()
+
+    def parse(self, block: bytes) -> Block | None:
+        """Return the rows of a block, or None if it is for the csv module."""
+        text = np.frombuffer(block, dtype=np.uint8)
+        if not _PLAIN[text].all():
+            return None
+        fields = Fields.of(text, self._layout)
+        if not fields.counts.size or np.any(fields.counts != len(self._layout.columns)):
+            return None
+        if fields.last != fields.counts.size:  # blank lines
+            return None
+        time, cores = _finite(fields, "time"), self._held(fields)
+        if time is None or cores is None:
+            return None
+        event = self._event_codes.codes(fields, "event")
+        job_class = self._class_codes.codes(fields, "class")
+        try:
+            events = np.array([EVENT_NAMES[text] for text in self._event_codes.texts], dtype=np.int8)
+            classes = np.array(list(map(self._header.classes.code, self._class_codes.texts)), dtype=np.int64)
+        except (KeyError, InvalidInput):
+            return None
+        return Block(time, events[event], classes[job_class], self._labels.of_fields(fields, "job"), cores)
+
+    def _held(self, fields: Fields) -> Floats | None:
+        if self._header.per_job:
+            return _finite(fields, "cores", optional=True)
+        names = self._header.cores
+        columns = [column for name in names if (column := _finite(fields, name)) is not None]
+        return np.stack(columns, axis=1) if len(columns) == len(names) else None
+
+
+def _finite(fields: Fields, name: str, *, optional: bool = False) -> Floats | None:
+    """Return a column of finite numbers, NaN where a field is empty if it may be, or None."""
+    values, kinds = numbers(fields, name)
+    fine = kinds == _kernels.NUMBER
+    if optional:
+        starts, ends = fields.column(name)
+        fine |= starts == ends
+    return values if fine.all() else None
+
+
+def parse_block(lines: Sequence[str], header: Header, labels: Labels) -> Block | None:
+    """Return the rows of lines that are not blank, or None if something is wrong with one of them."""
+    try:
+        rows = list(csv.reader(lines, strict=True))
+        if len(rows) != len(lines) or set(map(len, rows)) != {len(header.columns)}:
+            return None  # a quoted line break joins two lines
+        fields = dict(zip(header.columns, zip(*rows, strict=True), strict=True))
+        time = _column_of_numbers(fields["time"])
+        event = _coded(fields["event"], EVENT_NAMES.__getitem__).astype(np.int8)
+        cores = [_column_of_numbers(fields[name], optional=header.per_job) for name in header.cores]
+        job_class = _coded(fields["class"], lambda text: header.classes.code(text.strip()))
+    except (csv.Error, KeyError, ValueError, InvalidInput):
+        return None
+    label = _coded(fields["job"], labels.code)
+    return Block(time, event, job_class, label, cores[0] if header.per_job else np.stack(cores, axis=1))
+
+
+def _coded(texts: Sequence[str], code: Callable[[str], int]) -> Ints:
+    """Return the code of each text, which is asked for once, in order of appearance."""
+    codes = {text: code(text) for text in dict.fromkeys(texts)}
+    return np.fromiter(map(codes.__getitem__, texts), dtype=np.int64, count=len(texts))
+
+
+def _column_of_numbers(texts: Sequence[str], *, optional: bool = False) -> Floats:
+    """Return finite numbers, NaN where a field is empty if it may be; raise `ValueError` at anything else."""
+    if "_" in "".join(texts):  # Python would read 3_0 as 30
+        raise ValueError
+    found = [float(text) if text or not optional else math.nan for text in texts]
+    values = np.array(found, dtype=np.float64)
+    if np.count_nonzero(~np.isfinite(values)) != (texts.count("") if optional else 0):
+        raise ValueError
+    return values
+
+
+def parse_line(line: str, header: Header, labels: Labels) -> LogRow:
+    """Return one row; `InvalidInput` says what is wrong with it."""
+    texts = [text.strip() for text in _fields_of(line)]
+    if len(texts) != len(header.columns):
+        fields_seen = "1 field" if len(texts) == 1 else f"{len(texts)} fields"
+        raise InvalidInput(f"{fields_seen}, and the header has {len(header.columns)}")
+    fields = dict(zip(header.columns, texts, strict=True))
+    time = _number(fields["time"], "time")
+    kind = fields["event"]
+    if kind not in EVENT_NAMES:
+        raise InvalidInput(f"unknown event {_short(kind)}{nearest(kind.lower(), list(EVENT_NAMES))}")
+    job_class = header.classes.code(fields["class"])
+    edge = kind in ("start", "end")
+    if header.per_job:
+        cores = [_number(fields["cores"], "cores") if fields["cores"] else math.nan]
+    else:
+        held = {column: fields[column] for column in header.cores}
+        cores = [0.0 if edge and not text else _number(text, column) for column, text in held.items()]
+    return time, EVENT_NAMES[kind], job_class, labels.code(fields["job"]), cores
+
+
+def _salvaged_line(line: str, header: Header, labels: Labels) -> LogRow:
+    """Return what is known of a line that cannot be read: its class and job, perhaps; its time is NaN."""
+    texts = [text.strip() for text in line.split(",")]
+    fields: Mapping[str, str] = {}
+    if len(texts) == len(header.columns):
+        fields = dict(zip(header.columns, texts, strict=True))
+    try:
+        job_class = header.classes.code(fields.get("class", ""))
+    except InvalidInput:
+        job_class = NOBODY
+    event = EVENT_NAMES.get(fields.get("event", ""), int(Event.RESIZE))
+    cores = [math.nan] * len(header.cores)
+    return math.nan, event, job_class, labels.code(fields.get("job", "")), cores
+
+
+def _fields_of(line: str) -> list[str]:
+    """Return the fields of a line of CSV."""
+    try:
+        return next(csv.reader([line], strict=True), [])
+    except csv.Error as error:
+        raise InvalidInput(f"not a line of CSV: {error}") from None
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        number = float(text.replace("_", "x"))  # Python would read 3_0 as 30
+    except ValueError:
+        dated = "; times are numbers, in the unit of the rates" if what == "time" and text.strip() else ""
+        raise InvalidInput(f"{what} {_short(text)} is not a number{dated}") from None
+    if not math.isfinite(number):
+        raise InvalidInput(f"{what} {_short(text)} is not finite")
+    return number
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}…")
+
+
+# --- the reader -------------------------------------------------------------------------------------
+
 
 @dataclass
-class Reader:
-    """Parser of an event log: takes in a file block by block, and keeps its columns.
+class LogReader:
+    """Reader of one event log, block by block.
 
     Attributes
     ----------
     name : str
-        What to call the file.
-    system : System
-        Its classes are those of the log, its cores the pool.
+        The name of the file, for error messages.
+    names : sequence of str or None
+        The classes; None for those that the log names, in order of appearance.
+    pool : float or None
+        The cores of the pool; None for the most that were held at once.
     lenient : bool
-        Whether to leave out what cannot be used, and to cut the jobs short that it is about.
+        Whether to leave out rows that cannot be used, and to censor the jobs that they are about.
     """
 
     name: str
-    system: System
+    names: Sequence[str] | None
+    pool: float | None
     lenient: bool
     _header: Header | None = None
     _plain: PlainBlocks | None = None
@@ -67,7 +397,7 @@ class Reader:
     _rowless: list[int] = field(default_factory=list)  # lines that gave no row: header, blank, skipped
     _said: dict[int, str] = field(default_factory=dict)  # why a line cannot be read
     _skipped: int = 0
-    _cut: int = 0
+    _censored: int = 0
     _reasons: tuple[str, ...] = ()
 
     def read(self, file: BufferedIOBase) -> None:
@@ -76,29 +406,45 @@ class Reader:
             self._take(block)
 
     def finish(self) -> tuple[SamplePath, int, int, tuple[str, ...], int]:
-        """Return the path, how many rows there were and were skipped, why, and how many jobs were cut."""
+        """Return the path, how many rows there were and were skipped, why, and how many jobs are censored."""
         if self._header is None:
+            if self.names is None:
+                raise InvalidFile(f"{self.name}: not an event log: it is empty")
             raise InvalidFile(f"{self.name}: empty, without even a header")
         time, event, job_class, label, cores = (_joined(column) for column in self._columns)
         rows = time.size
+        names = tuple(self._header.classes.names)
+        if not names:
+            raise InvalidFile(f"{self.name}: no row names a class")
         if rows == 0:
             raise InvalidFile(f"{self.name}: no events")
-        usable = Columns(
-            tuple(self.system.names), self.system.cores, time, event, job_class, _numbers(label), cores
-        )
-        usable = self._mended(usable, label) if self.lenient else self._settled(usable, label)
+        pool = _MOST_CORES if self.pool is None else self.pool
+        usable = Columns(names, pool, time, event, job_class, _numbers(label), cores)
+        usable = self._repaired(usable, label) if self.lenient else self._reordered(usable, label)
         if not usable.time.size:
             raise InvalidFile(f"{self.name}: none of {rows} rows can be used; {self._reasons[0]}")
-        return SamplePath._checked(usable), rows, self._skipped, self._reasons, self._cut
+        path = SamplePath._checked(usable)
+        if self.pool is None:
+            path = self._with_pool(path)
+        return path, rows, self._skipped, self._reasons, self._censored
 
-    # --- taking in lines
+    def _with_pool(self, path: SamplePath) -> SamplePath:
+        """Return the path in a pool of as many cores as were held at once."""
+        peak = float(path.total_cores()[1].max())
+        if peak <= 0.0:
+            raise InvalidFile(f"{self.name}: no job ever holds a core")
+        return SamplePath(path.names, peak, path.time, path.event, path.job_class, path.job, path.cores)
+
+    # --- lines
 
     def _blocks(self, file: BufferedIOBase) -> Iterator[bytes]:
-        """Yield the file in blocks of whole lines; the one before is taken in when the next is asked for."""
+        """Yield the file in blocks of whole lines; the one before is parsed when the next is asked for."""
         rest = b""
         while chunk := file.read(_BLOCK_BYTES):
             line = self._lines + 1
             if b"\0" in chunk:
+                if self.names is None and self._header is None:
+                    raise InvalidFile(f"{self.name}: not an event log: it is a binary file")
                 line += chunk.count(b"\n", 0, chunk.index(b"\0"))
                 raise self._error(line, "a binary file, not an event log")
             if len(rest) > _BLOCK_BYTES:
@@ -119,7 +465,7 @@ class Reader:
             self._rowless.append(self._lines)
             if line.strip():
                 try:
-                    self._header = Header.of(_decoded(line), self.system.names, self.lenient)
+                    self._header = Header.of(_decoded(line), self.names, self.lenient)
                     self._plain = PlainBlocks(self._header, self._labels)
                 except InvalidInput as error:
                     raise self._error(self._lines, str(error)) from None
@@ -131,6 +477,10 @@ class Reader:
             for column, values in zip(self._columns, columns, strict=True):
                 column.append(values)
             self._lines += block.count(b"\n") + (not block.endswith(b"\n"))
+            if self.names is None and len(self._header.classes.names) > _MOST_CLASSES:
+                raise InvalidFile(
+                    f"{self.name}: not an event log: it names more than {_MOST_CLASSES} classes"
+                )
 
     def _rows_at_once(self, block: bytes, header: Header) -> Block | None:
         try:
@@ -139,7 +489,7 @@ class Reader:
             return None
         lines = text.split("\n")
         filled = [line for line in lines if line] if "" in lines else lines
-        rows = parse_block(filled, header, self._labels) if filled and is_simple(text) else None
+        rows = parse_block(filled, header, self._labels) if filled else None
         if rows is not None and len(filled) < len(lines):
             self._rowless += [self._lines + k for k, line in enumerate(lines, start=1) if not line]
         return rows
@@ -156,29 +506,29 @@ class Reader:
                 if not self.lenient:
                     raise self._error(number, str(error)) from None
                 self._said[number] = str(error)
-                rows.append(salvaged_line(line.decode(errors="replace"), header, self._labels))
+                rows.append(_salvaged_line(line.decode(errors="replace"), header, self._labels))
         return Block.of(rows, header)
 
-    # --- what is wrong
+    # --- faults
 
-    def _settled(self, columns: Columns, label: Ints) -> Columns:
-        """Return the rows, if need be in another order within instants; an impossible one is an error."""
+    def _reordered(self, columns: Columns, label: Ints) -> Columns:
+        """Return the rows, if need be with ties in another order; an impossible row is an error."""
         if find_faults(columns)[0] < 0:
             return columns
-        columns, source = settled(columns)
+        columns, source = with_ties_reordered(columns)
         row, faults = find_faults(columns)
         if row < 0:
             return columns
         was = int(source[row])
         raise self._error(self._line(was), self._why(columns, row, Fault(faults[row]), int(label[was])))
 
-    def _mended(self, columns: Columns, label: Ints) -> Columns:
-        """Return the rows with what is wrong left out, and the jobs it was about cut short."""
+    def _repaired(self, columns: Columns, label: Ints) -> Columns:
+        """Return the rows without those that are wrong, and with the jobs that they are about censored."""
         if find_faults(columns)[0] < 0:
             return columns
-        found = mended(columns)
+        found = repaired(columns)
         bad = np.flatnonzero(found.faults)
-        self._skipped, self._cut = bad.size, found.cut
+        self._skipped, self._censored = bad.size, found.censored
         reasons = []
         for row in bad[:_MOST_REASONS].tolist():
             line = self._line(row)
@@ -223,6 +573,6 @@ def _numbers(label: Ints) -> Ints:
         return np.where(label < NOBODY, -2 - label, NOBODY)
     codes, first, places = np.unique(label, return_index=True, return_inverse=True)
     named = np.flatnonzero(codes != NOBODY)
-    numbers = np.full(codes.size, NOBODY)
-    numbers[named[np.argsort(first[named])]] = np.arange(named.size)
-    return numbers[places]
+    numbers_of = np.full(codes.size, NOBODY)
+    numbers_of[named[np.argsort(first[named])]] = np.arange(named.size)
+    return numbers_of[places]

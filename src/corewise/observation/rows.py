@@ -12,6 +12,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.observation import _kernels
 
 __all__ = [
+    "EVENT_NAMES",
     "NOBODY",
     "STEPS",
     "Columns",
@@ -51,6 +52,9 @@ class Event(IntEnum):
     END = 5
     CANCEL = 6
 
+
+EVENT_NAMES = {event.name.lower(): int(event) for event in Event}
+"""The kinds of events by their names in a log."""
 
 STEPS = np.array([0, 1, 1, -1, 0, 0, -1])
 """By how much each `Event` changes the number of jobs."""

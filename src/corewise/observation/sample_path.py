@@ -222,6 +222,19 @@ class SamplePath(ByValue, Summarised):
             times[name].setflags(write=False)
         return FrozenMapping(times)
 
+    def total_cores(self) -> tuple[Floats, Floats]:
+        """Return the distinct times of the path, and the cores that all jobs together hold from each on."""
+        last = np.append(self.time[1:] != self.time[:-1], True)  # simultaneous rows belong together
+        if not self.per_job:
+            return self.time[last], self.cores.sum(axis=1)[last]
+        held = np.where(np.isnan(self.cores), 0.0, self.cores)
+        order = np.argsort(self.job, kind="stable")
+        job, own = self.job[order], held[order]
+        same = np.append(False, (job[1:] == job[:-1]) & (job[1:] != NOBODY))
+        change = np.empty(held.size)
+        change[order] = np.where(job == NOBODY, 0.0, own - np.where(same, np.append(0.0, own[:-1]), 0.0))
+        return self.time[last], np.cumsum(change)[last]
+
     def split(self) -> SamplePath:
         """Return the path in the per-job form.
 

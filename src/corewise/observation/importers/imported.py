@@ -19,8 +19,7 @@ from corewise.kit.report import Summarised
 from corewise.observation.importers import _kernels
 from corewise.observation.importers.events import Timeline
 from corewise.observation.importers.rows import Verdict
-from corewise.observation.log_lines import EVENTS
-from corewise.observation.rows import NOBODY
+from corewise.observation.rows import EVENT_NAMES, NOBODY
 from corewise.observation.sample_path import SamplePath
 
 __all__ = ["ImportedLog", "Jobs", "RowAccount"]
@@ -136,7 +135,7 @@ class ImportedLog(Summarised):
 
     def events(self, kind: str) -> int:
         """Return how many events there are of a kind, such as ``"departure"``."""
-        return int(np.count_nonzero(self._timeline.kind == EVENTS[kind]))
+        return int(np.count_nonzero(self._timeline.kind == EVENT_NAMES[kind]))
 
     @property
     def departures(self) -> int:
@@ -174,7 +173,7 @@ class ImportedLog(Summarised):
     def _write(self, out: IO[bytes] | gzip.GzipFile) -> None:
         out.write(b"time,event,class,job,cores\n")
         seen, jobs = self._timeline, self._jobs
-        events, event_ends = _texts(list(EVENTS))
+        events, event_ends = _texts(list(EVENT_NAMES))
         names, name_ends = _texts([_quoted(name) for name in self.names])
         labels, label_ends = _safe_labels(jobs.labels, jobs.label_ends)
         longest = int(np.diff(label_ends).max(initial=0)) + int(np.diff(name_ends).max()) + 20

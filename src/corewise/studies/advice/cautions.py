@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from corewise.observation.log_classes import cores_held
 from corewise.observation.sample_path import SamplePath
 from corewise.studies.advice.curves import (
     ASSUMED,
@@ -42,7 +41,7 @@ def warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJob
         told.append(
             f"{quick} jobs waited and were then done in no time of the log's clock: their work is none"
         )
-    peak = float(cores_held(path)[1].max())
+    peak = float(path.total_cores()[1].max())
     if path.pool > 4.0 * peak:
         told.append(f"at most {peak:g} of the {path.pool:g} cores were ever held at once")
     return told

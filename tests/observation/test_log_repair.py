@@ -94,11 +94,11 @@ def test_wrong_rows_of_many_kinds_do_not_move_estimates(per_job: bool, tmp_path:
     log = cw.load_events(tmp_path / "bad.csv", SYSTEM, lenient=True)
     assert log.rows == count
     assert len(DEPARTURES) - 3 <= log.skipped <= 4 * len(DEPARTURES)
-    assert log.path.cancellations == log.cut
+    assert log.path.cancellations == log.censored
     # Every row is used or skipped, and a cut adds one.
-    assert log.path.time.size == log.rows - log.skipped + log.cut
+    assert log.path.time.size == log.rows - log.skipped + log.censored
     assert moved(cw.estimate(log, SYSTEM), clean) < 0.5
-    assert f"{log.cut} jobs cut short" in str(log)
+    assert f"{log.censored} jobs censored" in str(log)
 
 
 @pytest.mark.parametrize("per_job", [False, True], ids=["totals", "per job"])
@@ -126,7 +126,7 @@ def test_where_a_departure_is_missing_the_cores_say_so(tmp_path: Path) -> None:
     with pytest.raises(cw.errors.InvalidFile, match="sum to more than the pool"):
         cw.load_events(tmp_path / "bad.csv", SYSTEM)
     log = cw.load_events(tmp_path / "bad.csv", SYSTEM, lenient=True)
-    assert log.cut >= 1
+    assert log.censored >= 1
     assert moved(cw.estimate(log, SYSTEM), clean) < 0.5
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import corewise as cw
 from corewise.observation import log_reader
-from corewise.observation.instants import settled
+from corewise.observation.log_repair import with_ties_reordered
 from corewise.observation.rows import find_faults
 from tests.observation.test_event_logs import SYSTEM, assert_equal, read
 from tests.observation.test_sample_path import (
@@ -144,7 +144,7 @@ def test_what_is_refused_is_impossible_in_every_order(seed: int, size: int) -> N
     can_be = any(
         possible([row for group in chosen for row in group], True) for chosen in itertools.product(*orders)
     )
-    assert (find_faults(settled(columns_of(rows))[0])[0] < 0) == can_be
+    assert (find_faults(with_ties_reordered(columns_of(rows))[0])[0] < 0) == can_be
 
 
 @pytest.mark.parametrize(
