@@ -389,6 +389,7 @@ def test_a_wrong_plug_in_fails_the_check_of_what_it_breaks(
     make: Callable[[], object], broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(testing, "_TIMEOUT", 0.5)
+    monkeypatch.setattr(testing, "_UNCHANGED", 0.5)
     (check,) = [check for check in checks_for(make()) if check.name == broken]
     with pytest.raises(AssertionError, match=broken):
         check()
@@ -401,7 +402,9 @@ def test_every_check_has_a_plug_in_that_fails_it() -> None:
     assert {check.name for check in every} == {broken for _, broken in WRONG}
 
 
-@pytest.mark.parametrize("plugin", [Curve(), Bound(shared), OwnPlant(), OwnEngine], ids=repr)
+@pytest.mark.parametrize(
+    "plugin", [Curve(), Bound(shared), OwnPlant(), OwnEngine], ids=["curve", "policy", "plant", "engine"]
+)
 def test_the_plug_ins_that_others_are_broken_from_pass(plugin: object) -> None:
     for check in checks_for(plugin):
         check()
