@@ -1,4 +1,4 @@
-"""Memories: which of the windows a learning algorithm estimates from."""
+"""Memories: the windows that a learning algorithm estimates from."""
 
 from corewise.learning.memories import Everything, Latest, Memory, SinceChange
 

@@ -1,7 +1,7 @@
-"""Results: what the functions of corewise return, to annotate with and to look up.
+"""Classes of results, for annotations and for reference.
 
-All are frozen but `Learning` and `Sweep`, which are under way. At a prompt each shows as one
-line, in a notebook as a small table, and printed in full.
+All are frozen but `Learning` and `Sweep`, which are iterators. At a prompt a result shows as one line, in a
+notebook as a small table, and printed in full.
 """
 
 from corewise.analysis.information import Information

@@ -1,4 +1,4 @@
-"""Schedules: how many departures each window of a learning algorithm has."""
+"""Schedules: the number of departures in each window of a learning algorithm."""
 
 from corewise.learning.schedules import Constant, Growing, Schedule
 

@@ -1,4 +1,4 @@
-"""Size laws, for ``JobClass(sizes=…)``; as laws of the times between arrivals, ``JobClass(arrivals=…)``."""
+"""Size distributions, for ``JobClass(sizes=…)``, and of times between arrivals, ``JobClass(arrivals=…)``."""
 
 from corewise.model.sizes import (
     Deterministic,

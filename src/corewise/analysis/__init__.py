@@ -1,1 +1,1 @@
-"""Exact numbers for a given system and policy; no randomness."""
+"""Exact expectations for a given policy, without randomness: performance, information, lower bounds."""

@@ -1,1 +1,1 @@
-"""The command line: one file per verb, each calling one library function."""
+"""Command line: one file or folder per verb, each options, a call of the library, and output."""

@@ -1,1 +1,1 @@
-"""The best policy (paper section 4)."""
+"""Optimal policies: the Bellman equation, solvers, fitted improvement.  Paper: section 4."""

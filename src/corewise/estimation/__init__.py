@@ -1,1 +1,1 @@
-"""The curves from data: how jobs scale, and how sure the data make us."""
+"""Estimates of curves and rates from observations, with their errors; change-point detection."""

@@ -1,1 +1,1 @@
-"""The numbers and figures printed in the paper, computed again (paper section 5)."""
+"""Numbers and figures printed in the paper, computed again.  Paper: section 5."""

@@ -1,1 +1,1 @@
-"""What every room needs and none owns: arrays, checks, frozen values, files, display, threads, processes."""
+"""What every package needs and none owns: arrays, checks, values, reports, files, workers, version."""

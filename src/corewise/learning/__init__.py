@@ -1,1 +1,1 @@
-"""The loop: run, estimate, solve, adopt, again.  Paper: section 5."""
+"""Learning loop: run, estimate, solve, adopt, again.  Paper: section 5."""

@@ -1,4 +1,12 @@
-"""Real jobs on a real pool: what decides is pure, what acts is behind an engine.
+"""Live pools: real jobs on real cores.
+
+state      the controller, pure: events in, instructions out
+journal    the SQLite store of events, snapshots, replay
+run        the pool, its jobs, the runner thread, the solver process
+engines    run jobs and move their cores: threads, processes, Dask, Ray, Slurm, Kubernetes
+service    the controller over HTTP, and its page
+demo       two pools side by side
+client     of the service, with the standard library alone
 
 The names are listed in ``__init__.pyi``; each is imported when it is first used, so that worker processes
 start quickly.

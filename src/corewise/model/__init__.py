@@ -1,1 +1,1 @@
-"""What the world is: curves, classes, systems, states and rates (paper section 2)."""
+"""Model: speed-up curves, size distributions, classes, systems, states, rates.  Paper: section 2."""

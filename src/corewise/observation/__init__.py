@@ -1,1 +1,1 @@
-"""What is seen of the world: sample paths, sufficient statistics, event logs and their files."""
+"""Observations: events, sample paths, sufficient statistics, event logs, importers."""

@@ -1,4 +1,4 @@
-"""Figures of results, one function each; the only room that knows matplotlib.
+"""Figures of results, one function each; beside `experiments.figures` all that knows matplotlib.
 
 Every function returns a `matplotlib.figure.Figure` in the house style, made without pyplot and its global
 state. A notebook shows it, `save_figure` writes it whole or not at all, ``figure.savefig(path)`` works too.

@@ -1,1 +1,1 @@
-"""Allocation policies: who holds how many cores in a state."""
+"""Allocation policies: the cores of every class, or job, in a state."""

@@ -1,1 +1,1 @@
-"""Random answers: paths of the system under a policy, and how sure they make us."""
+"""Simulation: random paths of a system under a policy, and means with intervals."""

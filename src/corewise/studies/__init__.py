@@ -1,1 +1,1 @@
-"""Questions that need several arcs of the ring: policies or systems side by side."""
+"""Studies, questions that need several stages of the loop: comparison, planning, advice, sweeps."""

@@ -1,1 +1,1 @@
-"""The lower bounds, one to a file; `corewise.analysis.lower.bounds` takes the best."""
+"""Lower bounds on the mean cost, one per file; `corewise.analysis.lower.bounds` takes the best."""

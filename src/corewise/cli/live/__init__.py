@@ -1,1 +1,1 @@
-"""The verbs `live …`: a demonstration, and a look at the journal of a pool."""
+"""Verbs `live …`: the demonstration, and the journal of a pool."""

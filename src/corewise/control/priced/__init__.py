@@ -1,1 +1,1 @@
-"""The price rule: which moves are worth what they cost."""
+"""Price rule: which moves are worth their pause."""

@@ -1,1 +1,1 @@
-"""Change detection: when curves or rates are no longer what they were."""
+"""Change-point detection: when curves or rates changed."""

@@ -1,1 +1,1 @@
-"""Estimates that hold for sizes of any law, and how sure they are."""
+"""Estimates that hold for sizes of any distribution, with their errors."""

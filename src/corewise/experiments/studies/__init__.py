@@ -1,1 +1,1 @@
-"""The loop, and estimation, many times over: beside the Cramér–Rao bound and where curves change."""
+"""Studies behind the experiments: many loops, beside the Cramér–Rao bound and under changing curves."""

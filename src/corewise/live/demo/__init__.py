@@ -1,1 +1,1 @@
-"""A demonstration: the same jobs on two real pools at once, one shared equally and one steered."""
+"""Demonstration: the same jobs on two real pools at once, one under EQUI and one steered."""

@@ -1,1 +1,1 @@
-"""Importers: logs that other programs wrote, as event logs. One format a file; `registry` knows them all."""
+"""Importers: logs of other programs as event logs, one format per file; `registry` lists them."""

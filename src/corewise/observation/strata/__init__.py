@@ -1,1 +1,1 @@
-"""Strata of attained work: what is kept of single jobs, so that estimates hold for sizes of any law."""
+"""Strata of attained work: statistics of single jobs, for estimates with sizes of any distribution."""

@@ -1,1 +1,1 @@
-"""Text of tables as columns: fields of lines found and read at once, without an object for each."""
+"""Columns of a table in text: all fields of many lines are found and read at once."""

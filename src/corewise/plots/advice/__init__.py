@@ -1,1 +1,1 @@
-"""Advice as a page: HTML that stands by itself, with figures drawn into it."""
+"""Advice as an HTML page in one file, with its figures."""

@@ -1,1 +1,1 @@
-"""Whole cores of single jobs: who holds how many, and which moves are worth what they cost."""
+"""Whole cores of single jobs, and which moves are worth their pause."""

@@ -1,1 +1,1 @@
-"""Water-filling: what a class buys at a price, and the split of the cores at which they are all bought."""
+"""Water-filling: the demand of a class at a price, and the split at which all cores are bought."""

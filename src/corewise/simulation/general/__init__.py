@@ -1,1 +1,1 @@
-"""Simulation of jobs whose sizes follow any law."""
+"""Simulation of jobs with sizes of any distribution."""

@@ -1,1 +1,1 @@
-"""Advice: from the log of a pool to what sharing its cores otherwise would be worth, and how sure that is."""
+"""Advice from the log of a pool: the gain from reallocation and its error, the cores needed."""

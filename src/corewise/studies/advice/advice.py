@@ -1,8 +1,8 @@
 """Advice: what a log says of its jobs, and what sharing the cores otherwise would have been worth.
 
-One question, several arcs of the ring: jobs and statistics are taken from the log, curves estimated, and the
-same jobs run again under other policies and on other numbers of cores. What rests on the log has an interval;
-what does not has its assumption beside it.
+One question, several stages of the loop: jobs and statistics are taken from the log, curves estimated, and
+the same jobs run again under other policies and on other numbers of cores. What rests on the log has an
+interval; what does not has its assumption beside it.
 """
 
 from __future__ import annotations
