@@ -50,12 +50,12 @@ from benchmarks.instruments.live_starts import (
     trace,
 )
 from benchmarks.instruments.live_stream import new_controller, stream
+from benchmarks.instruments.virtual_engine import VirtualJob
 from benchmarks.measure import Findings, Target, progress, table_of, targets_table
 from corewise.errors import InvalidInput
 from corewise.kit.jsonable import plain
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.learner import infer
-from corewise.live.engines.virtual import VirtualJob
 from tests.live.test_controller import LiveMachine
 
 LOAD = 0.7

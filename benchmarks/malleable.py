@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import corewise as cw
 from benchmarks.instruments.live_starts import trace
+from benchmarks.instruments.virtual_engine import VirtualEngine
 from benchmarks.measure import Findings, Target, progress, table_of
-from corewise.live.engines.virtual import VirtualEngine
 from corewise.live.state.baseline import never_learning
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import SetCores

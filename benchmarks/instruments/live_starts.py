@@ -13,6 +13,7 @@ from hashlib import sha256
 import numpy as np
 
 import corewise as cw
+from benchmarks.instruments.virtual_engine import VirtualEngine, VirtualJob
 from corewise.errors import UnstablePolicy
 from corewise.estimation.class_estimate import ClassEstimate
 from corewise.learning.algorithms import FIRST_WINDOW, Algorithm, live_algorithm
@@ -20,7 +21,6 @@ from corewise.learning.gate import ExpectedImprovement
 from corewise.learning.learner import MAX_LOAD, Inference, InferenceRequest, infer, with_load_below
 from corewise.learning.memories import Memory
 from corewise.learning.solving import SolveResult, solve_request
-from corewise.live.engines.virtual import VirtualEngine, VirtualJob
 from corewise.live.state.controller import Controller, Options
 from corewise.observation import events as happened
 from corewise.policies.base import Policy

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import corewise as cw
+from benchmarks.instruments.virtual_engine import VirtualEngine, VirtualJob
 from corewise.learning.learner import infer
-from corewise.live.engines.virtual import VirtualEngine, VirtualJob
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Instruction, instruction_to_mapping
 from corewise.model.files import system_to_mapping

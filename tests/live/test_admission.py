@@ -14,7 +14,7 @@ import pytest
 import corewise as cw
 from corewise.errors import InvalidInput
 from corewise.kit.workers import ExecutorWorkers
-from corewise.live.engines.base import JobSpec, Tell
+from corewise.live.engines.base import JobSpec, ReportEvent
 from corewise.live.journal.journal import Journal
 from corewise.live.run.runner import Runner
 from corewise.live.state.admission import Admission
@@ -31,7 +31,7 @@ def controller() -> Controller:
 class Elsewhere:
     pool, pause = 4, None
 
-    def start(self, tell: Tell) -> None: ...
+    def start(self, report: ReportEvent) -> None: ...
 
     def submit(self, job: JobSpec) -> None: ...
 

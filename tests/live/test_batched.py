@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from corewise.live.engines.batched import BatchedProgress
+from corewise.live.engines.rounds import BatchedProgress
 from corewise.observation import events as happened
 
 

@@ -18,8 +18,8 @@ import pytest
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.live.engines.base import Bag, Gang, Holding, Round, Rounds
+from corewise.live.engines.dispatcher import RunningBag, RunningGang
 from corewise.live.engines.executor import ExecutorEngine
-from corewise.live.engines.running import RunningBag, RunningGang
 from tests.helpers.engines import PATIENCE, Log
 
 
@@ -362,8 +362,8 @@ def test_cores_that_are_taken_are_counted_as_jobs_come_and_go() -> None:
             assert set(engine._held) == {job for job in jobs if job.cores}
             growing = {job for job in jobs if isinstance(job, RunningGang) and job.wants}
             assert set(engine._growing) == growing
-            hungry = [job for job in jobs if isinstance(job, RunningBag) and job.hungry]
-            assert len(engine._hungry) == len(hungry)
+            waiting = [job for job in jobs if isinstance(job, RunningBag) and job.has_calls]
+            assert len(engine._waiting_bags) == len(waiting)
             seen.append(len(jobs))
 
         engine._fill = checked  # type: ignore[method-assign]

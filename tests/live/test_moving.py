@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from benchmarks.instruments.virtual_engine import VirtualEngine, VirtualJob
 from corewise.learning.solving import solve_request
-from corewise.live.engines.virtual import VirtualEngine, VirtualJob
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.moving import Moving
 from corewise.observation import events as happened

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from benchmarks.instruments.virtual_engine import VirtualEngine, VirtualJob
 from corewise.errors import InvalidInput
 from corewise.estimation.class_estimate import ClassEstimate
 from corewise.learning.algorithms import live_algorithm
@@ -20,7 +21,6 @@ from corewise.learning.solving import solve_request
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.engines.rounds import RoundTimes, makespan
-from corewise.live.engines.virtual import VirtualEngine, VirtualJob
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert
 from corewise.observation import events as happened
@@ -51,7 +51,7 @@ def test_a_round_is_overdue_beyond_its_timeout_and_that_is_told_once() -> None:
     times.begin()
     assert times.due == 1060.0
     clock.now = 1061.0
-    times.tell()
+    times.report()
     assert (times.due, times.lasts) == (math.inf, 61.0)
     clock.now = 1070.0
     times.end(4, [70.0] * 4)

@@ -15,7 +15,7 @@ import pytest
 import corewise as cw
 from corewise.errors import CorewiseError, JournalLost, JournalUnavailable
 from corewise.kit.workers import ExecutorWorkers
-from corewise.live.engines.base import JobSpec, Tell
+from corewise.live.engines.base import JobSpec, ReportEvent
 from corewise.live.journal.event_store import InMemory
 from corewise.live.run import runner as runner_module
 from corewise.live.run.runner import Runner
@@ -52,8 +52,8 @@ class Diary(InMemory):
         self.lines.append(f"handle {event.kind}")
         return Controller.handle(controller, event, share=share)
 
-    def start(self, tell: Tell) -> None:
-        self.tell = tell
+    def start(self, report: ReportEvent) -> None:
+        self.report = report
 
     def submit(self, job: JobSpec) -> None: ...
 

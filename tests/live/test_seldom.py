@@ -13,9 +13,9 @@ import pytest
 
 import corewise as cw
 from benchmarks.instruments.live_starts import Solver
+from benchmarks.instruments.virtual_engine import VirtualEngine, VirtualJob
 from corewise.learning.learner import InferenceRequest, Learner, infer
 from corewise.learning.solving import known_system, solve_request
-from corewise.live.engines.virtual import VirtualEngine, VirtualJob
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.explain import explain
 from corewise.live.state.instructions import Solve

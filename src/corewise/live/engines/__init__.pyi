@@ -5,5 +5,3 @@ from .executor import ExecutorEngine as ExecutorEngine
 from .kubernetes import KubernetesEngine as KubernetesEngine
 from .ray import RayEngine as RayEngine
 from .slurm import SlurmEngine as SlurmEngine
-from .virtual import VirtualEngine as VirtualEngine
-from .virtual import VirtualJob as VirtualJob

@@ -1,9 +1,9 @@
-"""What an engine is: it runs jobs, moves their cores, and tells what has happened.
+"""Engines: what runs jobs, moves their cores, and reports events.
 
-A job is a *gang*, which works in rounds and changes its width between them, or a *bag* of independent calls.
-An engine needs two things of whatever runs the calls, that it takes one and that it says when it is done.
-It never cancels a call: what some systems call cancelled still runs. To end a job it stops feeding it, and
-what is in flight comes to its own end.
+A job is a *gang*, which works in rounds and changes its width between them, a *bag* of independent tasks, a
+*group* of workers that run a command, or a *pod*. An engine over workers needs two things of them: that they
+take a call, and that they report when it is done. It never cancels a call: what some systems call cancelled
+still runs. To end a job it begins none of its calls any more, and what is in flight comes to its own end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from corewise.observation.events import Event
 __all__ = [
     "Bag",
     "Call",
-    "Crew",
     "Engine",
     "EngineThread",
     "Gang",
@@ -34,11 +33,12 @@ __all__ = [
     "KnowsCalls",
     "Pod",
     "RemoteEngine",
+    "ReportEvent",
     "Round",
     "Rounds",
     "RunsCommands",
     "RunsPods",
-    "Tell",
+    "WorkerGroup",
     "as_round",
     "require_kind",
 ]
@@ -93,7 +93,7 @@ def _round_of(given: object, what: str) -> Round:
 
 @dataclass(slots=True)
 class Holding:
-    """What a job holds, as the job itself and others see it; only its engine changes it."""
+    """Cores of a job, as the job itself and others see them; only its engine changes them."""
 
     name: str
     cores: int = 0
@@ -101,7 +101,7 @@ class Holding:
 
 @dataclass(frozen=True, eq=False)
 class Gang:
-    """Gang: a job that works in rounds and is told its width.
+    """Gang: a job that works in rounds, on as many cores as it is assigned.
 
     Attributes
     ----------
@@ -120,10 +120,10 @@ class Gang:
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """Bag: independent calls in any order; its result is the list of their answers, if not said otherwise.
+    """Bag of tasks: independent calls in any order, whose result is by default the list of their answers.
 
-    What a bag is told is what it may count on. Beyond that it borrows cores that nobody uses, and gives them
-    back call by call.
+    A bag may count on the cores that it is assigned. Beyond that it borrows idle cores, and gives them back
+    call by call.
     """
 
     holding: Holding
@@ -150,8 +150,8 @@ def _joined(answers: list[list[Any]]) -> list[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Crew:
-    """Crew: a command that each worker of a job runs, as many of them as the job holds cores.
+class WorkerGroup:
+    """Worker group: a command that each worker of a job runs, as many of them as the job holds cores.
 
     Attributes
     ----------
@@ -191,12 +191,12 @@ class Pod:
     future: Future[Any] = field(default_factory=Future)
 
 
-JobSpec = Gang | Bag | Crew | Pod
+JobSpec = Gang | Bag | WorkerGroup | Pod
 """A job as an engine is given it."""
 
 
 class RunsCommands:
-    """Engine whose jobs are crews; those of others are gangs and bags, or pods."""
+    """Marker of an engine whose jobs are worker groups; those of others are gangs and bags, or pods."""
 
 
 class RunsPods(ABC):
@@ -217,7 +217,7 @@ def require_kind(engine: object, kind: type[JobSpec]) -> None:
         if isinstance(engine, RunsPods)
         else ("calls", calls)
     )
-    wanted = {Crew: "commands", Pod: "pods"}.get(kind, "calls")
+    wanted = {WorkerGroup: "commands", Pod: "pods"}.get(kind, "calls")
     if wanted != runs:
         raise InvalidInput(f"{type(engine).__name__} runs {runs}, not {wanted}: use {use}")
 
@@ -238,7 +238,7 @@ class RemoteEngine:
     def __init__(self, pool: int) -> None:
         self.pool = pool
 
-    def start(self, report: Tell) -> None:
+    def start(self, report: ReportEvent) -> None:
         """Do nothing: events come from the scheduler."""
 
     def submit(self, job: JobSpec) -> None:
@@ -255,7 +255,7 @@ class RemoteEngine:
 
 
 class EngineThread(threading.Thread):
-    """Thread of an engine, which carries all jobs on: what they do in it must not wait for one of them."""
+    """Thread of an engine, shared by all its jobs: code of a job in it must not wait for another."""
 
 
 @runtime_checkable
@@ -264,19 +264,19 @@ class KnowsCalls(Protocol):
 
     @property
     def job_here(self) -> str | None:
-        """The job of which this thread carries out a call; None if of none."""
+        """The job whose call this thread carries out; None if there is none."""
         ...
 
 
-class Tell(Protocol):
-    """How an engine tells what has happened, from any thread.
+class ReportEvent(Protocol):
+    """Function by which an engine reports events, from any thread.
 
-    ``tell(CoresHeld, job, 4)``: the kind of event and its values but for time and id, which are added. What
-    is to be done once the event is safe and taken in goes with it as `then`.
+    ``report(CoresHeld, job, 4)``: the kind of event and its values but for time and id, which are added.
+    `then` is called once the event is safe.
     """
 
     def __call__(self, kind: type[Event], *values: Any, then: Callable[[], None] | None = None) -> None:
-        """Tell."""
+        """Report an event."""
         ...
 
 
@@ -287,7 +287,7 @@ class Engine(Protocol):
     Attributes
     ----------
     pool : int
-        The cores there are; that they have changed is told by `PoolChanged`.
+        The cores there are; a change is reported by `PoolChanged`.
     pause : float or None
         How long a job stands still when its cores change; None if that is not known.
     """
@@ -302,8 +302,8 @@ class Engine(Protocol):
         """How long a job stands still when its cores change."""
         ...
 
-    def start(self, tell: Tell) -> None:
-        """Begin; what happens from now on is told."""
+    def start(self, report: ReportEvent) -> None:
+        """Start; events are reported from now on."""
         ...
 
     def submit(self, job: JobSpec) -> None:
@@ -311,13 +311,13 @@ class Engine(Protocol):
         ...
 
     def set_cores(self, job: str, cores: int) -> None:
-        """Have a job hold so many cores as soon as it can, which is told by `CoresHeld`; idempotent."""
+        """Have a job hold so many cores as soon as it can, which is reported by `CoresHeld`; idempotent."""
         ...
 
     def end(self, job: str) -> None:
-        """Feed a job no more; when nothing of it is in flight, `JobEnded` is told."""
+        """Begin no more calls of a job; when nothing of it is in flight, `JobEnded` is reported."""
         ...
 
     def close(self) -> None:
-        """End all jobs and give back whatever the engine has taken; nothing is told afterwards."""
+        """End all jobs and release what the engine has started; no event is reported afterwards."""
         ...

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from corewise.errors import CorewiseError
-from corewise.live.engines.base import JobSpec, Tell
+from corewise.live.engines.base import JobSpec, ReportEvent
 
 __all__ = ["CommandedEngine", "carried_out", "give"]
 
@@ -84,9 +84,9 @@ class CommandedEngine(ABC):
         self._thread = threading.Thread(target=self._go, name=f"corewise-{name}", daemon=True)
         self._closing = False
 
-    def start(self, tell: Tell) -> None:
-        """Begin; what happens from now on is told."""
-        self._tell = tell
+    def start(self, report: ReportEvent) -> None:
+        """Start; events are reported from now on."""
+        self._report = report
         self._thread.start()
 
     def submit(self, job: JobSpec) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit.workers import ExecutorWorkers, dask_at, local_dask
+from corewise.live.engines.dispatcher import ElasticDispatcher
 from corewise.live.engines.rounds import ROUND_TIMEOUT
-from corewise.live.engines.watched import WatchedEngine
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["DaskEngine"]
 
 
-class DaskEngine(WatchedEngine):
+class DaskEngine(ElasticDispatcher):
     """Engine over a Dask cluster.
 
     Parameters

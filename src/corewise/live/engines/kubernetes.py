@@ -215,7 +215,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         """Tell what a pod holds, and if it will not hold what was asked for."""
         if seen.cores is not None and seen.cores != job.held:
             job.held = job.pod.holding.cores = seen.cores
-            self._tell(CoresHeld, job.name, seen.cores)
+            self._report(CoresHeld, job.name, seen.cores)
         if job.ended is not None:
             self._delete(job)
         elif job.wanted is None or seen.cores == job.wanted:
@@ -224,11 +224,11 @@ class KubernetesEngine(CommandedEngine, RunsPods):
             self._refuse(job, seen.why or f"nothing has come of it in {self._patience:g} s", seen.fits)
 
     def _refuse(self, job: _Job, why: str, fits: int | None = None) -> None:
-        """Tell, once, that a pod cannot hold what it was told to; it is to be told something else."""
+        """ReportEvent, once, that a pod cannot hold what it was told to; it is to be told something else."""
         if job.refused or job.name not in self._jobs:
             return
         job.refused, job.asked = True, None
-        self._tell(MoveRefused, job.name, job.wanted, " ".join(why.split())[:200], fits)
+        self._report(MoveRefused, job.name, job.wanted, " ".join(why.split())[:200], fits)
 
     # --- ends ---------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         """Let a pod go that has come to its end, or is not there any more."""
         if seen is not None and seen.phase == "Succeeded":
             del self._jobs[job.name]
-            self._tell(JobFinished, job.name, then=partial(give, job.pod.future, None))
+            self._report(JobFinished, job.name, then=partial(give, job.pod.future, None))
         else:
             self._leave(job, job.ended or ("lost" if seen is None else "failed"))
 
@@ -260,5 +260,5 @@ class KubernetesEngine(CommandedEngine, RunsPods):
 
     def _leave(self, job: _Job, why: str, error: CorewiseError | None = None) -> None:
         del self._jobs[job.name]
-        self._tell(JobEnded, job.name, why)
+        self._report(JobEnded, job.name, why)
         give(job.pod.future, error or CorewiseError(f"pod {job.name!r} was ended: {why}"))

@@ -15,8 +15,8 @@ from typing import Any
 from corewise.errors import CorewiseError
 from corewise.kit import checks
 from corewise.kit.workers import ExecutorWorkers
+from corewise.live.engines.dispatcher import ElasticDispatcher
 from corewise.live.engines.rounds import ROUND_TIMEOUT
-from corewise.live.engines.watched import WatchedEngine
 
 __all__ = ["RayEngine", "RayExecutor"]
 
@@ -38,7 +38,7 @@ class RayExecutor(Executor):
         """Leave Ray to whoever has started it."""
 
 
-class RayEngine(WatchedEngine):
+class RayEngine(ElasticDispatcher):
     """Engine over Ray: over what this process is connected to, or else over one that is started for it.
 
     Parameters

@@ -5,7 +5,7 @@ A step cannot be resized, and a job only with rights that few have. So a pool is
 -n1 -c1`), to shrink it ends the newest (`scancel --signal=TERM J.k`). No rights are needed, and every version
 can do it. What a job holds are the steps that Slurm says run, not those that were asked for.
 
-A job is a *crew*: a command that each of its workers runs, and that ends with exit code 0 once nothing is
+A job is a *group*: a command that each of its workers runs, and that ends with exit code 0 once nothing is
 left to do. What workers share, such as a queue of work, is theirs. A worker that is taken away gets SIGTERM;
 what it was at must be done again by another.
 """
@@ -23,7 +23,7 @@ from typing import Protocol
 
 from corewise.errors import CorewiseError
 from corewise.kit import checks
-from corewise.live.engines.base import Crew, JobSpec, RunsCommands
+from corewise.live.engines.base import JobSpec, RunsCommands, WorkerGroup
 from corewise.live.engines.commanded import CommandedEngine, carried_out, give
 from corewise.observation.events import CoresHeld, JobEnded, JobFinished
 
@@ -112,9 +112,9 @@ class _Worker:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A crew at work, the newest worker last."""
+    """A group at work, the newest worker last."""
 
-    crew: Crew
+    group: WorkerGroup
     wanted: int = 0
     workers: list[_Worker] = field(default_factory=list)
     done: int = 0
@@ -130,7 +130,7 @@ class _Job:
 
 
 class SlurmEngine(CommandedEngine, RunsCommands):
-    """Engine over an allocation of Slurm, whose jobs are crews; when it is closed the allocation stays.
+    """Engine over an allocation of Slurm, which stays when the engine is closed; its jobs are worker groups.
 
     Parameters
     ----------
@@ -149,17 +149,17 @@ class SlurmEngine(CommandedEngine, RunsCommands):
     def __init__(self, slurm: Slurm | int) -> None:
         self._slurm = Slurm(slurm) if isinstance(slurm, int) else slurm
         super().__init__("slurm", self._slurm.cores(), _LOOK)
-        self._crews: dict[str, _Job] = {}
+        self._groups: dict[str, _Job] = {}
         self._numbers = count(1)
 
     # --- the thread ---------------------------------------------------------------------------------
 
     @property
     def _jobs(self) -> dict[str, _Job]:
-        return self._crews
+        return self._groups
 
     def _add(self, job: JobSpec) -> None:
-        assert isinstance(job, Crew)  # whoever submits has looked
+        assert isinstance(job, WorkerGroup)  # whoever submits has looked
         self._jobs[job.holding.name] = _Job(job)
 
     def _waits(self) -> bool:
@@ -200,8 +200,8 @@ class SlurmEngine(CommandedEngine, RunsCommands):
             self._slurm.stop(worker.step)
 
     def _hire(self, job: _Job) -> None:
-        name = f"{job.crew.holding.name}.{next(self._numbers)}"
-        worker = _Worker(name, self._slurm.start(name, job.crew.command))
+        name = f"{job.group.holding.name}.{next(self._numbers)}"
+        worker = _Worker(name, self._slurm.start(name, job.group.command))
         job.workers.append(worker)
 
         def wait() -> None:
@@ -215,28 +215,28 @@ class SlurmEngine(CommandedEngine, RunsCommands):
         job.workers.remove(worker)
         job.done += code == 0
         if code and not worker.withdrawn and job.ended is None:
-            self._end(job.crew.holding.name, "failed")
+            self._end(job.group.holding.name, "failed")
         if job.workers:
             self._say(job)
             return
-        name = job.crew.holding.name
+        name = job.group.holding.name
         if job.ended is not None or (not job.done and not job.wanted):
             self._settle(job, name)
         elif job.done:
             self._finish(job, name)
 
     def _settle(self, job: _Job, name: str) -> None:
-        """Let an ended crew go; one that merely holds no cores stays."""
+        """Let an ended group go; one that merely holds no cores stays."""
         self._say(job)
         if job.ended is None:
             return
         del self._jobs[name]
-        self._tell(JobEnded, name, job.ended)
-        give(job.crew.future, CorewiseError(f"job {name!r} was ended: {job.ended}"))
+        self._report(JobEnded, name, job.ended)
+        give(job.group.future, CorewiseError(f"job {name!r} was ended: {job.ended}"))
 
     def _finish(self, job: _Job, name: str) -> None:
         del self._jobs[name]
-        self._tell(JobFinished, name, then=partial(give, job.crew.future, job.done))
+        self._report(JobFinished, name, then=partial(give, job.group.future, job.done))
 
     def _end(self, name: str, why: str) -> None:
         job = self._jobs.get(name)
@@ -249,5 +249,5 @@ class SlurmEngine(CommandedEngine, RunsCommands):
             self._settle(job, name)
 
     def _say(self, job: _Job) -> None:
-        job.crew.holding.cores = job.held
-        self._tell(CoresHeld, job.crew.holding.name, job.held)
+        job.group.holding.cores = job.held
+        self._report(CoresHeld, job.group.holding.name, job.held)

@@ -1,19 +1,32 @@
-"""The handle of a job in a live pool, in the manner of a future."""
+"""The handle of a job in a live pool: a future that runs callbacks, and refuses waits that would never end.
+
+Waits that would never end are those of a job for itself, or for the pool that runs it:
+
+- Between two rounds a job is in the thread of its engine, which all jobs share: to wait there for any of them
+  is to wait for itself.
+- A call of a job, carried out by a thread of this process, is waited for by its job, and the job by `close`.
+- In a process that was forked, such as a worker of an executor, there is a copy of the pool, but none of its
+  threads: nothing in it ever answers.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import threading
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
-from corewise.live.engines.base import Holding
-from corewise.live.run.callbacks import Callbacks
-from corewise.live.run.self_waits import SelfWaits
+from corewise.errors import CorewiseError
+from corewise.live.engines.base import Engine, EngineThread, JobSpec, KnowsCalls
 from corewise.live.state.explain import Explanation
 
-__all__ = ["LiveJob"]
+__all__ = ["Callbacks", "LiveJob", "SelfWaits"]
+
+_log = logging.getLogger("corewise.live")
 
 
 class LiveJob:
@@ -36,14 +49,13 @@ class LiveJob:
     def __init__(
         self,
         job_class: str,
-        holding: Holding,
-        future: Future[Any],
+        spec: JobSpec,
         explain: Callable[[str], Explanation],
         callbacks: Callbacks,
         self_waits: SelfWaits,
     ) -> None:
         self.job_class = job_class
-        self._holding, self._future, self._explain = holding, future, explain
+        self._holding, self._future, self._explain = spec.holding, spec.future, explain
         self._callbacks, self._self_waits = callbacks, self_waits
 
     def __repr__(self) -> str:
@@ -108,3 +120,88 @@ class LiveJob:
         """Raise where a wait for the job would never end."""
         if not self.done():
             self._self_waits.require_awaitable(self.name)
+
+
+class Callbacks:
+    """Callbacks, called one after the other in a thread of their own.
+
+    In the thread that answers for the pool they could ask it for nothing, not even to run another job: it
+    would wait for itself.
+    """
+
+    def __init__(self) -> None:
+        self._due: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="corewise-callbacks", daemon=True)
+        self._gate, self._closed = threading.Lock(), False
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Have a function called; at once, and here, if all else has ended."""
+        with self._gate:
+            if not self._closed:
+                if self._thread.ident is None:
+                    self._thread.start()
+                self._due.put(function)
+                return
+        _call(function)
+
+    def close(self) -> None:
+        """Call what is to be called, and end; a callback that closes its pool does not wait for itself."""
+        with self._gate:
+            self._closed = True
+            self._due.put(None)
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while (function := self._due.get()) is not None:
+            _call(function)
+
+
+def _call(function: Callable[[], object]) -> None:
+    try:
+        function()
+    except Exception:
+        _log.exception("a callback has raised")
+
+
+class SelfWaits:
+    """Check of a pool for waits that would never end.
+
+    Parameters
+    ----------
+    engine : Engine
+        What runs the jobs of the pool.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._process = engine, os.getpid()
+
+    def require_own_process(self) -> None:
+        """Raise in another process than the one in which the pool was opened."""
+        if os.getpid() != self._process:
+            raise CorewiseError(
+                f"the pool runs in process {self._process} and cannot be reached from process {os.getpid()}, "
+                "which carries out a call or was forked otherwise; return what the pool is to know"
+            )
+
+    def require_closable(self) -> None:
+        """Raise where to close the pool would wait for itself."""
+        self.require_own_process()
+        way_out = "it would wait for itself; close it where it was opened, or in a callback of the job"
+        if isinstance(threading.current_thread(), EngineThread):
+            raise CorewiseError(f"a job cannot close a pool between two rounds: {way_out}")
+        if (job := self._job_here()) is not None:
+            raise CorewiseError(f"a call of job {job!r} cannot close the pool that carries it out: {way_out}")
+
+    def require_awaitable(self, job: str) -> None:
+        """Raise where to wait for a job that is not done would never end."""
+        self.require_own_process()
+        if isinstance(threading.current_thread(), EngineThread):
+            raise CorewiseError(
+                f"a job cannot wait between two rounds: no other gets on meanwhile, {job!r} neither"
+            )
+        if self._job_here() == job:
+            raise CorewiseError(f"a call of job {job!r} cannot wait for that job: it would wait for itself")
+
+    def _job_here(self) -> str | None:
+        return self._engine.job_here if isinstance(self._engine, KnowsCalls) else None

@@ -17,7 +17,6 @@ from corewise.kit import checks
 from corewise.learning.algorithms import Algorithm, live_algorithm
 from corewise.live.engines.base import (
     Bag,
-    Crew,
     Engine,
     Gang,
     Holding,
@@ -25,6 +24,7 @@ from corewise.live.engines.base import (
     Pod,
     Rounds,
     RunsPods,
+    WorkerGroup,
     require_kind,
 )
 from corewise.live.engines.executor import ExecutorEngine
@@ -32,10 +32,8 @@ from corewise.live.journal.event_store import InMemory
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed
-from corewise.live.run.callbacks import Callbacks
-from corewise.live.run.job import LiveJob
+from corewise.live.run.job import Callbacks, LiveJob, SelfWaits
 from corewise.live.run.runner import Runner
-from corewise.live.run.self_waits import SelfWaits
 from corewise.live.run.solver import solver_process
 from corewise.live.state.configuration import Configuration, Options
 from corewise.live.state.controller import Controller
@@ -245,7 +243,9 @@ class LivePool:
         """
         if isinstance(command, str) or not command or not all(isinstance(word, str) for word in command):
             raise InvalidInput(f"command must be a list of words, got {checks.shown(command)}")
-        return self._submit(job_class, Crew(self._holding(job_class, name), tuple(command)), least, most)
+        return self._submit(
+            job_class, WorkerGroup(self._holding(job_class, name), tuple(command)), least, most
+        )
 
     def pod(
         self,
@@ -314,7 +314,7 @@ class LivePool:
                 del self._jobs[name]
 
     def _handle(self, job_class: str, job: JobSpec) -> LiveJob:
-        return LiveJob(job_class, job.holding, job.future, self.explain, self._callbacks, self._self_waits)
+        return LiveJob(job_class, job, self.explain, self._callbacks, self._self_waits)
 
     # --- the pool -----------------------------------------------------------------------------------
 
