@@ -60,8 +60,13 @@ def kinds_in(path: Path) -> list[str]:
         return [event.kind for _, event in journal.events()]
 
 
+def admission_to(pool: Controller) -> Admission:
+    """Admission to a pool whose journal is empty."""
+    return Admission(pool.system, pool.known_jobs, pool.pool, {})
+
+
 def test_a_job_may_come_and_go_in_one_batch() -> None:
-    admission = Admission(controller(), {})
+    admission = admission_to(controller())
     admission.admit([happened.JobArrived(0.0, "1", "a", "one"), happened.JobFinished(1.0, "2", "a")])
     with pytest.raises(InvalidInput, match="job-finished: no job 'a' is there"):
         admission.admit([happened.JobFinished(2.0, "3", "a")])
@@ -74,7 +79,7 @@ def test_a_job_may_come_and_go_in_one_batch() -> None:
 
 
 def test_a_pool_that_grows_has_room_for_what_comes_behind() -> None:
-    admission = Admission(controller(), {})
+    admission = admission_to(controller())
     wide = happened.JobArrived(1.0, "2", "a", "one", least=6)
     with pytest.raises(InvalidInput, match="needs 6 cores, and the pool has 4"):
         admission.admit([wide])
@@ -84,7 +89,7 @@ def test_a_pool_that_grows_has_room_for_what_comes_behind() -> None:
 def test_admission_agrees_with_a_controller_that_handles_one_by_one() -> None:
     rng = random.Random(11)
     for _ in range(200):
-        truth, admission = controller(), Admission(controller(), {})
+        truth, admission = controller(), admission_to(controller())
         for k in range(30):
             event = _any_event(rng, str(k))
             assert _refusal(partial(admission.admit, [event])) == _refusal(partial(truth.handle, event))

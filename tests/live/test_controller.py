@@ -13,7 +13,6 @@ import corewise as cw
 from corewise.learning.learner import infer
 from corewise.learning.memories import SinceChange
 from corewise.live.state.controller import Controller, Options
-from corewise.live.state.explain import explain
 from corewise.live.state.instructions import Alert, Instruction, SetCores
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
@@ -179,7 +178,7 @@ class LiveMachine(RuleBasedStateMachine):
     @invariant()
     def every_job_can_be_explained(self) -> None:
         for job in self.controller.roster:
-            assert job.name in explain(self.controller, job.name).job
+            assert job.name in self.controller.explain(job.name).job
 
     def teardown(self) -> None:
         """Time by width adds up to ∫ jobs dt, and the same events give the same instructions."""

@@ -126,11 +126,7 @@ def test_limits_of_a_class_are_those_of_its_jobs() -> None:
 
 def test_snapshots_keep_what_was_measured() -> None:
     _, controller = run(system(0.0), pause=PAUSE, count=200)
-    solving = Solving()
     algorithm = cw.algorithm_1b(system(0.0), departures=300)
-    again = Controller(algorithm, solving.policy, mode="steer")
-    from corewise.live.state.snapshots import restore
-
-    restore(again, controller.snapshot())
+    again = Controller.of(controller.snapshot(), algorithm, lambda _: cw.Equi())
     assert again.moving.pauses == controller.moving.pauses
     assert again.snapshot() == controller.snapshot()

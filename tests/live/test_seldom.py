@@ -17,7 +17,6 @@ from benchmarks.instruments.virtual_engine import VirtualEngine, VirtualJob
 from corewise.learning.learner import InferenceRequest, Learner, infer
 from corewise.learning.solving import known_system, solve_request
 from corewise.live.state.controller import Controller, Options
-from corewise.live.state.explain import explain
 from corewise.live.state.instructions import Solve
 from corewise.observation import events as happened
 from corewise.observation.progress import ProgressTally
@@ -155,9 +154,9 @@ def test_a_class_that_is_not_known_shares_equally_and_is_explained() -> None:
     given = controller.given((2, 1, 2))
     assert sum(given) == CORES
     assert given[1] in {1, 2}  # 8/5 cores
-    text = explain(controller, "it").text
+    text = controller.explain("it").text
     assert "by an equal share beside policy" in text
-    assert "by policy" in explain(controller, "one 0").text
+    assert "by policy" in controller.explain("one 0").text
     assert controller.given((0, 3, 0)) == (0, CORES, 0)
 
 

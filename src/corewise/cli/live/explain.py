@@ -30,13 +30,11 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say in a sentence why a job holds the cores that it holds, as of the last event in the journal."""
-    from corewise.live.state.explain import explain as explained
-
     with opened(journal) as reader, waiting(f"Reading {journal} ..."):
         controller = controller_at_the_end(reader)
         if job not in controller.roster.jobs:
             _require_not_gone(reader, job)
-        found = explained(controller, job)
+        found = controller.explain(job)
     if as_json:
         print_json(asdict(found))
         return

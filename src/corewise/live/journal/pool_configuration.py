@@ -6,8 +6,7 @@ from typing import Any
 
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.live.state.configuration import Configuration
-from corewise.live.state.controller import Controller
-from corewise.live.state.snapshots import configuration_in
+from corewise.live.state.controller import Controller, configuration_in
 from corewise.observation.journal import JournalReader
 from corewise.policies.saved import policy_from_bytes
 

@@ -44,7 +44,7 @@ from corewise.learning.solving import solve_request
 from corewise.live.engines.base import Engine, RemoteEngine
 from corewise.live.journal.event_store import Ledger
 from corewise.live.state.admission import Admission
-from corewise.live.state.baseline import Unsteered
+from corewise.live.state.baseline import EquiBaseline
 from corewise.live.state.configuration import Configuration
 from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert, Instruction, SetCores, Solve
@@ -183,7 +183,7 @@ class Runner:
         self.failed = False
         self.alerts: deque[Alert] = deque(maxlen=_ALERTS)
         self._controller, self._solver, self._ledger = controller, solver, ledger
-        self._unsteered: Unsteered | None = None
+        self._baseline: EquiBaseline | None = None
         self._remote = isinstance(engine, RemoteEngine)
         self._on_failure, self._give_up = on_failure, give_up
         self._observer: Observer = _Unobserved() if observer is None else observer
@@ -500,7 +500,8 @@ class Runner:
     ) -> tuple[list[Callable[[], None]], list[tuple[Submission, Sequence[happened.Event]]]]:
         """Return the refusals to be sent, and the other submissions with their events that are new."""
         foreign = [event.id for one in group if one.foreign for event in one.events]
-        admission = Admission(self._controller, self._ledger.known(foreign) if foreign else {})
+        state, journaled = self._controller, self._ledger.known(foreign) if foreign else {}
+        admission = Admission(state.system, state.known_jobs, state.pool, journaled)
         refusals: list[Callable[[], None]] = []
         admitted: list[tuple[Submission, Sequence[happened.Event]]] = []
         for one in group:
@@ -521,17 +522,17 @@ class Runner:
         self._number = number
         self._ledger.record(number, instructions)
         self._observer.handled(number, event, instructions, self._controller)
-        return [*instructions, *self._share_unsteered(event)]
+        return [*instructions, *self._share_equally(event)]
 
-    def _share_unsteered(self, event: happened.Event) -> Sequence[Instruction]:
+    def _share_equally(self, event: happened.Event) -> Sequence[Instruction]:
         """Return the instructions that share cores equally in a pool that is only watched."""
         if self._remote or self._controller.mode != "watch":
-            self._unsteered = None
+            self._baseline = None
             return []
-        if self._unsteered is None or isinstance(event, happened.PoolConfigured):
-            self._unsteered = Unsteered(self._controller)
-            return self._unsteered.first
-        return self._unsteered.handle(event)
+        if self._baseline is None or isinstance(event, happened.PoolConfigured):
+            self._baseline = EquiBaseline(self._controller)
+            return self._baseline.first
+        return self._baseline.handle(event)
 
     # --- instructions -------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from corewise.errors import CorewiseError, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.jsonable import plain, to_json
 from corewise.live.state.controller import Controller
-from corewise.live.state.explain import explain
 from corewise.live.state.job_table import RosterJob
 from corewise.live.state.reconcile import ListedJob
 from corewise.observation import events as happened
@@ -319,7 +318,7 @@ def _job(controller: Controller, job: RosterJob) -> dict[str, Any]:
 
 def explanation(controller: Controller, name: str) -> dict[str, Any]:
     """Return why a job holds the cores that it holds."""
-    found = explain(controller, name)
+    found = controller.explain(name)
     return {
         "job": found.job,
         "job_class": found.job_class,
@@ -348,5 +347,5 @@ def state(controller: Controller) -> dict[str, Any]:
     """Return the allocation, with explanations for the first jobs, and the report of a pool."""
     rows = allocation(controller)
     for row in rows["jobs"][:_EXPLAINED]:
-        row["why"] = explain(controller, row["job"]).text
+        row["why"] = controller.explain(row["job"]).text
     return {"allocation": rows, "report": controller.report().as_mapping()}

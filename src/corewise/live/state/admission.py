@@ -1,15 +1,15 @@
 """Admission of events to a live pool: an event that cannot have happened is refused before it is journaled.
 
 Beyond the rule for all events (`corewise.observation.admission`), an answer names an instruction that was
-given, a configuration has a place for the jobs that are present, and a lesson is of the system's classes. A
-batch is admitted whole or not at all.
+given, a configuration has a place for the jobs that are present, and an inference is of the system's classes.
+A batch is admitted whole or not at all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from corewise.errors import InvalidInput
 from corewise.learning.learner import Inference
@@ -18,9 +18,6 @@ from corewise.live.state.job_table import RosterJob
 from corewise.model.system import System
 from corewise.observation import events as happened
 from corewise.observation.admission import KnownJobs, require_possible
-
-if TYPE_CHECKING:
-    from corewise.live.state.controller import Controller
 
 __all__ = ["Admission", "require"]
 
@@ -70,16 +67,25 @@ class Admission:
 
     Parameters
     ----------
-    controller : Controller
-        What is there before the group.
-    known : mapping
+    system : System
+        The system before the group.
+    jobs : KnownJobs
+        The jobs before the group.
+    pool : int
+        The cores before the group.
+    journaled : mapping
         The events of the group that were journaled before, by id and as plain values.
     """
 
-    def __init__(self, controller: Controller, known: Mapping[str, Mapping[str, Any]]) -> None:
-        self._system, self._pool = controller.system, controller.pool
-        self._jobs = KnownJobs(controller.roster.jobs, controller.left, controller.early)
-        self._known = known
+    def __init__(
+        self,
+        system: System,
+        jobs: KnownJobs[RosterJob],
+        pool: int,
+        journaled: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        self._system, self._pool, self._jobs = system, pool, jobs
+        self._journaled = journaled
         self._admitted: dict[str, happened.Event] = {}
 
     def new(self, events: Sequence[happened.Event], undated: Collection[str] = ()) -> list[happened.Event]:
@@ -94,7 +100,7 @@ class Admission:
         """
         found: dict[str, happened.Event] = {}
         for number, event in enumerate(events, start=1):
-            before = self._known.get(event.id)
+            before = self._journaled.get(event.id)
             twin = self._admitted.get(event.id) or found.get(event.id)
             if twin is not None:
                 before = happened.event_to_mapping(twin)

@@ -1,8 +1,8 @@
-"""Who shares the cores of a pool that is only watched: EQUI, for as long as nobody steers.
+"""The EQUI baseline of a pool that is only watched: a second controller that never learns.
 
-In ``watch`` a controller touches nothing. A pool of somebody else's is shared by somebody else; in one of our
-own jobs would wait for ever. So a second controller gives them their cores: it never learns, and so stays
-with the policy that needs to know nothing.
+In ``watch`` a controller assigns no cores. Where a scheduler outside runs the jobs, it shares the cores; in a
+pool that runs them itself, jobs would wait for ever. There a second controller assigns them: it never learns,
+and so stays with EQUI, the policy that needs no estimates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from corewise.live.state.instructions import SetCores
 from corewise.observation import events as happened
 from corewise.policies.base import Policy
 
-__all__ = ["Unsteered", "never_learning"]
+__all__ = ["EquiBaseline", "never_learning"]
 
 _NEVER = 10**15  # departures
 _CONCERNS = (
@@ -31,13 +31,18 @@ _CONCERNS = (
 )
 
 
-class Unsteered:
-    """Sharing of a pool that is only watched.
+class EquiBaseline:
+    """EQUI baseline (shadow) controller of a pool that is only watched.
 
     Parameters
     ----------
     watching : Controller
-        What watches; this begins with the jobs that it sees.
+        The controller that watches; the baseline begins with the jobs that are present in it.
+
+    Attributes
+    ----------
+    first : list of SetCores
+        The cores of those jobs.
     """
 
     def __init__(self, watching: Controller) -> None:
@@ -58,14 +63,13 @@ class Unsteered:
             for job in watching.roster
         ]
         pool = happened.PoolChanged(watching.time, "pool", watching.pool)
-        self.first = [told for event in (pool, *present) for told in self.handle(event)]
-        """What those jobs are to hold."""
+        self.first = [one for event in (pool, *present) for one in self.handle(event)]
 
     def handle(self, event: happened.Event) -> list[SetCores]:
-        """Take in an event; return who is to hold other cores from now on."""
+        """Handle an event; return the cores of the jobs that are to hold others from now on."""
         if not isinstance(event, _CONCERNS):
             return []
-        return [told for told in self._sharing.handle(event) if isinstance(told, SetCores)]
+        return [one for one in self._sharing.handle(event) if isinstance(one, SetCores)]
 
 
 def never_learning(algorithm: Algorithm) -> Algorithm:

@@ -1,9 +1,10 @@
 r"""The live controller: events in, instructions out; no clock, thread, socket, file or randomness.
 
-At every event the jobs that are there are counted, the policy in force gives cores to each class, and these
-are shared out to its jobs (`corewise.policies.moving.share`). What jobs were seen to hold and do is tallied;
-every window of departures is remembered, and what follows from all of them is asked for; the policy in the
-answer is adopted if it passes the gate (`corewise.learning.gate`):
+At every event the jobs that are present are counted, the policy in force gives cores to each class, and these
+are shared out to its jobs (`corewise.policies.moving.share`). What jobs were seen to hold and do is tallied.
+At the end of every window of departures the learner (`corewise.learning.learner`) requests an inference,
+which another process makes; the policy that comes with it is adopted if it passes the gate
+(`corewise.learning.gate`):
 
 - the classes that it is for, two or more, have been seen to leave often enough,
 - given what was seen, the policy beats EQUI with a probability of nine tenths, and
@@ -15,6 +16,9 @@ the cores they have.
 
 An event counts at its time or not at all, whenever it is reported (`corewise.observation.event_tally`). An
 id that was seen before changes nothing.
+
+A snapshot is an archive of plain values and arrays, as saved policies are: no code is run to read one, and
+the same state has the same bytes.
 """
 
 from __future__ import annotations
@@ -22,15 +26,22 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from operator import attrgetter
+from typing import Any
 
+import numpy as np
+
+from corewise.errors import InvalidFile
 from corewise.estimation.changes.alarms import Alarm
 from corewise.estimation.class_estimate import ClassEstimate
+from corewise.kit.archive import packed, unpacked, usable
 from corewise.kit.frozen import FrozenMapping
+from corewise.kit.jsonable import plain
 from corewise.learning.algorithms import Algorithm
+from corewise.learning.checkpoint import packed_parts, unpacked_parts
 from corewise.learning.gate import CautiousGate, Evidence, ExpectedImprovement
-from corewise.learning.learner import Inference, InferenceRequest, Learner
+from corewise.learning.learner import Inference, InferenceRequest, Learner, LearnerState
 from corewise.learning.memories import Latest
 from corewise.live.state.admission import require
 from corewise.live.state.configuration import Configuration, Options
@@ -40,8 +51,9 @@ from corewise.live.state.instructions import Alert, Instruction, Reason, SetCore
 from corewise.live.state.invariants import check
 from corewise.live.state.job_table import Roster, RosterJob
 from corewise.live.state.moving import Moving
-from corewise.live.state.report import Report, report_of
-from corewise.live.state.snapshots import restore, snapshot_of
+from corewise.live.state.pool_state import PoolState
+from corewise.live.state.report import ClassReport, Expected, Report, Responses
+from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation import events as happened
 from corewise.observation.admission import (
@@ -53,16 +65,19 @@ from corewise.observation.admission import (
     nearest_job,
 )
 from corewise.observation.event_tally import EventTally
+from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
 from corewise.policies.rounding import require_whole
 from corewise.policies.scaled import integer_allocation, rebind
 
-__all__ = ["Controller", "Options"]
+__all__ = ["Controller", "Options", "configuration_in"]
 
 _REMEMBERED = 65_536  # ids: a sender repeats itself within seconds; the journal knows them all
 _KEPT = 100  # alarms and alerts, the latest
 _QUIET = 3600.0  # seconds between two alerts that more cores are held than there are
+
+_FORMAT, _WHAT = "corewise live 2", "snapshot of a live pool"
 
 
 class Controller:
@@ -170,28 +185,157 @@ class Controller:
         """Return the controller that goes on from a snapshot; a new one if there is none."""
         controller = cls(algorithm, policies, options=options)
         if snapshot is not None:
-            restore(controller, snapshot)
-            if controller.adopted is not None:
-                controller._policy = rebind(policies(controller.adopted.policy), controller.system)
+            controller._restore(snapshot)
         return controller
 
-    def snapshot(self) -> bytes:
-        """Return all of the state, from which `of` goes on."""
-        return snapshot_of(self)
+    # --- what others may see ------------------------------------------------------------------------
+
+    @property
+    def known_jobs(self) -> KnownJobs[RosterJob]:
+        """The jobs that are present and those that have left, by which events are admitted."""
+        return KnownJobs(self.roster.jobs, self.left, self.early)
+
+    @property
+    def state(self) -> PoolState:
+        """The state of the pool, to be explained and checked."""
+        return PoolState(
+            self.time,
+            self.mode,
+            self.pool,
+            self.roster,
+            self.books,
+            self.moving.free,
+            self.policy_name,
+            self.policy_classes,
+            self.estimates,
+            self.learner.state.estimated,
+        )
 
     def explain(self, job: str) -> Explanation:
         """Return why a job holds the cores that it holds, which prints as a sentence."""
-        return explain(self, job)
+        return explain(self.state, job)
 
     def report(self) -> Report:
-        """Return what is done, what was learned and what that is worth, which prints as a table."""
-        return report_of(self)
+        """Return the state, the estimates and the expected improvement, which prints as a table."""
+        last = self.answer
+        expected = {} if last is None else Expected.by_class(last, self.system.names)
+        return Report(
+            self.time,
+            self.mode,
+            self.pool,
+            self.policy_name,
+            self.since,
+            self.learner.state.k,
+            None if last is None else last.gain_over_equi,
+            last is not None and last == self.adopted,
+            Responses.of(Book.total(self.books)),
+            tuple(self._class_report(i, expected.get(name)) for i, name in enumerate(self.system.names)),
+            self.alarms,
+            tuple(self.alerts),
+            self.would_have_moved,
+            self.adopted is not None,
+            self.reason,
+            self.tally.late,
+        )
+
+    def _class_report(self, i: int, expected: Expected | None) -> ClassReport:
+        name, counters, count = self.system.names[i], self.books[i], self.roster.counts[i]
+        jobs = [job for job in self.roster.active if job.job_class == i]
+        return ClassReport(
+            name,
+            count,
+            count - sum(bool(job.held) for job in jobs),
+            sum(job.held for job in jobs),
+            sum(job.told for job in jobs),
+            sum(job.target for job in jobs),
+            counters.arrived,
+            counters.present,
+            counters.finished,
+            counters.ended,
+            Responses.of(counters),
+            None if self.estimates is None else self.estimates.get(name),
+            counters.marks,
+            expected,
+            self.evidence.departures_of(name),
+            self.options.least_seen,
+        )
+
+    # --- snapshots ----------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return all of the state, from which `of` goes on."""
+        learner, state, found = self.learner, self.learner.state, self.estimates
+        parts, arrays = packed_parts((*state.memory.parts, *learner.covered, *learner.pending))
+        about = {
+            "configuration": self.configuration.mapping,
+            "time": self.time,
+            "mode": self.mode,
+            "pool": self.pool,
+            "since": self.since,
+            "request": self.request,
+            "late": self.late,
+            "asked_for": self.asked_for,
+            "would_have_moved": self.would_have_moved,
+            "reconfigured": self.reconfigured,
+            "overheld": self.overheld,
+            "adopted": None if self.adopted is None else happened.event_to_mapping(self.adopted),
+            "answer": None if self.answer is None else happened.event_to_mapping(self.answer),
+            "estimates": None if found is None else plain([row.as_mapping() for row in found.values()]),
+            "alarms": [alarm.as_mapping() for alarm in self.alarms],
+            "alerts": [asdict(alert) for alert in self.alerts],
+            "alerted": sorted(self.alerted),
+            "left": list(self.left.items()),
+            "early": [happened.event_to_mapping(event) for event in self.early.values()],
+            "books": [asdict(book) for book in self.books],
+            "roster": self.roster.snapshot(),
+            "moving": self.moving.snapshot(),
+            "tally": self.tally.snapshot(),
+            "k": state.k,
+            "departures": state.departures,
+            "observed": state.time,
+            "estimated": system_to_mapping(state.estimated),
+            "believed": system_to_mapping(state.plug_in),
+            "memory": parts,
+            "taken": len(learner.covered),
+            "new": len(learner.pending),
+        }
+        ids = np.frombuffer("\n".join(self.ids).encode(), dtype=np.uint8)
+        return packed("snapshot", _FORMAT, about, {**arrays, "ids": ids})
+
+    def _restore(self, content: bytes) -> None:
+        """Go on from the state of a snapshot."""
+        about, arrays = unpacked("snapshot", content, _FORMAT, _WHAT)
+        with usable("snapshot", _WHAT):
+            self.time, self.mode, self.pool = about["time"], about["mode"], about["pool"]
+            self.since, self.request, self.late = about["since"], about["request"], about["late"]
+            self.asked_for, self.would_have_moved = about["asked_for"], about["would_have_moved"]
+            self.reconfigured, self.overheld = about["reconfigured"], about["overheld"]
+            self.adopted, self.answer = _solved(about["adopted"]), _solved(about["answer"])
+            rows = about["estimates"]
+            if rows is not None:
+                found = [ClassEstimate.from_mapping(row) for row in rows]
+                self.estimates = FrozenMapping({row.name: row for row in found})
+            self.alarms = tuple(map(Alarm.from_mapping, about["alarms"]))
+            self.alerts = deque((Alert(**values) for values in about["alerts"]), self.alerts.maxlen)
+            self.alerted = set(about["alerted"])
+            self.left = dict(about["left"])
+            self.early = {values["job"]: _end(values) for values in about["early"]}
+            self.books = [Book(**values) for values in about["books"]]
+            self.roster = Roster.of(about["roster"], late_moves=self.options.late_moves)
+            if "moving" in about:
+                self.moving = Moving.of(self.system, about["moving"])
+            self.tally = EventTally.of(self.system.names, about["tally"], self.options.lateness)
+            ids = arrays.pop("ids").tobytes().decode()
+            self.learner = _restored_learner(self.learner.algorithm, about, arrays)
+            self.remember_ids(ids.split("\n") if ids else [])
+        if self.adopted is not None:
+            self._policy = rebind(self._policies(self.adopted.policy), self.system)
 
     # --- events -------------------------------------------------------------------------------------
 
     def require(self, event: happened.Event) -> None:
         """Raise `InvalidInput` if an event cannot have happened; nothing changes."""
-        require(event, self.system, KnownJobs(self.roster.jobs, self.left, self.early), self.pool)
+        require(event, self.system, self.known_jobs, self.pool)
 
     def handle(self, event: happened.Event, *, share: bool = True) -> list[Instruction]:
         """Take in an event; return what is to be done now.
@@ -202,7 +346,7 @@ class Controller:
             return []
         self.require(event)
         before, late = self.time, self.tally.late
-        told = {job.name: job.told for job in self.roster} if self.options.checked else {}
+        assigned = {job.name: job.told for job in self.roster} if self.options.checked else {}
         self.remember_ids((event.id,))
         self.time = max(self.time, event.time)
         self.tally.move_to(self.time)
@@ -219,7 +363,7 @@ class Controller:
         if instructions:
             self.alerts.extend(one for one in instructions if isinstance(one, Alert))
         if self.options.checked and share:
-            check(self, before, told, instructions)
+            check(self.state, before, assigned, instructions, self.tally.accounted)
         return instructions
 
     def remember_ids(self, names: Iterable[str]) -> None:
@@ -580,3 +724,44 @@ def _for_classes(answer: happened.Solved | None, system: System) -> happened.Sol
     if answer is None or answer.classes is not None:
         return answer
     return replace(answer, classes=tuple(system.names))
+
+
+def configuration_in(snapshot: bytes) -> Mapping[str, Any]:
+    """Return the configuration that was in force when a snapshot was made, as plain values."""
+    about, _ = unpacked("snapshot", snapshot, _FORMAT, _WHAT)
+    with usable("snapshot", _WHAT):
+        found = about["configuration"]
+        if not isinstance(found, dict):
+            raise InvalidFile(f"its configuration is {found!r}")
+    return found
+
+
+def _restored_learner(algorithm: Algorithm, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Learner:
+    """Return the learner of a snapshot; its memory comes first, then the windows behind it."""
+    parts = unpacked_parts(about["memory"], arrays)
+    taken, remembered = about["taken"], len(parts) - about["taken"] - about["new"]
+    windows = tuple(part for part in parts[remembered:] if isinstance(part, Statistics))
+    state = LearnerState(
+        about["k"],
+        about["departures"],
+        about["observed"],
+        system_from_mapping(about["estimated"], optional=RATES),
+        system_from_mapping(about["believed"], optional=RATES),
+        None,
+        algorithm.memory.of_parts(parts[:remembered]),
+    )
+    return Learner(algorithm, state, windows[:taken], windows[taken:])
+
+
+def _solved(values: Mapping[str, Any] | None) -> happened.Solved | None:
+    if values is None:
+        return None
+    event = happened.event_from_mapping(values)
+    assert isinstance(event, happened.Solved)
+    return event
+
+
+def _end(values: Mapping[str, Any]) -> JobEnd:
+    event = happened.event_from_mapping(values)
+    assert isinstance(event, JobEnd)
+    return event

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from corewise.errors import InvalidInput, nearest
 from corewise.kit.times import spoken_duration
 from corewise.live.state.job_table import RosterJob
+from corewise.live.state.pool_state import PoolState
 from corewise.observation.events import RoundOverdue
-
-if TYPE_CHECKING:
-    from corewise.live.state.controller import Controller
 
 __all__ = ["Explanation", "explain", "in_cores", "round_overdue"]
 
@@ -23,9 +20,13 @@ class Explanation:
     Attributes
     ----------
     job, job_class : str
-        Of whom.
-    held, told, target : int
-        The cores it holds, those it was told to hold, and those it should hold.
+        The job and its class.
+    held : int
+        The cores that it holds.
+    told : int
+        The cores that it was assigned.
+    target : int
+        The cores that it should hold.
     text : str
         Why, in a sentence or two.
 
@@ -36,8 +37,8 @@ class Explanation:
     >>> classes = [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.5)) for name in ("etl", "query")]
     >>> system = cw.System(8, classes)
     >>> controller = cw.live.Controller(cw.algorithm_1b(system), lambda digest: cw.Equi(), mode="steer")
-    >>> _ = controller.handle(JobArrived(0.0, "event 1", "job 1", "etl"))
-    >>> explanation = controller.explain("job 1")
+    >>> _ = state.handle(JobArrived(0.0, "event 1", "job 1", "etl"))
+    >>> explanation = state.explain("job 1")
     >>> explanation.job, explanation.job_class, explanation.held, explanation.target
     ('job 1', 'etl', 0, 8)
     """
@@ -54,51 +55,51 @@ class Explanation:
         return self.text
 
 
-def explain(controller: Controller, name: str) -> Explanation:
+def explain(state: PoolState, name: str) -> Explanation:
     """Return why a job holds the cores that it holds."""
-    job = controller.roster.jobs.get(name)
+    job = state.jobs.jobs.get(name)
     if job is None:
-        jobs = list(controller.roster.jobs)
+        jobs = list(state.jobs.jobs)
         hint = nearest(name, jobs) if jobs else ", nor is any other"
         raise InvalidInput(f"no job {name!r} is there{hint}")
-    job_class = controller.system.names[job.job_class]
-    parts = [_sharing(controller, job), _limits(controller, job), _under_way(job), _one_more(controller, job)]
+    job_class = state.names[job.job_class]
+    parts = [_sharing(state, job), _limits(state, job), _under_way(job), _one_more(state, job)]
     text = "; ".join(part for part in parts if part)
     return Explanation(name, job_class, job.held, job.told, job.target, text)
 
 
-def _sharing(controller: Controller, job: RosterJob) -> str:
-    counts = controller.roster.counts
-    active = [other for other in controller.roster.active if other.job_class == job.job_class]
-    name, cores = controller.system.names[job.job_class], sum(other.target for other in active)
-    state = ", ".join(str(count) for count in counts)
-    estimate = None if controller.estimates is None else controller.estimates.get(name)
+def _sharing(state: PoolState, job: RosterJob) -> str:
+    counts = state.jobs.counts
+    active = [other for other in state.jobs.active if other.job_class == job.job_class]
+    name, cores = state.names[job.job_class], sum(other.target for other in active)
+    listed = ", ".join(str(count) for count in counts)
+    estimate = None if state.estimates is None else state.estimates.get(name)
     known = "" if estimate is None else f", with {estimate.departures} departures of the class seen"
-    of_policy = name in controller.policy_classes
+    of_policy = name in state.policy_classes
     return (
-        f"class {name}: {_jobs(counts[job.job_class])} to hold {cores} of {controller.pool} cores in state "
-        f"({state}) by {'' if of_policy else 'an equal share beside '}{controller.policy_name}{known}; "
-        f"this one {_shares(controller, job)}"
+        f"class {name}: {_jobs(counts[job.job_class])} to hold {cores} of {state.pool} cores in state "
+        f"({listed}) by {'' if of_policy else 'an equal share beside '}{state.policy}{known}; "
+        f"this one {_shares(state, job)}"
     )
 
 
-def _shares(controller: Controller, job: RosterJob) -> str:
-    if not job.target and job.retry_at > controller.time:
-        wait = job.retry_at - controller.time
+def _shares(state: PoolState, job: RosterJob) -> str:
+    if not job.target and job.retry_at > state.time:
+        wait = job.retry_at - state.time
         return f"waits: its start was refused, and is tried again in {wait:.3g} s"
     if not job.target:
         return "waits, since its least does not fit"
-    count = controller.roster.counts[job.job_class]
+    count = state.jobs.counts[job.job_class]
     if count == 1:
         return f"alone, {in_cores(job.target)}"
-    mates = enumerate(controller.roster.of_class(job.job_class), start=1)
+    mates = enumerate(state.jobs.of_class(job.job_class), start=1)
     rank = next(rank for rank, other in mates if other is job)
     return f"gets {job.target}, as number {rank} of {count} by age"
 
 
-def _limits(controller: Controller, job: RosterJob) -> str:
-    least, most = controller.roster.bounds(job, controller.pool)
-    if job.target == most and most < controller.pool:
+def _limits(state: PoolState, job: RosterJob) -> str:
+    least, most = state.jobs.bounds(job, state.pool)
+    if job.target == most and most < state.pool:
         return f"it can use no more than {most}"
     if job.target == least > 1:
         return f"it needs at least {least}"
@@ -113,19 +114,19 @@ def _under_way(job: RosterJob) -> str:
     return f"it holds {job.held}, and the rest is not free yet"
 
 
-def _one_more(controller: Controller, job: RosterJob) -> str:
+def _one_more(state: PoolState, job: RosterJob) -> str:
     """Return what one core more would be to this job, and to the one that would have to give it."""
-    others = [other for other in controller.roster.active if other is not job and other.target > 1]
-    if controller.estimates is None or not job.target or not others:
+    others = [other for other in state.jobs.active if other is not job and other.target > 1]
+    if state.estimates is None or not job.target or not others:
         return ""
     giver = max(others, key=lambda other: (other.target, -other.age))
-    gain = 1.0 - _pace(controller, job, job.target) / _pace(controller, job, job.target + 1)
-    loss = _pace(controller, giver, giver.target) / _pace(controller, giver, giver.target - 1) - 1.0
+    gain = 1.0 - _speed(state, job, job.target) / _speed(state, job, job.target + 1)
+    loss = _speed(state, giver, giver.target) / _speed(state, giver, giver.target - 1) - 1.0
     return f"one core more would shorten it by {gain:.0%} and lengthen {giver.name} by {loss:.0%}"
 
 
-def _pace(controller: Controller, job: RosterJob, cores: int) -> float:
-    return float(controller.learner.state.estimated.classes[job.job_class].curve.rate(float(cores)))
+def _speed(state: PoolState, job: RosterJob, cores: int) -> float:
+    return float(state.estimated.classes[job.job_class].curve.rate(float(cores)))
 
 
 def _jobs(count: int) -> str:
@@ -133,7 +134,7 @@ def _jobs(count: int) -> str:
 
 
 def round_overdue(event: RoundOverdue) -> str:
-    """Return what is to be known of a round that does not end."""
+    """Return the alert about a round that does not end."""
     return (
         f"a round of job {event.job!r} on {in_cores(event.cores)} has not ended after "
         f"{spoken_duration(event.seconds)}; its cores are not free before"

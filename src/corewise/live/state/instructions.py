@@ -20,14 +20,14 @@ class Reason:
         The whole cores that the policy gave to each class.
     policy : str
         The policy in force.
-    rule : str
-        What came of it for this job, in a few words.
+    mode : str
+        The mode of the controller then; a journal and the wire call it ``rule``.
     """
 
     counts: tuple[int, ...]
     cores: tuple[int, ...]
     policy: str
-    rule: str
+    mode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class SetCores(Instruction):
-    """Set the cores of a job; said twice it is the same as once. Shrinks come before growths."""
+    """Assign cores to a job; idempotent. Shrinks come before growths."""
 
     kind: ClassVar[str] = "set-cores"
     job: str
@@ -51,7 +51,7 @@ class SetCores(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Solve(Instruction):
-    """Find the best policy for what is believed, somewhere else, and tell by `Solved` or `SolveFailed`."""
+    """Solve for the best policy in another process, and report `Solved` or `SolveFailed`."""
 
     kind: ClassVar[str] = "solve"
     request: str
@@ -59,7 +59,7 @@ class Solve(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Alert(Instruction):
-    """Something that a person should know."""
+    """Alert to a person."""
 
     kind: ClassVar[str] = "alert"
     about: str
@@ -75,7 +75,7 @@ def instruction_to_mapping(instruction: Instruction) -> dict[str, Any]:
                 "counts": reason.counts,
                 "cores": reason.cores,
                 "policy": reason.policy,
-                "rule": reason.rule,
+                "rule": reason.mode,
             }
             made.update(job=job, cores=cores, reason=why, generation=generation)
         case Solve(request):

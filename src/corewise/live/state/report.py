@@ -1,33 +1,30 @@
-"""Reports of a live pool: what it does, what it has learned, and what that is worth."""
+"""Reports of a live pool: its state, the estimates, and the expected improvement by a policy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from corewise.estimation.changes.alarms import Alarm
 from corewise.estimation.class_estimate import ClassEstimate
 from corewise.kit.jsonable import plain
 from corewise.kit.report import Summarised, Table, cut
 from corewise.kit.times import in_force_since, instant
 from corewise.learning.gate import gain_in_words
 from corewise.live.state.counters import Book
+from corewise.live.state.instructions import Alert
+from corewise.observation.events import Mode, Solved
 
-if TYPE_CHECKING:
-    from corewise.estimation.changes.alarms import Alarm
-    from corewise.live.state.controller import Controller
-    from corewise.live.state.instructions import Alert
-    from corewise.observation.events import Mode, Solved
-
-__all__ = ["ClassReport", "Expected", "Report", "Responses", "report_of"]
+__all__ = ["ClassReport", "Expected", "Report", "Responses"]
 
 _NAME = 16  # characters of a class in a table
 
 
 @dataclass(frozen=True)
 class Responses:
-    """Response times that were measured: those of jobs that were seen to arrive and to finish.
+    """Measured response times: those of jobs that were seen to arrive and to finish.
 
     Attributes
     ----------
@@ -43,7 +40,7 @@ class Responses:
 
     @classmethod
     def of(cls, book: Book) -> Responses:
-        """Return those in a book."""
+        """Return the response times that were counted."""
         return cls(book.responses, book.mean if book.responses else math.nan, book.stderr)
 
 
@@ -53,16 +50,26 @@ class Expected:
 
     Attributes
     ----------
-    equi, policy : float
-        Both.
+    equi : float
+        Mean response time under EQUI.
+    policy : float
+        Mean response time under the policy.
     """
 
     equi: float
     policy: float
 
+    @classmethod
+    def by_class(cls, answer: Solved, names: Sequence[str]) -> dict[str, Expected]:
+        """Return the expected mean response times by class; `names` are those of an answer that has none."""
+        if answer.response_times is None:
+            return {}
+        classes = names if answer.classes is None else answer.classes
+        return {name: cls(*times) for name, times in zip(classes, answer.response_times, strict=True)}
+
     @property
     def gain(self) -> float:
-        """By what share it is less under the policy."""
+        """The fraction by which it is less under the policy."""
         return 1.0 - self.policy / self.equi
 
 
@@ -76,9 +83,12 @@ class ClassReport(Summarised):
         The class.
     jobs, waiting : int
         The jobs that are there, and how many of them hold no core.
-    held, told, target : int
-        The cores that they hold, were told to hold, and should hold; in `watch` the last is what they would
-        be told.
+    held : int
+        The cores that they hold.
+    told : int
+        The cores that they were assigned.
+    target : int
+        The cores that they should hold; in `watch` those that they would be assigned.
     arrived, present, finished, ended : int
         Jobs that arrived, were there before, finished, and left without having finished.
     responses : Responses
@@ -86,7 +96,7 @@ class ClassReport(Summarised):
     learned : ClassEstimate or None
         Curve and rates; None before the first window is over.
     marks : float
-        Progress that jobs have told of, in the unit of the class.
+        Progress that jobs have reported, in the unit of the class.
     expected : Expected or None
         Mean response times to expect; None before an answer of the solver, for a class that the answer is not
         about, or where a policy is unstable.
@@ -157,8 +167,8 @@ class Report(Summarised):
     windows : int
         How many windows of departures were learned from.
     gain : tuple of float or None
-        By what share the policy last solved for lessens the mean cost of EQUI, given what was seen: what it
-        exceeds nine times in ten, its mean, and what it exceeds once in ten. None before there is one.
+        The gain of the policy last solved for over EQUI, as a fraction of the mean cost and given what was
+        seen: its 10 % quantile, its mean and its 90 % quantile. None before there is one.
     in_force : bool
         Whether that policy is in force.
     responses : Responses
@@ -168,7 +178,7 @@ class Report(Summarised):
     alarms : tuple of Alarm
         Changes that were found.
     alerts : tuple of Alert
-        What somebody should know, the latest last.
+        Alerts to a person, the latest last.
     would_have_moved : int
         How often cores of a job would have been moved while they were only watched.
     adopted : bool
@@ -218,7 +228,7 @@ class Report(Summarised):
 
     @property
     def told(self) -> int:
-        """The cores that jobs were told to hold."""
+        """The cores that jobs were assigned."""
         return sum(row.told for row in self.classes)
 
     @property
@@ -255,8 +265,8 @@ class Report(Summarised):
             f"jobs; {self.policy} in force {in_force_since(self.since, self.time)}"
         )
         if self.gain is not None:
-            standing = "in force" if self.in_force else f"not adopted: {self.policy} stays in force"
-            yield f"expected {gain_in_words(self.gain)} by the last policy solved for, {standing}"
+            state = "in force" if self.in_force else f"not adopted: {self.policy} stays in force"
+            yield f"expected {gain_in_words(self.gain)} by the last policy solved for, {state}"
         if self.reason:
             yield self.reason
         if self.responses.count:
@@ -277,62 +287,6 @@ class Report(Summarised):
 
     def _table(self) -> Table:
         return Table(_COLUMNS, [_cells(row) for row in self.classes])
-
-
-def report_of(controller: Controller) -> Report:
-    """Return the report of a controller as it stands."""
-    last = controller.answer
-    return Report(
-        controller.time,
-        controller.mode,
-        controller.pool,
-        controller.policy_name,
-        controller.since,
-        controller.learner.state.k,
-        None if last is None else last.gain_over_equi,
-        last is not None and last == controller.adopted,
-        Responses.of(Book.total(controller.books)),
-        tuple(_class_report(controller, i) for i in range(len(controller.books))),
-        controller.alarms,
-        tuple(controller.alerts),
-        controller.would_have_moved,
-        controller.adopted is not None,
-        controller.reason,
-        controller.tally.late,
-    )
-
-
-def _class_report(controller: Controller, i: int) -> ClassReport:
-    name, book, last = controller.system.names[i], controller.books[i], controller.answer
-    jobs = [job for job in controller.roster.active if job.job_class == i]
-    count = controller.roster.counts[i]
-    found = None if controller.estimates is None else controller.estimates.get(name)
-    return ClassReport(
-        name,
-        count,
-        count - sum(bool(job.held) for job in jobs),
-        sum(job.held for job in jobs),
-        sum(job.told for job in jobs),
-        sum(job.target for job in jobs),
-        book.arrived,
-        book.present,
-        book.finished,
-        book.ended,
-        Responses.of(book),
-        found,
-        book.marks,
-        None if last is None else _expected(last, controller.system.names).get(name),
-        controller.evidence.departures_of(name),
-        controller.options.least_seen,
-    )
-
-
-def _expected(answer: Solved, names: list[str]) -> dict[str, Expected]:
-    """Return the mean response times to expect, by class; `names` are those of an answer that has none."""
-    if answer.response_times is None:
-        return {}
-    about = names if answer.classes is None else answer.classes
-    return {name: Expected(*times) for name, times in zip(about, answer.response_times, strict=True)}
 
 
 _COLUMNS = ("class", "jobs", "waiting", "held", "told", "finished", "response", "EQUI", "policy", "curve")
