@@ -37,8 +37,8 @@ class Explanation:
     >>> classes = [cw.JobClass(name, 1.0, 1.0, cw.Amdahl(0.5)) for name in ("etl", "query")]
     >>> system = cw.System(8, classes)
     >>> controller = cw.live.Controller(cw.algorithm_1b(system), lambda digest: cw.Equi(), mode="steer")
-    >>> _ = state.handle(JobArrived(0.0, "event 1", "job 1", "etl"))
-    >>> explanation = state.explain("job 1")
+    >>> _ = controller.handle(JobArrived(0.0, "event 1", "job 1", "etl"))
+    >>> explanation = controller.explain("job 1")
     >>> explanation.job, explanation.job_class, explanation.held, explanation.target
     ('job 1', 'etl', 0, 8)
     """
