@@ -6,7 +6,7 @@ Five parts, of whole learning loops with exact optima, in two processes:
 
 paper   The paper's schedule of changes to t = 3e6: the squared error of p̂, averaged over time, for Algorithms
         1a and 1b with the paper's windows, the adaptive one, and an oracle that restarts a class at its first
-        check of 200 departures after a change of that class. And what it is worth: the mean number of jobs
+        check of 200 departures after a change of that class. And the mean number of jobs
         over the run, by exact evaluation of every policy in force under every truth in force; EQUI and the
         optimum beside them.
 crowded The same with a schedule of its own at load 0.7.
@@ -46,7 +46,7 @@ from benchmarks.instruments.walks import fixed_windows, random_walk
 from benchmarks.measure import Target, progress
 from benchmarks.tracked import Followed, Found, Report, Still, Walked, show
 from corewise.experiments.studies.learning import LearningStudy, detections, learning_study, tracking_errors
-from corewise.experiments.studies.tracking import oracle, squared_errors, windows_until, worth_of
+from corewise.experiments.studies.tracking import exact_mean_jobs, oracle, squared_errors, windows_until
 from corewise.learning.algorithms import adaptive
 from corewise.learning.memories import Everything, Memory, SinceChange
 
@@ -149,7 +149,7 @@ def measure_jumps(schedule: str, report: Report, scale: Scale, executor: Executo
     for j, (name, algorithm) in enumerate(algorithms(system, end, inertia).items()):
         began = perf_counter()
         studies[name] = learning_study(
-            system, algorithm, n=scale.runs, rng=10 + j, worth=end, executor=executor
+            system, algorithm, n=scale.runs, rng=10 + j, average_until=end, executor=executor
         )
         error = tracking_errors(studies[name], system).mean(axis=0)
         progress(
@@ -162,18 +162,18 @@ def measure_jumps(schedule: str, report: Report, scale: Scale, executor: Executo
         "optimum": lambda truth: cw.solve(truth).policy,
     }
     for name, rule in rules.items():
-        report.followed.append(Followed(schedule, name, 0, [], [], worth_of(rule, system, end), 0.0))
+        report.followed.append(Followed(schedule, name, 0, [], [], exact_mean_jobs(rule, system, end), 0.0))
 
 
 def tell_followed(
     report: Report, schedule: str, system: cw.System, studies: Mapping[str, LearningStudy]
 ) -> None:
-    """Say how far off each algorithm was, and what it was worth."""
+    """Print the errors of each algorithm, and its exact mean number of jobs."""
     errors = {name: tracking_errors(study, system).mean(axis=0) for name, study in studies.items()}
     for name, study in studies.items():
         ratios = (errors[name] / errors["adaptive"]).tolist()
-        runs, jobs = study.worths.size, float(study.worths.mean())
-        spread = float(study.worths.std()) / math.sqrt(max(runs - 1, 1))
+        runs, jobs = study.averages.size, float(study.averages.mean())
+        spread = float(study.averages.std()) / math.sqrt(max(runs - 1, 1))
         report.followed.append(Followed(schedule, name, runs, errors[name].tolist(), ratios, jobs, spread))
     for name, bound in (("1a", 6.0), ("1b", 30.0)):
         for i, known in enumerate(system.names):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from corewise.cli.main import app
 from corewise.experiments import reproduce as module
-from corewise.experiments.results import Result, Setting
+from corewise.experiments.report import Result, Setting
 
 pytestmark = pytest.mark.slow
 

@@ -18,10 +18,11 @@ from typer.main import get_command
 
 import corewise as cw
 from corewise.cli.main import app
-from corewise.experiments.literal import literal_limit, printed_sizes
+from corewise.experiments.literal import literal_limit
 from corewise.experiments.reproduce import ALL, EXPERIMENTS
 from corewise.model.files import PACKAGED
 from tests.helpers.latex import Numbering
+from tests.helpers.literal import printed_sizes
 
 ROOT = Path(__file__).parents[2]
 MAP = ROOT / "docs" / "paper.md"

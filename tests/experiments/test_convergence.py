@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 import corewise as cw
-from corewise.experiments.studies.convergence import Convergence, convergence
 from corewise.kit.arrays import Floats
+from examples.convergence import Convergence, convergence
 
 pytestmark = pytest.mark.statistical
 

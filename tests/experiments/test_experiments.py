@@ -19,12 +19,19 @@ import pytest
 import corewise as cw
 from corewise.experiments import examples, paper, tracking
 from corewise.experiments import reproduce as module
-from corewise.experiments.example_story import tell_example
-from corewise.experiments.examples import ALGORITHM_2, run_example
+from corewise.experiments.examples import ALGORITHM_2, example_result, run_example
 from corewise.experiments.paper import DRIFT, EXAMPLES, Drift, Example, Switch, tracking_algorithms
-from corewise.experiments.report import Section, html_report, html_section
+from corewise.experiments.report import (
+    Heading,
+    Picture,
+    Result,
+    ResultTable,
+    Section,
+    Setting,
+    html_report,
+    html_section,
+)
 from corewise.experiments.reproduce import EXPERIMENTS, reproduce
-from corewise.experiments.results import Heading, Picture, Result, Setting, Table
 from corewise.experiments.studies.learning import learning_study, tracking_errors
 from corewise.experiments.studies.tracking import oracle, windows_until
 from corewise.experiments.tracking import positions, run_table_2, spread
@@ -52,7 +59,7 @@ def few_runs() -> Iterator[None]:
 
 
 def _small(setting: Setting) -> Result:
-    return tell_example(run_example(SMALL, setting))
+    return example_result(run_example(SMALL, setting))
 
 
 # --- what is printed ------------------------------------------------------------------------------
@@ -161,7 +168,7 @@ def test_numbers_of_table_2_are_those_of_its_runs(brief_table: Result) -> None:
     """The first run of the oracle and of 1a again, from the streams that they are said to have."""
     numbers, system = brief_table.numbers, BRIEF.system
     assert numbers["runs"] == {"1a": 2, "1b": 1, "adaptive": 1, "oracle": 1}
-    rows = {block.name: block for block in brief_table.story if isinstance(block, Table)}
+    rows = {block.name: block for block in brief_table.blocks if isinstance(block, ResultTable)}
     checks = list(csv.DictReader(rows["checks"].as_csv().splitlines()))
     assert [int(row["k"]) for row in checks[:3]] == [10, 20, 30]
     assert {row["algorithm"] for row in checks} == {"adaptive", "oracle"}
@@ -171,13 +178,13 @@ def test_numbers_of_table_2_are_those_of_its_runs(brief_table: Result) -> None:
     for row, epoch in zip(told, epochs[9::10], strict=True):
         assert float(row["p:two"]) == epoch.estimates["two"].value
     algorithm = cw.algorithm_1a(system, departures=100, steps=windows_until(cw.schedules.Growing(100), 12e3))
-    study = learning_study(system, algorithm, n=2, rng=np.random.default_rng([5, 5, 0]), worth=6e3)
+    study = learning_study(system, algorithm, n=2, rng=np.random.default_rng([5, 5, 0]), average_until=6e3)
     errors = tracking_errors(study, system).mean(axis=0)
     assert list(numbers["mean_squared_error"]["1a"].values()) == errors.tolist()
-    assert numbers["mean_jobs"]["1a"] == study.worths.mean()
+    assert numbers["mean_jobs"]["1a"] == study.averages.mean()
 
 
-def test_table_2_says_what_the_algorithms_are_worth(brief_table: Result) -> None:
+def test_table_2_has_the_exact_mean_jobs_of_the_algorithms(brief_table: Result) -> None:
     """The oracle's errors are the least; changes that nobody could miss are found soon."""
     numbers = brief_table.numbers
     errors = {name: np.array(list(row.values())) for name, row in numbers["mean_squared_error"].items()}
@@ -189,11 +196,11 @@ def test_table_2_says_what_the_algorithms_are_worth(brief_table: Result) -> None
     assert min(numbers["mean_jobs"].values()) == numbers["mean_jobs"]["optimum"]
     assert all(0.0 < delay < 1500.0 for row in numbers["delays"] for delay in row)
     assert {alarm["name"] for run in numbers["alarms"] for alarm in run} == {"one", "two"}
-    assert [block.name for block in brief_table.story if isinstance(block, Picture)] == [
+    assert [block.name for block in brief_table.blocks if isinstance(block, Picture)] == [
         "tracking",
         "changes",
     ]
-    rows = {block.name: block for block in brief_table.story if isinstance(block, Table)}
+    rows = {block.name: block for block in brief_table.blocks if isinstance(block, ResultTable)}
     assert set(rows) == {"switches", "followed", "alarms", "epochs", "checks"}
     assert [row[0] for row in rows["followed"].rows] == [
         "Algorithm 1a",
@@ -231,7 +238,9 @@ def test_numbers_of_an_example_are_what_they_say(result: Result) -> None:
 
 
 def test_epochs_table_has_every_epoch_of_every_run(result: Result) -> None:
-    table = next(block for block in result.story if isinstance(block, Table) and block.name == "epochs")
+    table = next(
+        block for block in result.blocks if isinstance(block, ResultTable) and block.name == "epochs"
+    )
     rows = list(csv.DictReader(table.as_csv().splitlines()))
     assert len(rows) == (4 + 3) * SMALL.steps
     first = rows[0]
@@ -370,8 +379,8 @@ def test_the_report_has_everything_in_it(result: Result) -> None:
         [
             Heading("<i>"),
             "x < y\n   & z",
-            Table("t", ("<b>",), [[math.inf], [-0.5], ["a&b"]], "caption & all"),
-            Table("hidden", ("secret",), [[1]]),
+            ResultTable("t", ("<b>",), [[math.inf], [-0.5], ["a&b"]], "caption & all"),
+            ResultTable("hidden", ("secret",), [[1]]),
             Picture("p", 'shows "it"', b"\x89PNG"),
         ],
     )
@@ -391,7 +400,7 @@ def test_the_report_has_everything_in_it(result: Result) -> None:
 
 
 def test_a_table_as_csv_leaves_out_what_is_not_known() -> None:
-    table = Table("t", ("a", "b"), [[1, math.nan], [0.1 + 0.2, None], ["x,y", math.inf]])
+    table = ResultTable("t", ("a", "b"), [[1, math.nan], [0.1 + 0.2, None], ["x,y", math.inf]])
     assert table.as_csv() == 'a,b\n1,\n0.30000000000000004,\n"x,y",inf\n'
 
 

@@ -1,4 +1,4 @@
-"""How well changes can be followed: the oracle, windows in hindsight, random walks, and exact worth.
+"""How well changes can be followed: the oracle, windows in hindsight, random walks, and exact averages.
 
 Every number is checked against one that is made from the definition, step by step.
 """
@@ -23,13 +23,13 @@ from corewise.experiments.studies.learning import (
     tracking_errors,
 )
 from corewise.experiments.studies.tracking import (
-    Told,
-    Worth,
+    ExactAverage,
+    OracleMemory,
+    exact_mean_jobs,
     oracle,
     squared_errors,
     true_values,
     windows_until,
-    worth_of,
 )
 from corewise.kit.arrays import Floats
 from corewise.learning.memories import Everything, Memory
@@ -63,7 +63,7 @@ def same(one: cw.results.ClassStatistics, other: cw.results.ClassStatistics) -> 
 
 
 def test_the_oracle_forgets_the_class_that_changed_at_the_first_check_after_it() -> None:
-    memory = Told(SYSTEM.changes)
+    memory = OracleMemory(SYSTEM.changes)
     seen = windows(12)
     ends = np.cumsum([window.time for window in seen])
     assert ends[-1] > 200.0
@@ -87,7 +87,7 @@ def test_the_oracle_forgets_the_class_that_changed_at_the_first_check_after_it()
 
 
 def test_without_changes_the_oracle_remembers_everything() -> None:
-    told: Memory = Told(())
+    told: Memory = OracleMemory(())
     everything: Memory = Everything()
     for window in windows(3):
         told, everything = told.remember(window), everything.remember(window)
@@ -123,9 +123,9 @@ def test_the_oracle_learns_what_is_true_now() -> None:
 
 def test_what_is_no_window_is_refused() -> None:
     with pytest.raises(cw.errors.InvalidInput, match="a memory is of Statistics"):
-        Told(()).remember("a window")  # type: ignore[arg-type]
+        OracleMemory(()).remember("a window")  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidInput, match="nothing has been remembered yet"):
-        Told(()).recall()
+        OracleMemory(()).recall()
     with pytest.raises(cw.errors.InvalidSystem, match="expected a System"):
         oracle("paper:drift", steps=3)  # type: ignore[arg-type]
 
@@ -249,16 +249,16 @@ def test_what_cannot_walk_is_refused() -> None:
             random_walk(SYSTEM, sd=chosen["sd"], every=chosen["every"], end=chosen["end"])
 
 
-# --- worth ----------------------------------------------------------------------------------------
+# --- exact performance ----------------------------------------------------------------------------
 
 
-def test_worth_is_the_sum_over_policies_and_truths() -> None:
+def test_the_average_is_the_sum_over_policies_and_truths() -> None:
     """J of each pair times how long it was in force, by hand; 130 falls between two changes."""
     best = cw.solve(SYSTEM).policy
-    worth = Worth(SYSTEM)
+    average = ExactAverage(SYSTEM)
     for until in (10.0, 60.0, 130.0):
-        worth.add(best, until)
-    worth.add(cw.Equi(), 200.0)
+        average.add(best, until)
+    average.add(cw.Equi(), 200.0)
     truths = [SYSTEM.regime(at) for at in (0.0, 100.0, 160.0, 161.0)]
     spans: list[tuple[cw.Policy, int, float]] = [
         (best, 0, 100.0),
@@ -268,19 +268,19 @@ def test_worth_is_the_sum_over_policies_and_truths() -> None:
         (cw.Equi(), 3, 39.0),
     ]
     area = sum(length * cw.evaluate(truths[which], policy).mean_jobs for policy, which, length in spans)
-    assert worth.mean_jobs == pytest.approx(area / 200.0, rel=1e-12)
-    assert worth.mean_jobs == pytest.approx(area / 200.0, rel=1e-12)  # to look does not change it
+    assert average.mean_jobs == pytest.approx(area / 200.0, rel=1e-12)
+    assert average.mean_jobs == pytest.approx(area / 200.0, rel=1e-12)  # to look does not change it
     with pytest.raises(cw.errors.InvalidInput, match="no policy has been in force yet"):
-        _ = Worth(SYSTEM).mean_jobs
+        _ = ExactAverage(SYSTEM).mean_jobs
 
 
-def test_a_policy_that_cannot_keep_up_makes_the_worth_infinite() -> None:
+def test_a_policy_that_cannot_keep_up_makes_the_average_infinite() -> None:
     classes = [cw.JobClass("one", 2.4, 1.0, cw.Amdahl(0.0)), cw.JobClass("two", 1.2, 1.0, cw.Amdahl(0.9))]
-    worth = Worth(cw.System(4, classes))
-    worth.add(cw.Equi(), 1.0)
-    assert math.isfinite(worth.mean_jobs)
-    worth.add(cw.Priority(["one", "two"]), 2.0)
-    assert worth.mean_jobs == math.inf
+    average = ExactAverage(cw.System(4, classes))
+    average.add(cw.Equi(), 1.0)
+    assert math.isfinite(average.mean_jobs)
+    average.add(cw.Priority(["one", "two"]), 2.0)
+    assert average.mean_jobs == math.inf
 
 
 def naive_area(policy: cw.Policy, since: float, until: float) -> float:
@@ -292,14 +292,14 @@ def naive_area(policy: cw.Policy, since: float, until: float) -> float:
 
 
 @pytest.mark.parametrize(("inertia", "end"), [(0.0, 170.0), (0.5, 150.0), (0.5, 250.0)])
-def test_the_worth_of_a_run_is_the_naive_sum_over_its_windows(inertia: float, end: float) -> None:
+def test_the_average_of_a_run_is_the_naive_sum_over_its_windows(inertia: float, end: float) -> None:
     """Every window by itself, whether or not its policy is the one before; EQUI is the first.
 
     What comes after the end does not count; until there, the last policy stays.
     """
     algorithm = replace(oracle(SYSTEM, departures=40, steps=9), inertia=inertia)
-    study = learning_study(SYSTEM, algorithm, n=2, rng=7, worth=end)
-    for stream, found in zip(np.random.default_rng(7).spawn(2), study.worths, strict=True):
+    study = learning_study(SYSTEM, algorithm, n=2, rng=7, average_until=end)
+    for stream, found in zip(np.random.default_rng(7).spawn(2), study.averages, strict=True):
         policy: cw.Policy = cw.Equi()
         area, since = 0.0, 0.0
         for epoch in cw.learn(cw.SimulatedPlant(SYSTEM, rng=stream), algorithm, diagnose=False):
@@ -307,14 +307,14 @@ def test_the_worth_of_a_run_is_the_naive_sum_over_its_windows(inertia: float, en
             since, policy = min(epoch.time, end), epoch.policy
         area += naive_area(policy, since, end)
         assert found == pytest.approx(area / end, rel=1e-10)
-    assert np.isnan(learning_study(SYSTEM, algorithm, n=1, rng=7).worths).all()
-    with pytest.raises(cw.errors.InvalidInput, match="worth must be positive"):
-        learning_study(SYSTEM, algorithm, n=1, rng=7, worth=0.0)
+    assert np.isnan(learning_study(SYSTEM, algorithm, n=1, rng=7).averages).all()
+    with pytest.raises(cw.errors.InvalidInput, match="average_until must be positive"):
+        learning_study(SYSTEM, algorithm, n=1, rng=7, average_until=0.0)
 
 
-def test_the_worth_of_a_rule() -> None:
+def test_the_mean_jobs_of_a_rule() -> None:
     """EQUI, and the optimum for every truth, which nothing is better than."""
-    equi, best = (worth_of(rule, SYSTEM, 180.0) for rule in (lambda _: cw.Equi(), best_of))
+    equi, best = (exact_mean_jobs(rule, SYSTEM, 180.0) for rule in (lambda _: cw.Equi(), best_of))
     assert equi == pytest.approx(naive_area(cw.Equi(), 0.0, 180.0) / 180.0, rel=1e-12)
     least = [cw.solve(SYSTEM.regime(at)).mean_jobs for at in (0.0, 100.0, 160.0, 161.0)]
     assert best == pytest.approx(np.dot(least, [100.0, 60.0, 1.0, 19.0]) / 180.0, rel=1e-8)

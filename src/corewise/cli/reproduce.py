@@ -14,7 +14,7 @@ from corewise.cli.reporting import INTERRUPTED, reporting
 from corewise.cli.waiting import progress_bar
 
 if TYPE_CHECKING:
-    from corewise.experiments.results import Result
+    from corewise.experiments.report import Result
 
 __all__ = ["reproduce"]
 

@@ -8,7 +8,7 @@ The average-cost problem has J* + V(n) = f(n) + V(n) + min_a (Q_a V)(n), f(n) = 
 *Rates where probabilities belong.* A policy held fixed multiplies the error by I + Q, without the row and
 column of the empty state. The mean of its eigenvalues is 1 − (the mean rate out of a state), so some error
 grows at every step by the mean rate less one, or more: 75 times under GREEDY* in Example 1, n_max = 50.
-`printed_sizes` shows it. With P = I + Q/ν, the uniformised chain of section 4.2, the update becomes
+It diverges. With P = I + Q/ν, the uniformised chain of section 4.2, the update becomes
 
     W_{k+1}(n) = f(n) + min_a (P_a W_k)(n)  for n ≠ 0,      W_{k+1}(0) = 0.
 
@@ -37,26 +37,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from corewise.control.bellman import Bellman, Step
 from corewise.control.solvers import ModifiedPolicyIteration
 from corewise.errors import NotConverged
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.model.rates import uniformisation_constant
 from corewise.model.space import StateSpace
 from corewise.model.system import System, require_system
 from corewise.policies.tabular import Tabular
 
-__all__ = ["NAME", "LiteralSolution", "literal_limit", "literal_policy", "printed_sizes"]
+__all__ = ["NAME", "LiteralSolution", "literal_limit"]
 
 NAME = "Algorithm 2 with ν"
-"""What the policy is called: without ν there is none."""
+"""Name of the policy: without ν there is none."""
 
 _CORRECTIONS = 30
 _ROUNDING = 1e-6
-_OVERFLOWING = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +62,11 @@ class LiteralSolution:
     Attributes
     ----------
     policy : Tabular
-        The split that attained the minimum in the last iteration.
+        The split that attains the minimum.
     values : ndarray
         V, the least expected cost until the system is empty, in the shape of the box.
     iterations : int
-        Iterations of Algorithm 2, or the improvements of the policy that `literal_limit` took.
+        Policy improvements.
     """
 
     policy: Tabular
@@ -78,48 +74,10 @@ class LiteralSolution:
     iterations: int
 
 
-def literal_policy(
-    system: System, *, capacity: int | Iterable[int], tolerance: float = 1e-9, steps: int = 100_000
-) -> LiteralSolution:
-    """Run Algorithm 2 as printed, but with the uniformisation constant ν, until W_k changes no more.
-
-    Parameters
-    ----------
-    system : System
-        A system of any number of classes.
-    capacity : int or sequence of int
-        The paper's n_max, the room for jobs of each class.
-    tolerance : float
-        The paper's ε, for |W_k − W_{k−1}|.
-    steps : int
-        The most iterations. Where the system is seldom empty no number in reach suffices.
-
-    Raises
-    ------
-    NotConverged
-        If W_k still changes after `steps` iterations.
-    """
-    bellman = _operator(system, capacity, tolerance)
-    rate = uniformisation_constant(system)
-    steps = checks.whole(steps, "steps")
-    values = np.zeros(bellman.space.size)
-    for k in range(steps):
-        step = bellman(values)
-        values += step.drift / rate
-        values[0] = 0.0
-        change = float(np.abs(step.drift[1:]).max())
-        if change < tolerance:
-            return _solution(bellman, step, values, k + 1)
-    raise NotConverged(
-        f"Algorithm 2 still changes its values by {change:.3g} after {steps:,} iterations, and the tolerance "
-        f"is {tolerance:g}; literal_limit finds what they tend to"
-    )
-
-
 def literal_limit(
     system: System, *, capacity: int | Iterable[int], tolerance: float = 1e-9
 ) -> LiteralSolution:
-    """Return what Algorithm 2 tends to, without its iterations.
+    """Return the limit of Algorithm 2, without its iterations.
 
     The values meet the equation of the shortest path within `tolerance` and rounding, which grows with them.
 
@@ -145,27 +103,9 @@ def literal_limit(
             return _solution(bellman, step, values, iterations)
         reward += 0.5 * (low + high) / empty
     raise NotConverged(
-        f"the cost until the system empties cannot be told within {high - low:.3g}: the system is empty with "
+        f"the cost until the system empties is not known within {high - low:.3g}: the system is empty with "
         f"probability {empty:.3g} only"
     )
-
-
-def printed_sizes(system: System, *, capacity: int | Iterable[int], steps: int) -> Floats:
-    """Return max |V_k| for k = 0, 1, …, `steps` of Algorithm 2 without ν; it ends sooner beyond 1e100.
-
-    Once V_k falls somewhere with every further job, which only its divergence brings about, cores are shared
-    there in proportion to the jobs, in place of the infimum over what only does harm.
-    """
-    bellman = _operator(system, capacity)
-    values = np.zeros(bellman.space.size)
-    sizes = [0.0]
-    for _ in range(checks.whole(steps, "steps")):
-        values += bellman(values).drift
-        values[0] = 0.0
-        sizes.append(float(np.abs(values).max()))
-        if sizes[-1] > _OVERFLOWING:
-            break
-    return np.array(sizes)
 
 
 def _operator(system: System, capacity: int | Iterable[int], tolerance: float = 1e-9) -> Bellman:

@@ -1,16 +1,144 @@
-"""The report: one HTML file with everything in it, to be read in any browser, now or in ten years."""
+"""Results of experiments: numbers, tables and figures, and the report in one self-contained HTML file."""
 
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
-from corewise.experiments.results import Block, Heading, Picture, Result, Table
+import numpy as np
 
-__all__ = ["html_report"]
+from corewise.experiments.studies.learning import LearningStudy
+from corewise.kit.progress import Progress
+
+__all__ = [
+    "Block",
+    "Heading",
+    "Picture",
+    "Result",
+    "ResultTable",
+    "Section",
+    "Setting",
+    "epochs_table",
+    "html_report",
+    "html_section",
+]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Section heading of a report."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Figure of a report, as the bytes of a PNG file of that name."""
+
+    name: str
+    caption: str
+    png: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class ResultTable:
+    """Table of a report, written as a CSV file of that name; in the report if it has a caption."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    caption: str = ""
+
+    def as_csv(self) -> str:
+        """Return the table as CSV, numbers in full; unknown values are left empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([["" if _is_nothing(cell) else cell for cell in row] for row in self.rows])
+        return text.getvalue()
+
+
+Block = str | Heading | Picture | ResultTable
+"""Part of a report; a text is a paragraph."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Result of an experiment: numbers, and a report with tables and figures.
+
+    Attributes
+    ----------
+    name, title : str
+        Its name on the command line, and its title in the report.
+    headline : str
+        The outcome in one sentence.
+    numbers : mapping
+        The results, as plain values.
+    blocks : sequence of blocks
+        The report.
+    """
+
+    name: str
+    title: str
+    headline: str
+    numbers: Mapping[str, Any]
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """Setting of an experiment: its seed, the executor of its work, and a progress callback."""
+
+    seed: tuple[int, ...]
+    executor: Executor | None = None
+    progress: Progress | None = None
+
+    def stream(self, part: int) -> np.random.Generator:
+        """Return the random stream of a part of the experiment; it depends on the seed and the part alone."""
+        return np.random.default_rng([*self.seed, part])
+
+    def part(self, begin: float, end: float) -> Progress | None:
+        """Return the progress callback of a part of the work, from one share of the whole to another."""
+        report = self.progress
+        return None if report is None else lambda share: report(begin + (end - begin) * share)
+
+
+def _is_nothing(cell: object) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def epochs_table(studies: Mapping[str, LearningStudy]) -> ResultTable:
+    """Return every epoch of every run, by algorithm."""
+    first = next(iter(studies.values()))
+    columns = ["algorithm", "run", "k", "departures", "window", "time"]
+    columns += [f"p:{name}" for name in first.names] + ["mean_jobs", "gap"]
+    rows = [
+        [
+            name,
+            run,
+            k + 1,
+            int(study.departures[k]),
+            int(study.windows[k]),
+            study.times[run, k],
+            *study.estimates[run, :, k].tolist(),
+            study.mean_jobs[run, k],
+            study.gaps[run, k],
+        ]
+        for name, study in studies.items()
+        for run in range(study.times.shape[0])
+        for k in range(study.departures.size)
+    ]
+    return ResultTable("epochs", columns, rows)
+
+
+# --- HTML -----------------------------------------------------------------------------------------
 
 _STYLE = """
 :root { --ink: #1d2329; --soft: #5c6670; --line: #d9dee3; --shade: #f5f7f9; --accent: #0072b2; }
@@ -70,7 +198,7 @@ _GLOSSARY = (
 
 @dataclass(frozen=True)
 class Section:
-    """Section of the report: an experiment, with its name, its title, and its story as HTML."""
+    """Section of the report: an experiment, with its name, its title and its report as HTML."""
 
     name: str
     title: str
@@ -78,7 +206,7 @@ class Section:
 
 
 def html_report(found: Sequence[Section], seed: int, version: str) -> str:
-    """Return the stories of experiments as one page, with figures and style within it."""
+    """Return the reports of experiments as one page, with figures and style in it."""
     sections = "\n".join(section.html for section in found)
     contents = "\n".join(
         f'<li><a href="#{escape(section.name)}">{escape(section.title)}</a></li>' for section in found
@@ -119,12 +247,12 @@ this file.</footer>
 
 
 def html_section(result: Result) -> str:
-    """Return the story of an experiment as HTML."""
-    blocks = "\n".join(filter(None, (_shown(block) for block in result.story)))
+    """Return the report of an experiment as HTML."""
+    blocks = "\n".join(filter(None, (_html(block) for block in result.blocks)))
     return f'<section id="{escape(result.name)}">\n<h2>{escape(result.title)}</h2>\n{blocks}\n</section>'
 
 
-def _shown(block: Block) -> str:
+def _html(block: Block) -> str:
     match block:
         case Heading(text):
             return f"<h3>{escape(text)}</h3>"
@@ -135,12 +263,12 @@ def _shown(block: Block) -> str:
                 f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
                 f"<figcaption>{caption}</figcaption></figure>"
             )
-        case Table():
+        case ResultTable():
             return _table(block) if block.caption else ""
     return f"<p>{escape(_line(block))}</p>"
 
 
-def _table(table: Table) -> str:
+def _table(table: ResultTable) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     body = "\n".join(
         "<tr>" + "".join(f"<td>{escape(_cell(cell))}</td>" for cell in row) + "</tr>" for row in table.rows

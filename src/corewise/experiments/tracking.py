@@ -10,7 +10,7 @@ import numpy as np
 from corewise.control.solution import solve
 from corewise.experiments.figures.tracking import changes_figure, tracking_figure
 from corewise.experiments.paper import DRIFT, Switch, tracking_algorithms
-from corewise.experiments.results import Block, Heading, Picture, Result, Setting, Table, epochs_table
+from corewise.experiments.report import Block, Heading, Picture, Result, ResultTable, Setting, epochs_table
 from corewise.experiments.studies.learning import (
     Detections,
     LearningStudy,
@@ -18,7 +18,7 @@ from corewise.experiments.studies.learning import (
     learning_study,
     tracking_errors,
 )
-from corewise.experiments.studies.tracking import worth_of
+from corewise.experiments.studies.tracking import exact_mean_jobs
 from corewise.kit.arrays import Floats
 from corewise.learning.schedules import Growing
 from corewise.plots.style import figure_bytes
@@ -52,7 +52,7 @@ def run_table_2(setting: Setting) -> Result:
             algorithm,
             n=_RUNS[name],
             rng=setting.stream(part),
-            worth=DRIFT.end,
+            average_until=DRIFT.end,
             executor=setting.executor,
             progress=setting.part(done, done + _TIMES[name]),
         )
@@ -87,7 +87,7 @@ def run_table_2(setting: Setting) -> Result:
         f"the four changes come where the paper has them, within {off:.1f} standard deviations; "
         f"the adaptive algorithm's squared error is at least {better:.1f} times below 1a's"
     )
-    story = [
+    blocks = [
         *_setting_of(studies),
         *_printed(found, studies),
         *_followed(studies, errors, jobs),
@@ -95,7 +95,7 @@ def run_table_2(setting: Setting) -> Result:
         epochs_table({name: studies[name] for name in ("1a", "1b")}),
         _checks_table({name: studies[name] for name in ("adaptive", "oracle")}),
     ]
-    return Result("table-2", "Table 2: tracking parameters that change", headline, numbers, story)
+    return Result("table-2", "Table 2: tracking parameters that change", headline, numbers, blocks)
 
 
 def positions(study: LearningStudy, time: float) -> Floats:
@@ -116,13 +116,13 @@ def spread(switch: Switch) -> float:
 
 def _mean_jobs(studies: dict[str, LearningStudy]) -> dict[str, float]:
     """Return the mean number of jobs up to the end: of every algorithm, of EQUI, and at best."""
-    found = {name: float(study.worths.mean()) for name, study in studies.items()}
+    found = {name: float(study.averages.mean()) for name, study in studies.items()}
     system, end = DRIFT.system, DRIFT.end
-    best = worth_of(lambda truth: solve(truth).policy, system, end)
-    return {**found, "EQUI": worth_of(lambda _: Equi(), system, end), "optimum": best}
+    best = exact_mean_jobs(lambda truth: solve(truth).policy, system, end)
+    return {**found, "EQUI": exact_mean_jobs(lambda _: Equi(), system, end), "optimum": best}
 
 
-# --- the story ------------------------------------------------------------------------------------
+# --- report ---------------------------------------------------------------------------------------
 
 
 def _setting_of(studies: dict[str, LearningStudy]) -> list[Block]:
@@ -132,11 +132,11 @@ def _setting_of(studies: dict[str, LearningStudy]) -> list[Block]:
     return [
         Heading("What was run"),
         f"""{system.cores:g} cores and {float(system.arrival_rates.sum()):g} arrivals per unit of time;
-        four times, which the algorithms are not told, the curve of one class changes. Window k of Algorithms
+        four times, unknown to the algorithms, the curve of one class changes. Window k of Algorithms
         1a and 1b has ⌈{DRIFT.first} k^{DRIFT.power:g}⌉ departures, {study.departures.size} windows in all.
         The paper shows 1a. Beside it are 1b; the adaptive algorithm, which looks for a change after every
         {DRIFT.first} departures and forgets what came before it; and, as the limit of what it could do, an
-        oracle that is told of every change at the first such check after it. There are {counts["1a"]} runs
+        oracle that knows of every change at the first such check after it. There are {counts["1a"]} runs
         of 1a, {counts["1b"]} of 1b, {counts["adaptive"]} of the adaptive algorithm and {counts["oracle"]} of
         the oracle.""",
         Picture(
@@ -175,7 +175,7 @@ def _printed(found: dict[Switch, Floats], studies: dict[str, LearningStudy]) -> 
         its run. The departures up to a time are a Poisson count but for the few jobs present, so where
         the loop stands then scatters by about a tenth of a window from run to run, in the paper's run as
         in these.""",
-        Table(
+        ResultTable(
             "switches",
             (
                 "time, 10⁵",
@@ -204,11 +204,11 @@ def _followed(
             study.times.shape[0],
             *(f"{value:.2e}" for value in errors[name]),
             *(f"{value:.2f}" for value in errors[name] / mine),
-            *_worth_cells(jobs, name),
+            *_gap_cells(jobs, name),
         ]
         for name, study in studies.items()
     ]
-    rows += [[name, *[""] * (1 + 2 * len(names)), *_worth_cells(jobs, name)] for name in ("EQUI", "optimum")]
+    rows += [[name, *[""] * (1 + 2 * len(names)), *_gap_cells(jobs, name)] for name in ("EQUI", "optimum")]
     return [
         Heading("How well each follows"),
         f"""Algorithm 1a follows a change within a window or two; 1b averages over all that came before,
@@ -217,7 +217,7 @@ def _followed(
         {(errors["1b"] / mine).min():.0f} times; and its own is at most
         {(mine / errors["oracle"]).max():.1f} times the oracle's. What that is worth in jobs is little here:
         the load is {DRIFT.system.load:.3f}, and even EQUI is near the optimum.""",
-        Table(
+        ResultTable(
             "followed",
             (
                 "algorithm",
@@ -235,7 +235,7 @@ def _followed(
     ]
 
 
-def _worth_cells(jobs: dict[str, float], name: str) -> list[str]:
+def _gap_cells(jobs: dict[str, float], name: str) -> list[str]:
     """Return the mean number of jobs, and how far it is above the optimum."""
     return [f"{jobs[name]:.7f}", f"{1e6 * (jobs[name] / jobs['optimum'] - 1.0):.1f}"]
 
@@ -264,7 +264,7 @@ def _found(study: LearningStudy, seen: Detections) -> list[Block]:
         f"""In {runs} runs there were {int(seen.others.sum())} alarms beside those for the four changes.
         The delay is in departures of all classes, from the change to the first alarm for its class; the
         interval and the sizes are what the alarm of the first run said at that moment.""",
-        Table(
+        ResultTable(
             "alarms",
             ("time", "class", "found in runs", "median delay, departures", "time, 95 %", "p as estimated"),
             rows,
@@ -273,7 +273,7 @@ def _found(study: LearningStudy, seen: Detections) -> list[Block]:
     ]
 
 
-def _checks_table(studies: dict[str, LearningStudy]) -> Table:
+def _checks_table(studies: dict[str, LearningStudy]) -> ResultTable:
     """Return some of the many checks of the first run."""
     names = DRIFT.system.names
     rows = [
@@ -281,4 +281,6 @@ def _checks_table(studies: dict[str, LearningStudy]) -> Table:
         for name, study in studies.items()
         for k in range(_EVERY - 1, study.departures.size, _EVERY)
     ]
-    return Table("checks", ["algorithm", "k", "departures", "time", *(f"p:{name}" for name in names)], rows)
+    return ResultTable(
+        "checks", ["algorithm", "k", "departures", "time", *(f"p:{name}" for name in names)], rows
+    )

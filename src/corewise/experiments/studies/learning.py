@@ -18,7 +18,7 @@ import numpy as np
 from corewise.analysis.information import fisher_information
 from corewise.errors import InvalidInput
 from corewise.estimation.changes.detector import Alarm
-from corewise.experiments.studies.tracking import Worth, squared_errors, true_values
+from corewise.experiments.studies.tracking import ExactAverage, squared_errors, true_values
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.progress import Progress
@@ -62,9 +62,9 @@ class LearningStudy:
         change.
     mean_jobs, gaps : ndarray
         Of the policy adopted after each window, exactly, shape (runs, epochs); NaN where not computed.
-    worths : ndarray
-        The exact mean number of jobs over each run, see `corewise.experiments.studies.tracking.Worth`, shape
-        (runs,); NaN where not computed.
+    averages : ndarray
+        The exact mean number of jobs over each run, see `corewise.experiments.studies.tracking.ExactAverage`,
+        shape (runs,); NaN where not computed.
     alarms : tuple of tuple of Alarm
         The changes that were found in each run; none where nobody looks out for them.
     """
@@ -79,7 +79,7 @@ class LearningStudy:
     bounds: Floats
     mean_jobs: Floats
     gaps: Floats
-    worths: Floats = field(default_factory=lambda: np.empty(0))
+    averages: Floats = field(default_factory=lambda: np.empty(0))
     alarms: tuple[tuple[Alarm, ...], ...] = ()
 
     @property
@@ -110,7 +110,7 @@ def learning_study(
     n: int,
     rng: np.random.Generator | int | None = None,
     diagnose: bool | Container[int] = False,
-    worth: float | None = None,
+    average_until: float | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> LearningStudy:
@@ -128,7 +128,7 @@ def learning_study(
         Where the streams of the runs are spawned from, or a seed for it.
     diagnose : bool or container of int, optional
         After which epochs the policy is judged exactly; the last is always among them.
-    worth : float, optional
+    average_until : float, optional
         If given, every policy in force is evaluated, for the exact mean number of jobs over each run up to
         that time; if it comes after the last window, the last policy stays in force.
     executor : concurrent.futures.Executor, optional
@@ -137,14 +137,14 @@ def learning_study(
         Called after every run with the share of them that are done.
     """
     count = checks.whole(n, "n")
-    if worth is not None:
-        checks.positive(worth, "worth")
+    if average_until is not None:
+        checks.positive(average_until, "average_until")
     steps = _steps(system, algorithm)
     bounds = cramer_rao(system, algorithm)
     epochs = range(1, steps + 1)
     evaluator = ExactEvaluator(diagnose)
     judged = {k for k in epochs if evaluator.wants(k)} | {steps}
-    work = partial(_run, system, algorithm, judged, worth)
+    work = partial(_run, system, algorithm, judged, average_until)
     streams = random_streams(rng, count)
     if executor is None:
         records = _one_by_one(work, streams, progress)
@@ -163,7 +163,7 @@ def learning_study(
         bounds=bounds,
         mean_jobs=np.array([record.rows[1] for record in records]),
         gaps=np.array([record.rows[2] for record in records]),
-        worths=np.array([record.worth for record in records]),
+        averages=np.array([record.average for record in records]),
         alarms=tuple(record.alarms for record in records),
     )
 
@@ -261,7 +261,7 @@ class _Record(NamedTuple):
     """Summarised of one run: rows are times, mean jobs, gaps and the estimates of every class."""
 
     rows: Floats
-    worth: float
+    average: float
     alarms: tuple[Alarm, ...]
 
 
@@ -269,16 +269,16 @@ def _run(
     system: System,
     algorithm: Algorithm,
     judged: Container[int],
-    worth: float | None,
+    average_until: float | None,
     stream: np.random.Generator,
 ) -> _Record:
     """Return the record of one run."""
     epochs = learn(SimulatedPlant(system, rng=stream), algorithm, diagnose=judged)
-    in_force, jobs = epochs.learner.policy, Worth(system, worth or math.inf)
+    in_force, jobs = epochs.learner.policy, ExactAverage(system, average_until or math.inf)
     rows: list[list[float]] = []
     alarms: list[Alarm] = []
     for epoch in epochs:
-        if worth is not None:
+        if average_until is not None:
             jobs.add(in_force, epoch.time)
         in_force = epoch.policy
         alarms += epoch.alarms
@@ -290,9 +290,9 @@ def _run(
                 *(estimate.value for estimate in epoch.estimates.values()),
             ]
         )
-    if worth is None:
+    if average_until is None:
         return _Record(np.array(rows).T, np.nan, tuple(alarms))
-    jobs.add(in_force, worth)
+    jobs.add(in_force, average_until)
     return _Record(np.array(rows).T, jobs.mean_jobs, tuple(alarms))
 
 

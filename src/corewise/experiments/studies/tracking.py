@@ -1,4 +1,4 @@
-"""Tracking of changes: an oracle that is told of them, errors over time, and exact performance.
+"""Tracking of changes: an oracle that knows them, errors over time, and exact performance.
 
 All of it is about a system whose curves change at known times, and have one parameter each. An estimate is in
 force from the end of its window to the end of the next; errors are squared, and averaged over time.
@@ -29,14 +29,14 @@ from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import Policy
 
 __all__ = [
-    "Told",
-    "Worth",
+    "ExactAverage",
+    "OracleMemory",
+    "exact_mean_jobs",
     "only_parameter",
     "oracle",
     "squared_errors",
     "true_values",
     "windows_until",
-    "worth_of",
 ]
 
 
@@ -44,19 +44,19 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Oracle memory: it is told when a curve changes, and at the next check forgets all of that class.
+class OracleMemory:
+    """Memory that knows when a curve changes, and at the next check drops the statistics of that class.
 
-    What was seen of the other classes stays, and so do all arrivals: their rates do not change.
+    The statistics of other classes stay, and so do all arrivals: their rates do not change.
 
     Attributes
     ----------
     changes : tuple of Change
-        What it is told.
+        The changes.
     time : float
-        How long it has watched, from time zero.
+        Time observed, from time zero.
     kept : Statistics or None
-        What it remembers.
+        The statistics in memory.
     """
 
     changes: tuple[Change, ...]
@@ -64,7 +64,7 @@ class Told:
     kept: Statistics | None = None
 
     def recall(self) -> Statistics:
-        """Return what was seen of each class since the first check after its last change."""
+        """Return the statistics of each class since the first check after its last change."""
         if self.kept is None:
             raise InvalidInput("nothing has been remembered yet")
         return self.kept
@@ -85,11 +85,11 @@ class Told:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The checkpoint of the memory: what has to be kept to go on later."""
+        """The checkpoint of the memory."""
         return () if self.kept is None else (self.kept, {"time": np.array([self.time])})
 
     def of_parts(self, parts: tuple[Any, ...]) -> Self:
-        """Return the memory of this kind that goes on from a checkpoint, its `parts`."""
+        """Return the memory of a checkpoint, its `parts`."""
         if not parts:
             return replace(self, time=0.0, kept=None)
         kept, clock = parts
@@ -114,18 +114,18 @@ def oracle(
     first: Policy | Mapping[str, SpeedUp] | None = None,
     inertia: float = 0.1,
 ) -> Algorithm:
-    """Return the algorithm that is told of every change of ``system.changes``, and of nothing else.
+    """Return the algorithm that knows the times of ``system.changes``, and nothing else.
 
     It restarts the class that changed at the first end of a window after the change. Parameters are those of
     `adaptive`, of which it is the limit.
     """
     require_system(system)
-    memory = Told(system.changes)
+    memory = OracleMemory(system.changes)
     return Algorithm("oracle", system, Constant(departures), memory, steps, policy, first, inertia)
 
 
 def windows_until(schedule: Schedule, departures: float) -> int:
-    """Return how many windows it takes until so many jobs have left."""
+    """Return the number of windows up to a number of departures."""
     k = 0
     while departures > 0.0:
         k += 1
@@ -182,21 +182,21 @@ def squared_errors(system: System, times: Floats, estimates: Floats) -> Floats:
     return np.asarray(sums / np.diff(times))
 
 
-# --- worth ----------------------------------------------------------------------------------------
+# --- exact performance ----------------------------------------------------------------------------
 
 
-class Worth:
-    """Exact time average of the number of jobs over a run, while policies and truths take turns.
+class ExactAverage:
+    """Exact time average of the number of jobs over a run, while policies and truths change.
 
-    ∫ J(policy in force, truth in force) dt / T, each J by exact evaluation: what the choices were worth,
-    without the noise of one path. Infinite if a policy in force cannot keep up.
+    ∫ J(policy in force, truth in force) dt / T, each J by exact evaluation, without the noise of one path.
+    Infinite if a policy in force is unstable.
 
     Parameters
     ----------
     system : System
         The truth, and how it changes.
     end : float, optional
-        What is in force later does not count: runs that end at different times can be compared.
+        Time up to which the average is taken, so that runs that end at different times can be compared.
     """
 
     def __init__(self, system: System, end: float = math.inf) -> None:
@@ -207,14 +207,14 @@ class Worth:
         self._since = self._until = self._area = 0.0
 
     def add(self, policy: Policy, until: float) -> None:
-        """Take in that a policy was in force from where the last one ended to a time."""
+        """Add a policy that was in force from the end of the last one to a time."""
         if policy is not self._policy:
-            self._settle()
+            self._integrate()
             self._policy = policy
         self._until = min(until, self._end)
 
-    def _settle(self) -> None:
-        """Evaluate the policy that was in force, under each truth of its time."""
+    def _integrate(self) -> None:
+        """Evaluate the last policy added, under each truth of its time."""
         if self._policy is not None:
             first, last = (bisect_right(self._edges, at) for at in (self._since, self._until))
             for begin, end in pairwise([self._since, *self._edges[first:last], self._until]):
@@ -225,19 +225,19 @@ class Worth:
     @property
     def mean_jobs(self) -> float:
         """The mean from time zero up to now."""
-        self._settle()
+        self._integrate()
         if self._until <= 0.0:
             raise InvalidInput("no policy has been in force yet")
         return self._area / self._until
 
 
-def worth_of(rule: Callable[[System], Policy], system: System, end: float) -> float:
+def exact_mean_jobs(rule: Callable[[System], Policy], system: System, end: float) -> float:
     """Return the mean number of jobs up to a time if the rule's policy for the truth is always in force."""
-    worth = Worth(system, end)
+    average = ExactAverage(system, end)
     inside = sorted({change.time for change in system.changes if change.time < end})
     for since, until in pairwise([0.0, *inside, checks.positive(end, "end")]):
-        worth.add(rule(system.regime(since)), until)
-    return worth.mean_jobs
+        average.add(rule(system.regime(since)), until)
+    return average.mean_jobs
 
 
 def _mean_jobs(truth: System, policy: Policy) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import corewise as cw
-from corewise.experiments.figures.worth import worth_figure
+from corewise.experiments.figures.learning import comparison_figure
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ GAPS = {
 
 
 def test_every_gap_is_drawn_in_per_cent() -> None:
-    (axes,) = worth_figure(GAPS).axes
+    (axes,) = comparison_figure(GAPS).axes
     drawn = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
     assert list(drawn) == ["EQUI", r"learned \$", "rounding"]
     assert drawn["EQUI"] == pytest.approx([5.0, 10.0])
@@ -47,4 +47,4 @@ def test_every_gap_is_drawn_in_per_cent() -> None:
 )
 def test_bad_input(gaps: dict[str, dict[str, float]], words: str) -> None:
     with pytest.raises(cw.errors.InvalidInput, match=re.escape(words)):
-        worth_figure(gaps)
+        comparison_figure(gaps)
