@@ -108,7 +108,7 @@ def test_levels_of_a_row_and_between_nodes() -> None:
 @pytest.mark.parametrize("idle", [False, True])
 def test_birth_death_kernels(idle: bool) -> None:
     departures = np.array([0.0, 1.0, 0.0 if idle else 2.0, 3.0, 3.0, 3.0])
-    law = same(chain_kernels.birth_death_law, departures, 2.0)
+    law = same(chain_kernels.birth_death_distribution, departures, 2.0)
     assert law[:-1] * 2.0 == pytest.approx(law[1:] * departures[1:], abs=1e-15)
     assert law.sum() == pytest.approx(1.0)
     assert bool(law[1] == 0.0) is idle

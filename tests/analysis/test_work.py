@@ -84,7 +84,7 @@ def test_a_correction_that_does_harm_is_taken_back() -> None:
     elsewhere = np.exp(0.5 * space.counts.sum(axis=0).astype(float))
     values = bellman.draining_values()
     before = float(np.ptp(bellman.apply(chain, values)))
-    bellman.settle(chain, values, elsewhere / elsewhere.sum(), 8, 4)
+    bellman.relax(chain, values, elsewhere / elsewhere.sum(), 8, 4)
     assert float(np.ptp(bellman.apply(chain, values))) < 10.0 * before
 
 
@@ -133,7 +133,7 @@ def test_a_distribution_that_only_rounding_keeps_from_settling(monkeypatch: pyte
     system = cw.System(6.0, jobs)
     chain = Chain.under(cw.Whittle().on(system), system, StateSpace.of((14, 14, 14), 3))
     exact = chain._factored
-    for name, value in (("_DIRECT_STATES", 0), ("_FLOOR", 0.0), ("_PATIENCE", 60)):
+    for name, value in (("_DIRECT_STATES", 0), ("_FLOOR", 0.0), ("_MAX_ROUNDS", 60)):
         monkeypatch.setattr(chains, name, value)
     assert np.abs(chain._iterate(0.0, chain.relaxed(2)) - exact).max() < 1e-12
     monkeypatch.setattr(chains, "_LAST_FLOOR", 0.0)

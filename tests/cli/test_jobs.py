@@ -1,4 +1,4 @@
-"""Sizes of any law, and jobs that were recorded, on the command line."""
+"""Sizes of any distribution, and jobs that were recorded, on the command line."""
 
 from __future__ import annotations
 
@@ -85,5 +85,5 @@ def test_a_table_of_jobs_that_cannot_be_is_one_line(
 def test_an_exact_verb_says_which_verb_to_use(file: Path, verb: tuple[str, ...]) -> None:
     code, out, err = run(verb[0], file, *verb[1:])
     assert (code, out) == (2, "")
-    assert "simulate and compare take any law" in err
+    assert "simulate and compare take any distribution" in err
     assert err.count("\n") == 1

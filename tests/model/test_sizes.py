@@ -218,5 +218,5 @@ def test_a_law_that_cannot_be(line: str, message: str, tmp_path: Path) -> None:
 
 
 def test_only_laws_are_laws() -> None:
-    with pytest.raises(cw.errors.InvalidSystem, match=r"sizes must be a law such as .*, got 4"):
+    with pytest.raises(cw.errors.InvalidSystem, match=r"sizes must be a distribution such as .*, got 4"):
         cw.JobClass("one", 1.0, 1.0, cw.Amdahl(0.5), sizes=4)  # type: ignore[arg-type]

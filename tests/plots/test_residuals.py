@@ -41,11 +41,11 @@ def test_a_log_that_does_not_fit_is_seen_and_said() -> None:
     path = recorded(system, departures=2000)
     right = cw.goodness_of_fit(path, system)
     wrong = cw.goodness_of_fit(path, system.with_curves({"two": cw.Amdahl(0.1)}))
-    for verdicts, follows in ((right, True), (wrong, False)):
-        one, two = residual_figure(verdicts).axes
+    for fits, follows in ((right, True), (wrong, False)):
+        one, two = residual_figure(fits).axes
         assert "no sign against the model" in one.get_title()
         assert ("no sign against" if follows else "does not follow the model") in two.get_title()
-        edge = stats.kstwo.ppf(0.95, verdicts["two"].residuals.size)
+        edge = stats.kstwo.ppf(0.95, fits["two"].residuals.size)
         assert (np.abs(line(two, 1)[1]).max() < edge) == follows
         assert one.get_ylim() == two.get_ylim()
     assert two.get_xlabel() == "share under the model, $1 - e^{-r}$"
@@ -54,12 +54,12 @@ def test_a_log_that_does_not_fit_is_seen_and_said() -> None:
 
 def test_classes_keep_their_colours_when_some_have_no_verdict() -> None:
     residuals = np.random.default_rng(1).exponential(size=50)
-    verdicts = {"two": verdict(residuals, "two")}
-    assert residual_figure(verdicts).axes[0].lines[1].get_color() == class_colour(0)
-    (axes,) = residual_figure(verdicts, names=["one", "two"]).axes
+    fits = {"two": verdict(residuals, "two")}
+    assert residual_figure(fits).axes[0].lines[1].get_color() == class_colour(0)
+    (axes,) = residual_figure(fits, names=["one", "two"]).axes
     assert axes.lines[1].get_color() == class_colour(1)
     with pytest.raises(cw.errors.InvalidInput, match="class 'two'; the names are one, three"):
-        residual_figure(verdicts, names=["one", "three"])
+        residual_figure(fits, names=["one", "three"])
 
 
 def test_few_residuals_and_tiny_p_values_are_said_as_they_are() -> None:
@@ -72,8 +72,8 @@ def test_few_residuals_and_tiny_p_values_are_said_as_they_are() -> None:
     assert titles[2].endswith("does not follow the model, $p$ < 1e-99\n(law < 1e-99, order 0.5)")
 
 
-def test_verdicts_that_are_none_are_refused() -> None:
-    with pytest.raises(cw.errors.InvalidInput, match="no class has a verdict"):
+def test_no_fits_are_refused() -> None:
+    with pytest.raises(cw.errors.InvalidInput, match="no class was tested"):
         residual_figure({})
     with pytest.raises(cw.errors.InvalidInput, match="expected what goodness_of_fit returns"):
         residual_figure({"one": 0.3})  # type: ignore[dict-item]

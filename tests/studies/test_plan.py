@@ -328,7 +328,7 @@ def test_a_simulated_look_agrees_with_an_exact_one(monkeypatch: pytest.MonkeyPat
     The negative control: on one core more the means are farther apart than that.
     """
     system = cw.load_system("paper:3").at_load(0.2)
-    monkeypatch.setattr("corewise.analysis.reach._MOST_CLASSES", 1)
+    monkeypatch.setattr("corewise.analysis.tractability._MOST_CLASSES", 1)
     simulated = Responses(system, cw.Equi(), 3)
 
     def apart(cores: int) -> float:
@@ -344,7 +344,7 @@ def test_a_simulated_look_agrees_with_an_exact_one(monkeypatch: pytest.MonkeyPat
 @pytest.mark.statistical
 def test_an_unstable_policy_is_not_enough_by_simulation_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system of priorities above, as if it had too many classes: with three cores jobs pile up."""
-    monkeypatch.setattr("corewise.analysis.reach._MOST_CLASSES", 1)
+    monkeypatch.setattr("corewise.analysis.tractability._MOST_CLASSES", 1)
     classes = [cw.JobClass("wide", 1.5, 1.0, cw.Amdahl(1.0)), cw.JobClass("narrow", 0.9, 1.0, cw.Amdahl(0.0))]
     simulated = Responses(cw.System(3, classes), cw.Priority(["narrow", "wide"]), 0)
     assert simulated.at(3).mean_response_time == math.inf

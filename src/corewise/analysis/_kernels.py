@@ -18,7 +18,7 @@ from corewise.kit.arrays import Floats, Ints
 __all__ = [
     "add_levels",
     "advance",
-    "birth_death_law",
+    "birth_death_distribution",
     "birth_death_steps",
     "flow_imbalance",
     "level_equations",
@@ -213,12 +213,12 @@ def relax(
     best: float,
     stalled: int,
 ) -> tuple[bool, float, int]:
-    """Relax π for up to so many rounds; return whether it is settled, its best imbalance, and since when.
+    """Relax π for up to `rounds` rounds; return whether it has converged, its best imbalance, and since when.
 
     A round is some cycles of two sweeps and, if so wanted, one balance between totals. `outflow` is the total
-    rate out of each state, and `inverse` one over it. π is settled at an imbalance of at most `target`, or if
-    one of at most `floor` has not fallen for long: then it is as low as rounding lets it be. Without a round
-    to go it is not measured; nor is it where the target is negative.
+    rate out of each state, and `inverse` one over it. π has converged at an imbalance of at most `target`, or
+    if one of at most `floor` has not fallen for long: then it is as low as rounding lets it be. Without a
+    round to go it is not measured; nor is it where the target is negative.
     """
     totals = 1
     for i in range(shape.size):
@@ -239,7 +239,7 @@ def relax(
 
 
 @njit(cache=True)
-def birth_death_law(departures: Floats, arrival: float) -> Floats:
+def birth_death_distribution(departures: Floats, arrival: float) -> Floats:
     """Return the stationary distribution of a birth-death chain, by its product form outwards from the mode.
 
     Every step is one multiplication, so a probability is exact to as many roundings as it is states away.
@@ -253,14 +253,14 @@ def birth_death_law(departures: Floats, arrival: float) -> Floats:
         height += math.log(arrival / departures[n])
         if height > highest:
             highest, mode = height, n
-    law = np.zeros(size)
-    law[mode] = 1.0
+    prob = np.zeros(size)
+    prob[mode] = 1.0
     for n in range(mode, 0, -1):
-        law[n - 1] = law[n] * (departures[n] / arrival)
+        prob[n - 1] = prob[n] * (departures[n] / arrival)
     for n in range(mode + 1, size):
-        law[n] = law[n - 1] * (arrival / departures[n])
-    law /= law.sum()
-    return law
+        prob[n] = prob[n - 1] * (arrival / departures[n])
+    prob /= prob.sum()
+    return prob
 
 
 @njit(cache=True)

@@ -1,9 +1,9 @@
 """The truncated state space, a box: how many jobs of each class it must hold.
 
 The chain lives on all counts; arithmetic needs a finite box, at whose edge arrivals are blocked. The box is
-right when the edge is so unlikely that blocking there moves the mean number of jobs by less than 1e-10. So
-it is found by trying: beyond the body of its law the count of a class falls geometrically, and the decay
-read off one box says how large the next must be. It is read off the settled distribution: what a few
+right when the edge is so unlikely that blocking there moves the mean number of jobs by less than 1e-10. So it
+is found by trying: beyond the body of its distribution the count of a class falls geometrically, and the
+decay read off one box says how large the next must be. It is read off the converged distribution: what a few
 sweeps leave in the tail is no smaller than the tail, and would make the box grow without end. Where it does
 not fall, the box is doubled; if twice in a row the edge then stays as likely as before, the jobs of that
 class pile up without bound: the policy is unstable.
@@ -110,9 +110,9 @@ def snug_box(system: System, space: StateSpace, distribution: Floats) -> tuple[i
     """Return the smallest sufficient box within this one, and a little more: its edge is still remote."""
     grid, sizes = distribution.reshape(space.shape), []
     for i, most in enumerate(space.capacity):
-        law = grid.sum(axis=tuple(j for j in range(grid.ndim) if j != i))
-        beyond = np.cumsum(law[::-1])[::-1]
-        effects = _edge_effect(system, np.arange(1.0, law.size), beyond[1:])
+        marginal = grid.sum(axis=tuple(j for j in range(grid.ndim) if j != i))
+        beyond = np.cumsum(marginal[::-1])[::-1]
+        effects = _edge_effect(system, np.arange(1.0, marginal.size), beyond[1:])
         ample = np.flatnonzero(effects <= 0.1 * _TOLERATED)
         sizes.append(int(ample[0]) + 1 if ample.size else most)
     return tuple(sizes)
@@ -147,8 +147,8 @@ def _continued(grid: Floats, space: StateSpace, decays: list[float]) -> Floats:
 def _decay(space: StateSpace, distribution: Floats, i: int) -> float:
     """Return the ratio of successive probabilities of the count of class i, in its upper half."""
     others = tuple(j for j in range(len(space.capacity)) if j != i)
-    law = distribution.reshape(space.shape).sum(axis=others)
+    marginal = distribution.reshape(space.shape).sum(axis=others)
     low, high = space.capacity[i] // 2, max(space.capacity[i] * 9 // 10, space.capacity[i] // 2 + 1)
-    if not (law[low] > 0.0 and law[high] > 0.0):  # all mass is at the edge, which matters, and none below
+    if not (marginal[low] > 0.0 and marginal[high] > 0.0):  # all mass is at the edge, and none below
         return math.inf
-    return float(np.exp(np.log(law[high] / law[low]) / (high - low)))
+    return float(np.exp(np.log(marginal[high] / marginal[low]) / (high - low)))

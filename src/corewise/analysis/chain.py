@@ -6,14 +6,14 @@ rate λ_i (not at the edge of the box) and loses one at rate δ_i(n). Its statio
 
     f(n) − J + (Q V)(n) = 0,      V(r) = 0 at a reference state r.
 
-*Iterative.* Gauss-Seidel sweeps on π, which settle its shape among states with the same total number of
-jobs, alternate with the exact balance of flows between totals: every event changes the total by one, so the
-totals are a birth-death chain. This is iterative aggregation-disaggregation (Koury, McAllister, Stewart
-1984). It is quick at light load, needs no more memory than π itself, and serves any number of classes.
-Balancing the single counts as well was tried: it saves up to a third of the time under EQUI and diverges
-under strict priority.
+*Iterative.* Gauss-Seidel sweeps on π, which converge fast in its shape among states with the same total
+number of jobs, alternate with the exact balance of flows between totals: every event changes the total by
+one, so the totals are a birth-death chain. This is iterative aggregation-disaggregation (Koury, McAllister,
+Stewart 1984). It is quick at light load, needs no more memory than π itself, and serves any number of
+classes. Balancing the single counts as well was tried: it saves up to a third of the time under EQUI and
+diverges under strict priority.
 
-Where sizes differ, totals are not what settles last at high load, but the work in the system: its flows are
+Where sizes differ, totals are not what converges last at high load, but the work in the system: its flows are
 balanced as well once the sweeps turn out to be slow (`corewise.analysis.work`). Where a policy starves a
 class, balancing totals can keep π from settling: it is left out once it does not help.
 
@@ -62,13 +62,13 @@ _ROUGH = 1e-6
 _FLOOR = 4e-15
 """An imbalance below which one that no longer falls is rounding."""
 _LAST_FLOOR = 4e-14
-"""The same when patience is over: near saturation, where levels of work are balanced, rounding is worse."""
+"""The same after the last round of sweeps: near saturation rounding is worse."""
 _UNMEASURED = -1.0
 """The target where the imbalance is not asked for."""
 _CYCLES = 4
 """Cycles of sweeps a round."""
-_PATIENCE = 400
-_DIRECT_PATIENCE = 160
+_MAX_ROUNDS = 400
+_DIRECT_ROUNDS = 160
 _NEAR = 16
 """Rounds before giving up, before a factorisation takes over, and before a distribution is near enough."""
 _MISSES = 4
@@ -86,7 +86,7 @@ class Chain:
     """Markov chain of the counts on a truncated state space, when classes hold `cores`, of shape (K, size).
 
     `guess` is a distribution near the stationary one, if there is any; `progress` is called with how far the
-    distribution has settled, from 0 to 1 on a logarithmic scale.
+    distribution has converged, from 0 to 1 on a logarithmic scale.
     """
 
     system: System
@@ -146,7 +146,7 @@ class Chain:
     def distribution(self) -> Floats:
         """The stationary distribution π."""
         if len(self.space.capacity) == 1:
-            return _kernels.birth_death_law(self.rates[0], float(self.system.arrival_rates[0]))
+            return _kernels.birth_death_distribution(self.rates[0], float(self.system.arrival_rates[0]))
         if self.small:
             prob = self._factored
             vars(self).pop("_elimination")  # a solution keeps its chain, and factors are many times larger
@@ -198,12 +198,13 @@ class Chain:
 
         The recursions from both sides meet at one state, and the last digits of J follow from its residual.
         """
-        rates, law, arrival = self.rates[0], self.distribution, float(self.system.arrival_rates[0])
-        mean = float(law @ cost)
+        rates, distribution, arrival = self.rates[0], self.distribution, float(self.system.arrival_rates[0])
+        mean = float(distribution @ cost)
         for _ in range(_REFINEMENTS):
             steps = _kernels.birth_death_steps(rates, arrival, cost, mean)
             met = int(np.argmax(cost > mean))
-            mean += float(law[met] * (cost[met] - mean + arrival * steps[met + 1] - rates[met] * steps[met]))
+            excess = cost[met] - mean + arrival * steps[met + 1] - rates[met] * steps[met]
+            mean += float(distribution[met] * excess)
         return mean, _kernels.birth_death_steps(rates, arrival, cost, mean)
 
     @property
@@ -300,12 +301,13 @@ class Chain:
 
     def near(self, prob: Floats) -> Floats:
         """Return a distribution near π, from one that is not far from it; not nearer than a few digits."""
-        return self._settled(_ROUGH, self.relaxed(1, prob), _NEAR)[0]
+        return self._iterated(_ROUGH, self.relaxed(1, prob), _NEAR)[0]
 
     def _iterate(self, target: float, prob: Floats) -> Floats:
         """Return `prob` brought to a flow imbalance of at most `target`, or as low as rounding lets it be."""
-        prob, settled, imbalance = self._settled(target, prob, _DIRECT_PATIENCE if self.direct else _PATIENCE)
-        if settled:
+        max_rounds = _DIRECT_ROUNDS if self.direct else _MAX_ROUNDS
+        prob, converged, imbalance = self._iterated(target, prob, max_rounds)
+        if converged:
             return prob
         if self.direct:
             return self._factored
@@ -316,27 +318,27 @@ class Chain:
             f"still has a flow imbalance of {imbalance:.1e}"
         )
 
-    def _settled(self, target: float, prob: Floats, patience: int) -> tuple[Floats, bool, float]:
-        """Return `prob` after up to so many rounds of sweeps, whether it is settled, and its imbalance."""
+    def _iterated(self, target: float, prob: Floats, max_rounds: int) -> tuple[Floats, bool, float]:
+        """Return `prob` after up to `max_rounds` rounds, whether it has converged, and its imbalance."""
         space, best, stalled, misses = self.space, np.inf, 0, 0
         levels = WorkLevels(self.system, space)
         ways = [(True, False), (False, False)]
         if not levels.are_totals:
             ways = [(True, True), (False, True)]
         at_once = min(max(_AT_A_TIME // space.size, _WHILE_BALANCED), _UNTIL_BALANCED)
-        for done in range(0, patience, at_once):
+        for done in range(0, max_rounds, at_once):
             if misses == _MISSES and len(ways) > 1:
                 ways, misses, best = ways[1:], 0, np.inf
             by_totals, by_work = ways[0]
             before = best
             if done > 0 and by_work:
                 prob = levels.equations(prob, self.rates).balanced()
-            rounds = min(patience - done, at_once)
-            settled, best, stalled = self._relax(prob, by_totals, _CYCLES, rounds, target, best, stalled)
+            rounds = min(max_rounds - done, at_once)
+            converged, best, stalled = self._relax(prob, by_totals, _CYCLES, rounds, target, best, stalled)
             prob /= prob.sum()  # without totals, sweeps let the mass shrink or grow
             if self.progress and 0.0 < best < 1.0:
                 self.progress(min(math.log(best) / math.log(target), 1.0))
-            if settled:
+            if converged:
                 return prob, True, best
             misses += best > 0.8 * before
         return prob, False, best

@@ -1,4 +1,4 @@
-r"""Fisher information: how much a stretch of observation can tell about the curves.
+r"""Fisher information: about the curves, of a stretch of observation.
 
 Departures of class i form a point process with intensity n_i μ_i s_i(z_i; θ_i). Observed over a time T in
 steady state, the Fisher information on θ_i is T times
@@ -7,7 +7,7 @@ steady state, the Fisher information on θ_i is T times
 
 and zero across classes: their estimates are asymptotically independent. No unbiased estimator has a smaller
 covariance than the inverse of the information (Cramér-Rao), and maximum likelihood attains it as T grows.
-Jobs at one core or less tell nothing. This is what the paper calls quasi-identifiability.
+Jobs at one core or less have no information. This is what the paper calls quasi-identifiability.
 
 Paper: equation (3.5); section 5.1, below Algorithm 1a.
 """
@@ -85,9 +85,9 @@ class Information(ByValue, Summarised):
         return dict(zip(self.parameters, deviations.tolist(), strict=True))
 
     def _table(self) -> Table:
-        told = (np.diag(self.per_time).tolist(), np.diag(self.per_departure).tolist())
+        columns = (np.diag(self.per_time).tolist(), np.diag(self.per_departure).tolist())
         header = ("parameter", "per unit of time", "per departure")
-        return Table(header, list(zip(self.parameters, *told, strict=True)))
+        return Table(header, list(zip(self.parameters, *columns, strict=True)))
 
     def _content(self) -> list[dict[str, object]]:
         table = self._table()
@@ -116,10 +116,10 @@ def fisher_information(
     table = {}
     for i, job_class in enumerate(system.classes):
         width = cores[i] / np.maximum(counts[i], 1)
-        told = np.flatnonzero((counts[i] > 0) & (width > 1.0))
-        gradient = job_class.curve.gradient(width[told])
-        speed = job_class.curve.rate(width[told])
-        weight = chain.distribution[told] * counts[i, told] * job_class.size_rate / speed
+        wide = np.flatnonzero((counts[i] > 0) & (width > 1.0))
+        gradient = job_class.curve.gradient(width[wide])
+        speed = job_class.curve.rate(width[wide])
+        weight = chain.distribution[wide] * counts[i, wide] * job_class.size_rate / speed
         per_time = np.einsum("s,si,sj->ij", weight, gradient, gradient)
         throughput = float(chain.distribution @ chain.rates[i])
         table[job_class.name] = Information(

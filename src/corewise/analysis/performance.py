@@ -20,7 +20,7 @@ import numpy as np
 
 from corewise.analysis.box import edge_probabilities, first_box, fitted_box
 from corewise.analysis.chain import Chain
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.errors import BoxTooLarge, InvalidPolicy
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
@@ -43,9 +43,9 @@ __all__ = [
 ]
 
 _FEW_CLASSES = 2
-"""Whose boxes are so soon found that it would take longer to foretell them."""
+"""Number of classes up to which finding the box is quicker than predicting it."""
 _FAR_BEYOND = 10.0
-"""Times the states that fit in memory: a box foretold to be larger than that is not tried."""
+"""Times the states that fit in memory: a box predicted to be larger than that is not tried."""
 _SIDES = 8  # of a box that are named
 
 
@@ -219,7 +219,7 @@ def stationary_chain(
 ) -> Chain:
     """Return the chain of `policy` on the box given, or on one so large that truncation does not matter.
 
-    With `progress`, a box counts for the share that it has of the states foretold.
+    With `progress`, a box counts for the share that it has of the states predicted.
     """
     if not policy.by_counts:
         raise InvalidPolicy(
@@ -233,11 +233,11 @@ def stationary_chain(
     system.require_stable()
     system.require_scale()
     begin = first_box(system)
-    foretold = _foretold(system, policy) if progress or len(system.classes) > _FEW_CLASSES else 0.0
+    predicted = _predicted_states(system, policy) if progress or len(system.classes) > _FEW_CLASSES else 0.0
     most = most_states(len(system.classes))
-    if foretold > _FAR_BEYOND * most:
+    if predicted > _FAR_BEYOND * most:
         raise BoxTooLarge(
-            f"{policy.name} at load {system.load:.6g} needs a box of about {foretold:.1g} states, and this "
+            f"{policy.name} at load {system.load:.6g} needs a box of about {predicted:.1g} states, and this "
             f"machine has room for about {most:,}; compare and simulate do without a box"
         )
 
@@ -245,22 +245,23 @@ def stationary_chain(
         chain = Chain.under(policy, system, space)
         if progress is None:
             return chain
-        part = space.size / max(space.size, foretold)
+        part = space.size / max(space.size, predicted)
         return replace(chain, progress=lambda share: progress(part * share))
 
     return fitted_box(system, begin, chain_on, policy.name)
 
 
-def _foretold(system: System, policy: BoundPolicy) -> float:
+def _predicted_states(system: System, policy: BoundPolicy) -> float:
     """Return about how many states the box of a policy has."""
-    reach = Reach.of(system)
+    reach = Tractability.of(system)
     return reach.shared if policy.decision.shares_equally else reach.ordered
 
 
 def has_product_form(system: System, policy: Policy) -> bool:
     """Return whether the counts have a product form: several classes with one curve, which share equally.
 
-    With Poisson arrivals it holds for sizes of any law; it is used where all else is exponential too.
+    With Poisson arrivals it holds for sizes of any distribution; it is used where all else is exponential
+    too.
     """
     first, *others = system.classes
     if not others or not system.memoryless or any(job_class.curve != first.curve for job_class in others):

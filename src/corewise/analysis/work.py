@@ -1,8 +1,9 @@
-r"""Levels of work: the coarse problem that makes sweeps settle quickly at high load.
+r"""Levels of work: the coarse problem that makes sweeps converge quickly at high load.
 
-When cores are scarce, what changes slowly is the work in the system, W(n) = Σ_i n_i/μ_i: whoever is served,
-it drains at the rate of the cores. Sweeps settle everything else, and the work last. So between sweeps the
-slow part is solved for directly, on hat functions φ_k of the work with nodes at levels k h: with the matrix
+When cores are scarce, what changes slowly is the work in the system, W(n) = Σ_i n_i/μ_i: whichever class is
+served, it drains at the rate of the cores. Sweeps reduce all other errors quickly, and that of the work last.
+So between sweeps the slow part is solved for directly, on hat functions φ_k of the work with nodes at levels
+k h: with the matrix
 
     B_kl = Σ_n π(n) φ_k(n) (Q φ_l)(n),
 
@@ -129,7 +130,7 @@ class WorkEquations:
         for d, row, column in self._diagonals():
             inflow[column] += self.band[d, column]
             turned[2 * middle - d, row] = self.band[d, column] * self._scale[row]
-        # Next to nothing over next to nothing: a change is limited, and none where it cannot be told.
+        # Next to nothing over next to nothing: a change is limited, and none where it is undetermined.
         with np.errstate(over="ignore", invalid="ignore"):
             change = self._solved(turned, -inflow) * np.append(self._scale, self._scale[-1])
         change = np.clip(np.nan_to_num(change), -_MOST_CHANGE, _MOST_CHANGE)

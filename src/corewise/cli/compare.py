@@ -86,10 +86,10 @@ def compare(
 
 def _say_what_is_done(system: System, simulate: bool | None, events: int) -> None:
     """Say on stderr that means are simulated because exact ones take too long, and how long they take."""
-    from corewise.analysis.reach import Reach
+    from corewise.analysis.tractability import Tractability
     from corewise.studies.means import LONGEST, shortest_simulation
 
-    reach = Reach.of(system)
+    reach = Tractability.of(system)
     if simulate or (simulate is None and not reach.exact):
         length = shortest_simulation(system)
         if length <= LONGEST * events:  # else it is refused

@@ -24,7 +24,7 @@ def evaluate(
     """Compute the exact performance of a policy."""
     from corewise.analysis.performance import evaluate as evaluate_policy
     from corewise.analysis.performance import has_product_form
-    from corewise.analysis.reach import Reach
+    from corewise.analysis.tractability import Tractability
     from corewise.model.files import load_system
     from corewise.policies.base import policy_named
     from corewise.policies.equi import Equi
@@ -33,7 +33,7 @@ def evaluate(
     box = parse_capacity(capacity)
     known = policy == Equi.name and has_product_form(problem, Equi())
     if box is None and problem.load < 1.0 and not known:
-        reach = Reach.of(problem)
+        reach = Tractability.of(problem)
         told = f"an exact mean over some {reach.states:,.0f} states"
         say_how_long(told, reach.seconds_to_evaluate, "corewise compare --simulate does without it")
     with progress_bar("Evaluating", 100.0, "%") as progress:

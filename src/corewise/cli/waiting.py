@@ -34,9 +34,9 @@ def say_if_long(system: System, instead: str, windows: int | None = 1) -> None:
 
     With more than one window there is one in each; with None, in as many as there will be.
     """
-    from corewise.analysis.reach import Reach
+    from corewise.analysis.tractability import Tractability
 
-    reach = Reach.of(system)
+    reach = Tractability.of(system)
     if reach.obstacle and reach.classes > 3:
         print(f"note: the exact optimum of {reach.obstacle} may take very long; {instead}", file=sys.stderr)
     else:

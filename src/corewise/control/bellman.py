@@ -45,7 +45,7 @@ _TRIFLE = 1e-14
 """By which share one of two offers that are equal is less: that of the class that gains more from cores."""
 
 _HARM = 10.0
-"""A correction by which residuals grow so many times is taken back."""
+"""Growth of the residuals by which a correction is undone."""
 
 _FIRST_SHARE, _BENT = 0.15, 0.35
 """The share of the work that is done when bounds are known at all, and how far they close in what is left."""
@@ -68,7 +68,7 @@ class Step:
         Certified bounds on J*, rounding included; but for `gap` while they are not near.
     gap : float
         How far some split may be from the best; zero for curves with closed forms.
-    settled : bool
+    converged : bool
         Whether the bounds are within the tolerance.
     """
 
@@ -76,7 +76,7 @@ class Step:
     drift: Floats
     bounds: tuple[float, float]
     gap: float
-    settled: bool
+    converged: bool
 
     @property
     def span(self) -> float:
@@ -132,17 +132,17 @@ class Bellman:
         drift = self.apply(chain, values)
         gap = np.empty(0)
         low, high, rounding = _bracket(drift, values, chain.outflow, self.cost, gap)
-        settled = self._settled(low, high, rounding)
-        if settled and not self.whole_cores and self._shapes.sampled:
+        converged = self._within_tolerance(low, high, rounding)
+        if converged and not self.whole_cores and self._shapes.sampled:
             gap = certified_split(system, self._shapes, space.counts, self._offers)[1]
             low, high, rounding = _bracket(drift, values, chain.outflow, self.cost, gap)
-            settled = self._settled(low, high, rounding)
+            converged = self._within_tolerance(low, high, rounding)
         if self._progress:
-            self._report(high - low, 1.0 if settled else 0.99, self._progress)
-        return Step(chain, drift, (low, high), float(gap.max(initial=0.0)), settled)
+            self._report(high - low, 1.0 if converged else 0.99, self._progress)
+        return Step(chain, drift, (low, high), float(gap.max(initial=0.0)), converged)
 
     def _report(self, span: float, most: float, progress: Callable[[float], object]) -> None:
-        """Tell about how much of the work is done, going by how far the bounds have closed.
+        """Report the share of the work done, estimated from the distance of the bounds.
 
         They close slowly at first, the logarithm of their distance as about the third power of the time.
         """
@@ -152,7 +152,7 @@ class Bellman:
             closed = math.log(self._widest / span) / math.log(self._widest / near)
             progress(min(_FIRST_SHARE + (1.0 - _FIRST_SHARE) * closed**_BENT, most))
 
-    def _settled(self, low: float, high: float, rounding: float) -> bool:
+    def _within_tolerance(self, low: float, high: float, rounding: float) -> bool:
         """Return whether the bounds are within the tolerance (relative above one) but for rounding.
 
         Bounds that are not numbers are not.
@@ -210,12 +210,12 @@ class Bellman:
         """Improve `values` in place by Gauss-Seidel sweeps for a policy whose mean cost is about `mean`."""
         self._sweep(chain, chain.rates * chain.inverse, values, mean, sweeps)
 
-    def settle(self, chain: Chain, values: Floats, prob: Floats, corrections: int, sweeps: int) -> None:
+    def relax(self, chain: Chain, values: Floats, prob: Floats, corrections: int, sweeps: int) -> None:
         """Bring `values` near those of a policy whose stationary distribution is about `prob`, in place.
 
-        Sweeps settle all but what changes slowly, the work in the system; that is corrected between them. A
-        policy on the way may have a trap in states it hardly sees, where a correction does harm: it is taken
-        back, and sweeps alone go on.
+        Sweeps reduce all errors but that of the work in the system, which is corrected between them. A
+        policy on the way may have a trap in states it hardly sees, where a correction does harm: it is
+        undone, and sweeps alone go on.
         """
         shares = chain.rates * chain.inverse
         equations = WorkLevels(self.system, self.space).equations(prob, chain.rates)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.model.sizes import Exponential
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
@@ -50,7 +50,7 @@ class Residual:
         exponential = system.as_memoryless()
         base = self.base
         if base is None:
-            base = "optimal" if exponential.load < 1.0 and Reach.of(exponential).exact else "whittle"
+            base = "optimal" if exponential.load < 1.0 and Tractability.of(exponential).exact else "whittle"
         elsewhere = replace(bind(base, exponential), name=self.name)
         if all(type(job_class.sizes) is Exponential for job_class in system.classes):
             return elsewhere

@@ -7,7 +7,7 @@ two applications to the values of the policy just found.
 - `ModifiedPolicyIteration` sweeps over them a few times. The mean cost that a sweep needs is π·(f + QV),
   with the stationary distribution π kept up by a cycle of its own; it is wrong only to second order in the
   errors of π and V. Sweeps go in order of rising counts, so that what is known at few jobs reaches many in
-  one sweep: at light load three or four applications suffice. At high load what settles last is the work in
+  one sweep: at light load three or four applications suffice. At high load what converges last is the work in
   the system, and that is solved for between sweeps (`corewise.analysis.work`). The default.
 - `PolicyIteration` computes them exactly by a factorisation now and then.
 - `EliminatingPolicyIteration` does so for the first policy, and corrects them by the same factors for the
@@ -34,7 +34,7 @@ from corewise.kit.arrays import Floats
 from corewise.model.rates import uniformisation_constant
 
 _HIGH_LOAD = 0.66
-"""From this load on the work in the system settles slowly, and is corrected between sweeps."""
+"""From this load on the work in the system converges slowly, and is corrected between sweeps."""
 _PER_CORRECTION = 4
 _MOST_CORRECTED = 60
 _CORRECTED_PATIENCE = 8
@@ -88,7 +88,7 @@ class ModifiedPolicyIteration:
     Parameters
     ----------
     sweeps : int
-        Sweeps after each of the first improvements; later ones, needed where sweeps are slow to settle, get
+        Sweeps after each of the first improvements; later ones, needed where sweeps converge slowly, get
         up to twelve times as many.
     rounds : int
         The most improvements before giving up.
@@ -123,7 +123,7 @@ class ModifiedPolicyIteration:
         return self._with_sweeps(bellman, values)
 
     def _with_corrections(self, bellman: Bellman, values: Floats | None) -> SolverResult | None:
-        """Return the result with the work corrected between sweeps; None if that does not settle."""
+        """Return the result with the work corrected between sweeps; None if that does not converge."""
         if values is None:
             held, chain = bellman.draining_values(), bellman.first_chain()
             prob = chain.rough.copy()
@@ -134,7 +134,7 @@ class ModifiedPolicyIteration:
         least, since = np.inf, 0
         for k in range(min(self.rounds, _MOST_CORRECTED)):
             step = bellman(held, prob)
-            if step.settled:
+            if step.converged:
                 return SolverResult(step, held, k + 1)
             since = 0 if step.span < 0.9 * least else since + 1
             least = min(step.span, least)
@@ -145,7 +145,7 @@ class ModifiedPolicyIteration:
         return None
 
     def _settle(self, bellman: Bellman, chain: Chain, held: Floats, prob: Floats) -> None:
-        bellman.settle(chain, held, prob, 2 * _PER_CORRECTION, max(self.sweeps // _PER_CORRECTION, 1))
+        bellman.relax(chain, held, prob, 2 * _PER_CORRECTION, max(self.sweeps // _PER_CORRECTION, 1))
 
     def _with_sweeps(self, bellman: Bellman, values: Floats | None) -> SolverResult:
         """Return the result by sweeps alone."""
@@ -160,7 +160,7 @@ class ModifiedPolicyIteration:
         watch = _Stall(self.name)
         for k in range(self.rounds):
             step = bellman(held, prob)
-            if step.settled:
+            if step.converged:
                 return SolverResult(step, held, k + 1)
             watch(step)
             prob = step.chain.relaxed(4 if prob is None else 1, prob)
@@ -176,7 +176,7 @@ class PolicyIteration:
 
     For up to two classes, or a small box. Improving once per factorisation would be Howard's algorithm;
     where many splits are nearly tied (equal sizes, more jobs than cores) it takes tens of factorisations,
-    and the sweeps settle the ties for a hundredth of the price.
+    and the sweeps resolve the ties for a hundredth of the price.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class PolicyIteration:
             mean, held = chain.values(bellman.cost)
             for j in range(self.improvements):
                 step = bellman(held)
-                if step.settled:
+                if step.converged:
                     return SolverResult(step, held, k * self.improvements + j + 1)
                 watch(step)
                 chain = step.chain
@@ -257,7 +257,7 @@ class EliminatingPolicyIteration:
             factorised = step.chain
         before = np.inf
         for k in range(_MOST_ELIMINATIONS):
-            if step.settled:
+            if step.converged:
                 return SolverResult(step, held, k + 1)
             if not np.isfinite(step.span):
                 break
@@ -295,7 +295,7 @@ class ClosedForm:
         # The recursions add up their roundings, which are worst at one state: some times those of a step.
         if not high - low <= bellman.tolerance * max(1.0, abs(high)) + 8.0 * rounding:
             raise NotConverged(f"the {self.name} has bounds {high - low:.3g} apart")
-        return SolverResult(replace(step, bounds=(low, high), settled=True), held, 1)
+        return SolverResult(replace(step, bounds=(low, high), converged=True), held, 1)
 
 
 @dataclass(frozen=True)
@@ -325,10 +325,10 @@ class RelativeValueIteration:
         """Apply the operator until its bounds are within its tolerance."""
         held = np.zeros(bellman.space.size) if values is None else values.copy()
         rate = uniformisation_constant(bellman.system)
-        watch = _Stall(self.name, patience=10_000)
+        watch = _Stall(self.name, max_steps=10_000)
         for k in range(self.rounds):
             step = bellman(held)
-            if step.settled:
+            if step.converged:
                 return SolverResult(step, held, k + 1)
             watch(step)
             held += step.drift / rate
@@ -339,9 +339,9 @@ class RelativeValueIteration:
 class _Stall:
     """Convergence monitor: the bounds must keep closing; it says what is wrong when they do not."""
 
-    def __init__(self, name: str, patience: int = 60) -> None:
+    def __init__(self, name: str, max_steps: int = 60) -> None:
         self.name = name
-        self.patience = patience
+        self.max_steps = max_steps
         self.rounds = 0
         self.best = np.inf
         self.mark = np.inf
@@ -356,7 +356,7 @@ class _Stall:
             self.mark, self.since = step.span, 0
         self.best = min(self.best, step.span)
         self.gap = step.gap
-        if self.since >= self.patience or self.gap > 0.0 or not np.isfinite(step.span):
+        if self.since >= self.max_steps or self.gap > 0.0 or not np.isfinite(step.span):
             raise self.unsettled()
 
     def unsettled(self) -> NotConverged:

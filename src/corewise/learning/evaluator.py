@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from corewise.analysis.performance import Performance, evaluate
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, UnstablePolicy
 from corewise.learning.plant import Plant
@@ -66,9 +66,9 @@ class ExactEvaluator:
         return self._diagnose if isinstance(self._diagnose, bool) else k in self._diagnose
 
     def baselines(self, truth: System) -> Baselines | None:
-        """Return the baselines under a true system; None if exact numbers are out of reach (`Reach`)."""
+        """Return the baselines under a true system; None if exact numbers are intractable."""
         if self._baselines is None or self._baselines.truth != truth:
-            self._baselines = Baselines(truth) if Reach.of(truth).exact else None
+            self._baselines = Baselines(truth) if Tractability.of(truth).exact else None
         return self._baselines
 
     def evaluate(

@@ -41,7 +41,7 @@ import numpy as np
 from corewise.analysis.box import edge_probabilities, first_box
 from corewise.analysis.chain import Chain
 from corewise.analysis.performance import Performance, evaluate
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.errors import BoxTooLarge, NotConverged, UnstablePolicy
 from corewise.estimation.class_estimate import ClassEstimate
 from corewise.kit.arrays import Floats
@@ -241,7 +241,7 @@ def expected_improvement(
         The policy, and the one in force.
     """
     equi = Equi()
-    if not Reach.of(system).exact:
+    if not Tractability.of(system).exact:
         return ExpectedImprovement(
             _by_simulation(system, policy, in_force),
             _by_simulation(system, policy, equi),

@@ -384,7 +384,7 @@ def system_of_tables(tables: dict[str, Any], name: str, optional: Collection[str
 
 
 def _read_sizes(mapping: dict[str, Any], folder: Path) -> None:
-    """Put the values of an empirical law in the place of the file that they are in, beside the system's."""
+    """Replace the file of an empirical distribution, relative to the system's, by its values."""
     for entry in _tables(mapping, "class"):
         for key in _LAW_KEYS:
             law = entry.get(key)

@@ -73,9 +73,10 @@ class JobClass(Summarised):
     weight : float, optional
         h, what one such job in the system costs per unit of time.
     sizes : SizeLaw, optional
-        The law of job sizes, scaled to mean 1/μ; exponential if not given, as everything exact assumes.
+        Distribution of job sizes, scaled to mean 1/μ; exponential if not given, as everything exact assumes.
     arrivals : SizeLaw, optional
-        The law of the times between arrivals, scaled to mean 1/λ; exponential if not given: Poisson arrivals.
+        Distribution of the times between arrivals, scaled to mean 1/λ; exponential if not given: Poisson
+        arrivals.
     min_cores : int, optional
         The fewest cores that a job runs on; with fewer it waits. Exact numbers are for jobs that run on any
         share of a core, and take no notice: it matters where jobs hold whole cores, in simulations with
@@ -130,7 +131,8 @@ class JobClass(Summarised):
             law = getattr(self, field)
             if law is not EXPONENTIAL and not isinstance(law, SizeLaw):
                 raise InvalidSystem(
-                    f"class {self.name!r}: {field} must be a law such as sizes.Lognormal(cv2=4), got {law!r}"
+                    f"class {self.name!r}: {field} must be a distribution such as sizes.Lognormal(cv2=4), "
+                    f"got {law!r}"
                 )
         moves = self.max_cores is not None or self.resize_pause is not _NO_PAUSE
         if moves or self.min_cores is not _ONE_CORE:  # a learner makes four classes at every step

@@ -1,15 +1,15 @@
-r"""Size laws: how the sizes of jobs, or the times between arrivals, are distributed.
+r"""Size distributions: of the sizes of jobs, or of the times between arrivals.
 
-A law here has mean one; a class scales it to its own mean, 1/size_rate. So a law is a shape, and its one
-number that people know it by is the squared coefficient of variation,
+A distribution here has mean one; a class scales it to its own mean, 1/size_rate. So it is a shape, and its
+one number that people know it by is the squared coefficient of variation,
 
     cv² = Var X / (E X)²:    0 deterministic, 1 exponential, 4 to 100 in the queues of real clusters.
 
-Every law gives draws, the survival function P(X > x), and the mean residual m(x) = E[X − x | X > x]: what is
-still to be expected of a job that has attained x. Where X > x is impossible, m is zero.
+Every distribution gives draws, the survival function P(X > x), and the mean residual m(x) = E[X − x | X > x]:
+what is still to be expected of a job that has attained x. Where X > x is impossible, m is zero.
 
 Everything exact in corewise is for exponential sizes and exponential times between arrivals, which have no
-memory: m(x) = 1 for every x. Simulation takes any law.
+memory: m(x) = 1 for every x. Simulation takes any distribution.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ __all__ = [
 ]
 
 _FAR = 600.0  # exponents of e up to which nothing underflows
-_MOST_STAGES = 1000  # of which Erlang's law is deterministic to three per cent
+_MOST_STAGES = 1000  # of which Erlang's distribution is deterministic to three per cent
 
 
 @dataclass(frozen=True, repr=False)
 class SizeLaw(Summarised, ABC):
-    """A law of positive sizes with mean one: the base of every law.
+    """Distribution of positive sizes with mean one: base class of all.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class SizeLaw(Summarised, ABC):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The parameters of the law by name, as a system file holds them."""
+        """The parameters of the distribution by name, as in a system file."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -95,9 +95,9 @@ class SizeLaw(Summarised, ABC):
         }
 
     def __str__(self) -> str:
-        """Return the law in a few words."""
-        told = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
-        return f"{self.law} ({told})" if told and len(told) < 40 else self.law
+        """Return the name of the distribution and its parameters."""
+        values = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
+        return f"{self.law} ({values})" if values and len(values) < 40 else self.law
 
     def _summary(self) -> Mapping[str, object]:
         short = {name: value for name, value in self.parameters.items() if not isinstance(value, list)}
@@ -109,7 +109,7 @@ class SizeLaw(Summarised, ABC):
 
 @dataclass(frozen=True, repr=False)
 class Exponential(SizeLaw):
-    """The exponential law, which has no memory: what everything exact assumes.
+    """Exponential distribution, which has no memory: everything exact assumes it.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class Exponential(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Deterministic(SizeLaw):
-    """The deterministic law: all sizes are equal.
+    """Deterministic sizes: all are equal.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class Deterministic(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Erlang(SizeLaw):
-    """Erlang's law: the sum of `stages` exponential stages; cv² is one over their number.
+    """Erlang distribution: the sum of `stages` exponential stages; cv² is one over their number.
 
     Examples
     --------
@@ -236,7 +236,7 @@ class Erlang(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Hyperexponential(SizeLaw):
-    """The hyperexponential law of two phases with balanced means: short jobs and long ones.
+    """Hyperexponential distribution of two phases with balanced means: short jobs and long ones.
 
     A job is of the first phase with probability q = (1 + √((cv² − 1)/(cv² + 1)))/2 and then has mean 1/(2q),
     else mean 1/(2(1 − q)): each phase brings half of the work.
@@ -263,30 +263,30 @@ class Hyperexponential(SizeLaw):
         """The probability and the rate of each phase."""
         spread = math.sqrt((self.cv2 - 1.0) / (self.cv2 + 1.0))
         rare = 1.0 / ((1.0 + spread) * (self.cv2 + 1.0))  # (1 − spread)/2 without cancellation
-        chance = np.array([1.0 - rare, rare])
-        return chance, 2.0 * chance
+        probability = np.array([1.0 - rare, rare])
+        return probability, 2.0 * probability
 
     def draw(self, rng: np.random.Generator, count: int) -> Floats:
         """Return independent draws."""
-        chance, rate = self._phases
-        phase = np.where(rng.random(count) < chance[1], rate[1], rate[0])
+        probability, rate = self._phases
+        phase = np.where(rng.random(count) < probability[1], rate[1], rate[0])
         return np.asarray(rng.standard_exponential(count) / phase)
 
     def survival(self, x: ArrayLike) -> Floats:
         """Return the mean of e^(−rate x) over the phases."""
-        chance, rate = self._phases
-        return np.asarray(np.exp(-attained_work(x)[..., None] * rate) @ chance)
+        probability, rate = self._phases
+        return np.asarray(np.exp(-attained_work(x)[..., None] * rate) @ probability)
 
     def mean_residual(self, x: ArrayLike) -> Floats:
         """Return the mean of a phase, weighted by how likely a job of it is still there."""
-        chance, rate = self._phases
-        there = chance * np.exp(-attained_work(x)[..., None] * (rate - rate[1]))
+        probability, rate = self._phases
+        there = probability * np.exp(-attained_work(x)[..., None] * (rate - rate[1]))
         return np.asarray(there @ (1.0 / rate) / there.sum(axis=-1))
 
 
 @dataclass(frozen=True, repr=False)
 class Lognormal(SizeLaw):
-    """The lognormal law: log X is normal, with variance σ² = log(1 + cv²).
+    """Lognormal distribution: log X is normal, with variance σ² = log(1 + cv²).
 
     Examples
     --------
@@ -332,7 +332,7 @@ class Lognormal(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Weibull(SizeLaw):
-    """Weibull's law: P(X > x) = exp(−(Γ(1 + 1/k) x)^k); of shape k = ½ its cv² is 5, of shape 1 it is 1.
+    """Weibull distribution: P(X > x) = exp(−(Γ(1 + 1/k) x)^k); of shape ½ its cv² is 5, of shape 1 it is 1.
 
     Examples
     --------
@@ -385,7 +385,7 @@ class Weibull(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class Pareto(SizeLaw):
-    """Pareto's law: P(X > x) = (least/x)^shape; with `cut`, given that X is below `cut` times its least.
+    """Pareto distribution: P(X > x) = (least/x)^shape; with `cut`, given X below `cut` times its least.
 
     Without a cut the shape must exceed one, else there is no mean, and up to two the variance is infinite.
 

@@ -21,7 +21,7 @@ from corewise.kit.arrays import Bools, Floats, Ints
 __all__ = ["StateSpace", "available_memory", "most_states"]
 
 _SMALL = 4096
-"""Boxes of so many states are kept for when they are asked for again."""
+"""Maximum number of states of a box that is cached."""
 
 _SIDES = 4  # of a box that are named
 
@@ -122,7 +122,7 @@ class StateSpace:
 def _small_box(capacity: tuple[int, ...]) -> StateSpace:
     """Return a box: the one made before, if there was one lately, for a learner asks at every step.
 
-    Its arrays are shared, and nobody writes into them.
+    Its arrays are shared and read-only.
     """
     return StateSpace(capacity)
 
@@ -137,7 +137,7 @@ def _bytes_a_state(classes: int) -> int:
 
 
 def available_memory() -> int:
-    """Return half of the physical memory in bytes; 4 GiB where the system does not tell."""
+    """Return half of the physical memory in bytes; 4 GiB where the operating system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, ValueError, OSError):

@@ -237,7 +237,7 @@ class Gustafson(SpeedUp):
 class Usl(SpeedUp):
     """The Universal Scalability Law, held at its peak: s = z / (1 + σ(z − 1) + κ z(z − 1)).
 
-    σ is contention, κ the cost of keeping cores coherent. For κ > 0 the law peaks at z* = √((1 − σ)/κ) and
+    σ is contention, κ the cost of keeping cores coherent. For κ > 0 the curve peaks at z* = √((1 − σ)/κ) and
     falls after it; a job given more cores than z* leaves the rest unused, so s stays at its peak. With
     σ + κ ≥ 1 the peak is at one core.  Source: N. J. Gunther, *Guerrilla Capacity Planning* (2007).
 
@@ -448,8 +448,8 @@ def _check_shape(curve: SpeedUp, cores: float) -> None:
         raise InvalidCurve(
             f"{name}: s(z) must be z up to one core, but s({at:g}) = {s[low][off.argmax()]:.12g}"
         )
-    if (told := _asked(curve, "slope", z)).shape != z.shape:
-        raise InvalidCurve(f"{name}: slope({z.shape[0]} widths) has shape {told.shape}, not {z.shape}")
+    if (slopes := _asked(curve, "slope", z)).shape != z.shape:
+        raise InvalidCurve(f"{name}: slope({z.shape[0]} widths) has shape {slopes.shape}, not {z.shape}")
     slopes = np.diff(s) / np.diff(z)
     if np.diff(s).min() < -1e-9:
         at = z[slopes.argmin()]

@@ -248,7 +248,7 @@ class System(Summarised):
                 raise InvalidSystem(
                     f"class {job_class.name!r}: {what} is exact for exponential sizes and Poisson arrivals "
                     f"only, and its {which} are {getattr(job_class, which)}; simulate and compare take any "
-                    f"law"
+                    f"distribution"
                 )
 
     def as_memoryless(self) -> System:

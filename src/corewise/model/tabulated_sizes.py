@@ -1,4 +1,4 @@
-"""Size laws given by tables: sizes that were measured, and hazards that were estimated."""
+"""Size distributions given by tables: measured sizes, and estimated hazards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Empirical", "PiecewiseExponential"]
 
 @dataclass(frozen=True, repr=False)
 class Empirical(SizeLaw):
-    """The empirical law of given sizes, each as likely as any other; they are scaled to mean one.
+    """Empirical distribution of given sizes, each as likely as any other; they are scaled to mean one.
 
     In a system file either ``values = [...]``, or ``file = "sizes.csv"`` with ``column = "size"``.
 
@@ -96,9 +96,9 @@ class Empirical(SizeLaw):
 
 @dataclass(frozen=True, repr=False)
 class PiecewiseExponential(SizeLaw):
-    """The piecewise exponential law: its hazard is constant from each edge to the next, and after the last.
+    """Piecewise exponential distribution: a constant hazard from each edge to the next, and after the last.
 
-    What an estimate of a size law by strata of attained work comes to. It is scaled to mean one.
+    The estimate of a size distribution by strata of attained work. It is scaled to mean one.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ class PiecewiseExponential(SizeLaw):
 
 
 def _tail_integrals(edges: Floats, hazards: Floats) -> Floats:
-    """Return the mean residual at each edge of a piecewise exponential law, from the last one back."""
+    """Return the mean residual at each edge of a piecewise exponential distribution, the last one first."""
     residual = np.empty(edges.size)
     residual[-1] = 1.0 / hazards[-1]
     for b in range(edges.size - 2, -1, -1):

@@ -1,4 +1,4 @@
-"""How a contest of two pools over the same jobs went: what was learned, and what it was worth."""
+"""Comparison of two pools on the same jobs: estimates, and mean response times."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ def _draw_gains(axes: Axes, contest: Contest) -> None:
     for i, (name, gains) in enumerate(contest.gains.items()):
         axes.plot(contest.seconds, gains, label=escaped(shortened(name)), **_look(i, contest))
     axes.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
-    settled = np.concatenate(
+    later = np.concatenate(
         [gains[contest.seconds >= 0.1 * contest.seconds[-1]] for gains in contest.gains.values()]
     )
-    low, high = np.nanmin(settled, initial=-0.05), np.nanmax(settled, initial=0.05)
+    low, high = np.nanmin(later, initial=-0.05), np.nanmax(later, initial=0.05)
     axes.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_ylabel("response time saved so far")

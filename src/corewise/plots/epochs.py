@@ -96,21 +96,21 @@ def learn_figure(
     parameters = list(dict.fromkeys(p for row in rows for found in row["estimates"].values() for p in found))
     if not parameters:
         raise InvalidInput("there is nothing to draw: no curve has a parameter")
-    judged = not np.isnan(gaps).all()
-    if baseline and not judged:
+    evaluated = not np.isnan(gaps).all()
+    if baseline and not evaluated:
         raise InvalidInput("there is nothing to compare a baseline with: no epoch has a gap")
-    count = len(parameters) + judged
+    count = len(parameters) + evaluated
     with new_figure(5.4, 1.9 * count + 1.3, title) as figure:
         panels = figure.subplots(count, sharex=True, squeeze=False)[:, 0]
         marks = class_marks(
             (i, name) for i, name in enumerate(system.names) if any(row["estimates"][name] for row in rows)
         )
         for axes, parameter in zip(panels, parameters, strict=False):
-            told = {text for text, _ in marks}
+            listed = {text for text, _ in marks}
             shown = _draw_parameter(axes, parameter, rows, system, truth, log=log)
             shown += _draw_changes(axes, parameter, changes, system)
-            marks += [(text, mark) for text, mark in shown if text not in told]
-        if judged:
+            marks += [(text, mark) for text, mark in shown if text not in listed]
+        if evaluated:
             kept = _drawn(at, gaps, log)
             series = {_GAP: Gaps(at[kept], gaps[None, kept])}
             marks += draw_gaps(panels[-1], series, baseline, colours=["0.25"])[1:]

@@ -181,7 +181,7 @@ def _title(path: SamplePath, first: float, last: float) -> str:
     shown = int(np.count_nonzero((moves >= first) & (moves <= last)))
     if shown == moves.size and first == path.start and last == path.end:
         return f"all {moves.size} arrivals and departures"
-    digits = min(12, max(0, 2 - math.floor(math.log10(last - first))))  # that tell the ends apart
+    digits = min(12, max(0, 2 - math.floor(math.log10(last - first))))  # that distinguish the ends
     ends = [f"{end:.{digits}f}" for end in (first, last, path.start, path.end)]
     return (
         f"{shown} of {moves.size} arrivals and departures\n"

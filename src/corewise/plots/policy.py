@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_JOBS", "policy_heatmap", "policy_heatmaps", "require_two_classes", "usual_range"]
 
-MOST_JOBS = 50  # beyond it single states can no longer be told apart in print
+MOST_JOBS = 50  # beyond it single states are indistinguishable in print
 _FEWEST_JOBS = 10
 
 
@@ -118,7 +118,7 @@ def policy_heatmaps(
         _add_legend(figure)
         layout = figure.get_layout_engine()
         assert layout is not None
-        for _ in range(2):  # it needs some rounds to settle where panels have a fixed aspect
+        for _ in range(2):  # it needs some rounds to converge where panels have a fixed aspect
             layout.execute(figure)
     return figure
 

@@ -1,4 +1,4 @@
-"""Whether a log follows the model: its residuals against their law."""
+"""Goodness of fit: residuals of a log against their distribution under the model."""
 
 from __future__ import annotations
 
@@ -34,40 +34,38 @@ _ACROSS = "share under the model, $1 - e^{-r}$"
 _UP = "share of residuals up to $r$,\nless that under the model"
 
 
-def residual_figure(verdicts: Mapping[str, GoodnessOfFit], *, names: Sequence[str] | None = None) -> Figure:
-    """Draw how far the residuals of each class are from the Exp(1) law that the model gives them.
+def residual_figure(fits: Mapping[str, GoodnessOfFit], *, names: Sequence[str] | None = None) -> Figure:
+    """Draw how far the residuals of each class are from Exp(1), their distribution under the model.
 
     Parameters
     ----------
-    verdicts : mapping
+    fits : mapping
         What `goodness_of_fit` returned.
     names : sequence of str, optional
         All classes of the system, in order, so that each has the colour that it has in other figures, also if
-        some have no verdict.
+        some are not in the mapping.
 
     Returns
     -------
     matplotlib.figure.Figure
 
-    Notes
-    -----
-    A P-P plot with its diagonal taken off, as deviations of a hundredth would not be seen beside it: the
-    share of residuals up to r less 1 − exp(−r), over the latter. Under the model the whole curve stays within
-    the band with probability 95 %, by the law of Kolmogorov's statistic (in the form of Stephens, 1970). With
-    too few residuals to be tested there is no band.
-    The tests of order and widths see what this curve does not show.
+    Notes ----- A P-P plot with its diagonal taken off, as deviations of a hundredth would not be seen beside
+    it: the share of residuals up to r less 1 − exp(−r), over the latter. Under the model the whole curve
+    stays within the band with probability 95 %, by the distribution of Kolmogorov's statistic (in the form of
+    Stephens, 1970). With too few residuals to be tested there is no band. The tests of order and widths see
+    what this curve does not show.
     """
-    known = _known_names(verdicts, names)
-    with panel_grid(len(verdicts), _ACROSS, _UP) as (figure, panels):
-        for axes, (name, verdict) in zip(panels, verdicts.items(), strict=True):
+    known = _known_names(fits, names)
+    with panel_grid(len(fits), _ACROSS, _UP) as (figure, panels):
+        for axes, (name, fit) in zip(panels, fits.items(), strict=True):
             colour = class_colour(known.index(name))
             axes.axhline(0.0, color="0.75", linewidth=0.8, zorder=1)
-            if "law" in verdict.p_values:
-                edge = _kolmogorov_band(verdict.residuals.size)
+            if "law" in fit.p_values:
+                edge = _kolmogorov_band(fit.residuals.size)
                 axes.axhspan(-edge, edge, zorder=0, **_BAND)
-            if verdict.residuals.size:
-                axes.plot(*_deviations(verdict.residuals), color=colour, linewidth=1.0, zorder=3)
-            axes.set_title(_verdict_shown(verdict), fontsize=8, color=colour)
+            if fit.residuals.size:
+                axes.plot(*_deviations(fit.residuals), color=colour, linewidth=1.0, zorder=3)
+            axes.set_title(_title_of(fit), fontsize=8, color=colour)
             axes.set_xlim(0.0, 1.0)
             axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
         top = max(max(abs(end) for end in axes.get_ylim()) for axes in panels)
@@ -76,17 +74,17 @@ def residual_figure(verdicts: Mapping[str, GoodnessOfFit], *, names: Sequence[st
     return figure
 
 
-def _known_names(verdicts: Mapping[str, GoodnessOfFit], names: Sequence[str] | None) -> list[str]:
+def _known_names(fits: Mapping[str, GoodnessOfFit], names: Sequence[str] | None) -> list[str]:
     """Return all classes, in the order of their colours."""
-    if not isinstance(verdicts, Mapping) or not all(isinstance(v, GoodnessOfFit) for v in verdicts.values()):
-        raise InvalidInput(f"expected what goodness_of_fit returns, got {verdicts!r}")
-    if not verdicts:
-        raise InvalidInput("there is nothing to draw: no class has a verdict")
-    require_few_classes(list(verdicts))
-    known = list(verdicts if names is None else names)
-    for name in verdicts:
+    if not isinstance(fits, Mapping) or not all(isinstance(v, GoodnessOfFit) for v in fits.values()):
+        raise InvalidInput(f"expected what goodness_of_fit returns, got {fits!r}")
+    if not fits:
+        raise InvalidInput("there is nothing to draw: no class was tested")
+    require_few_classes(list(fits))
+    known = list(fits if names is None else names)
+    for name in fits:
         if name not in known:
-            raise InvalidInput(f"a verdict is on class {name!r}; the names are {', '.join(known)}")
+            raise InvalidInput(f"class {name!r} was tested; the names are {', '.join(known)}")
     return known
 
 
@@ -115,16 +113,16 @@ def _kolmogorov_band(count: int) -> float:
     return float(kolmogi(1.0 - _LEVEL)) / (root + 0.12 + 0.11 / root)
 
 
-def _verdict_shown(verdict: GoodnessOfFit) -> str:
-    """Return the verdict as a title."""
-    name = f"{escaped(shortened(verdict.name, 18))}: {verdict.residuals.size} departures"
-    if math.isnan(verdict.p_value):
+def _title_of(fit: GoodnessOfFit) -> str:
+    """Return the result of the tests as a title."""
+    name = f"{escaped(shortened(fit.name, 18))}: {fit.residuals.size} departures"
+    if math.isnan(fit.p_value):
         return f"{name}\ntoo few to test the model"
-    result = "does not follow the model" if verdict.doubtful else "no sign against the model"
-    tests = [_p_shown(test, value) for test, value in verdict.p_values.items()]
+    result = "does not follow the model" if fit.doubtful else "no sign against the model"
+    tests = [_p_shown(test, value) for test, value in fit.p_values.items()]
     lines = [", ".join(tests[k : k + _TESTS_A_LINE]) for k in range(0, len(tests), _TESTS_A_LINE)]
-    told = ",\n".join(lines)
-    return f"{name}\n{result}, {_p_shown('$p$ =', verdict.p_value)}\n({told})"
+    listed = ",\n".join(lines)
+    return f"{name}\n{result}, {_p_shown('$p$ =', fit.p_value)}\n({listed})"
 
 
 def _p_shown(what: str, value: float) -> str:

@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 COLOUR_MAP = "viridis"
-"""Perceptually uniform, and the same to readers who do not tell red from green."""
+"""Perceptually uniform, and the same to red-green colour-blind readers."""
 
 FORMATS = ("png", "pdf", "svg")
 
-# Okabe and Ito's colours, which readers tell apart whatever they see of red and green
+# Okabe and Ito's colours, distinct for red-green colour-blind readers
 # (https://jfly.uni-koeln.de/color); the paper's blue and red come first.
 _CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MOST_CLASSES = 24  # with a panel each, a page can hold no more

@@ -43,8 +43,8 @@ _MOST_SAMPLED = 200_000
 def suits_tables(system: System) -> bool:
     """Return whether a path is drawn more quickly over tables than without.
 
-    Not whether exact numbers are within reach, which `corewise.analysis.reach` answers: a path needs tables
-    of the states that it comes to, and nothing is solved over them.
+    Not whether exact numbers are within reach, which `corewise.analysis.tractability` answers: a path needs
+    tables of the states that it comes to, and nothing is solved over them.
     """
     return len(system.classes) <= _MOST_CLASSES and system.likely_states <= _MOST_LIKELY
 

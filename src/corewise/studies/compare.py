@@ -15,7 +15,7 @@ import numpy as np
 
 from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.control.improve.improved import Improved
 from corewise.control.optimal import Optimal
 from corewise.control.priced.priced import Priced
@@ -267,7 +267,7 @@ def compare(
     if simulate and capacity is not None:
         raise InvalidInput(f"a simulation blocks nobody: give no capacity, got {capacity!r}")
     if simulate is None:
-        simulate = capacity is None and not Reach.of(system).exact
+        simulate = capacity is None and not Tractability.of(system).exact
     if simulate:
         return _simulated(system, chosen, events, rng, progress)
     half = None if progress is None else lambda share: progress(0.5 * share)
@@ -294,7 +294,7 @@ def _usual(system: System) -> list[Policy]:
     chosen: list[Policy] = [Equi(), Greedy(), Whittle()]
     names = system.names
     if not system.memoryless:
-        quick = Reach.of(system.as_memoryless()).exact
+        quick = Tractability.of(system.as_memoryless()).exact
         return [*([Optimal()] if quick else []), *chosen, Residual(), *([] if quick else [Improved()])]
     if len(names) > _MOST_CLASSES_FOR_PRIORITY:
         chosen.append(Improved())

@@ -15,7 +15,7 @@ import numpy as np
 
 from corewise.analysis.lower.bounds import lower_bound
 from corewise.analysis.performance import evaluate
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.control.improve.improved import Improved
 from corewise.control.solution import solve
 from corewise.errors import InvalidPolicy, NotSettled, UnstablePolicy
@@ -128,7 +128,7 @@ class Responses:
         if cores not in self._bounds:
             system = self.with_cores(cores)
             system = system.with_classes([replace(known, weight=1.0) for known in system.classes])
-            jobs = solve(system).bounds[0] if Reach.of(system).exact else lower_bound(system)
+            jobs = solve(system).bounds[0] if Tractability.of(system).exact else lower_bound(system)
             self._bounds[cores] = jobs / float(self.system.arrival_rates.sum())
             self.found()
         return self._bounds[cores]
@@ -184,7 +184,7 @@ class Responses:
 
     def _is_computed(self, cores: int) -> bool:
         """Return whether answers are exact; the optimum by name always is."""
-        return self.policy == "optimal" or Reach.of(self.with_cores(cores)).exact
+        return self.policy == "optimal" or Tractability.of(self.with_cores(cores)).exact
 
     def _rule(self, system: System) -> Policy:
         rule = (

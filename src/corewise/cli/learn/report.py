@@ -60,9 +60,9 @@ class Learned:
         if self.truth is None:
             return "is not known: the log was recorded under others"
         if self.evaluator and self.baselines is None:
-            from corewise.analysis.reach import Reach
+            from corewise.analysis.tractability import Tractability
 
-            return f"was not computed: {Reach.of(self.truth)}"
+            return f"was not computed: {Tractability.of(self.truth)}"
         if self.evaluator is None or (self.course.rows and self.course.rows[-1]["gap"] is None):
             return "was not asked for"
         return None

@@ -8,7 +8,7 @@ The features are those of `corewise.policies.fitted.values`:
 
 For few classes the forms are the counts themselves, so that all products of counts are there. For many
 they are six: N, the work Σ n_i/μ_i, the same two as the jobs see them at their mean widths z_i,
-Σ n_i/s_i(z_i) and Σ n_i/(μ_i s_i(z_i)), and two that tell the classes apart, Σ n_i h_i μ_i and
+Σ n_i/s_i(z_i) and Σ n_i/(μ_i s_i(z_i)), and two that distinguish the classes, Σ n_i h_i μ_i and
 Σ n_i (1 + log s_i(c)). The number of features then grows with K, not with its square.
 
 The drift Qφ follows from the rates alone. With Λ = Σ λ_i, δ = Σ δ_i and ẏ_a = Σ_i G_ai (λ_i − δ_i),

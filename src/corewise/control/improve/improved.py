@@ -290,8 +290,8 @@ def _shuffled(sample: Sample, limits: Floats, rng: np.random.Generator) -> Sampl
     times, power = sample.times.sum(axis=0), 1.0 - 1.0 / max(len(sample.counts), 2)
     rows = []
     for jobs in sample.counts:
-        chance = np.bincount(jobs, weights=times) ** power
-        rows.append(rng.choice(chance.size, _SHUFFLED, p=chance / chance.sum()))
+        probability = np.bincount(jobs, weights=times) ** power
+        rows.append(rng.choice(probability.size, _SHUFFLED, p=probability / probability.sum()))
     counts = np.array(rows)
     known = np.all(counts <= limits[:-1, None], axis=0) & (counts.sum(axis=0) <= limits[-1])
     return Sample(np.ascontiguousarray(counts[:, known]), np.ones((1, np.count_nonzero(known))))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.errors import BoxTooLarge, InvalidInput, NotConverged, UnstablePolicy, UnstableSystem, nearest
 from corewise.estimation.estimates import Estimates
 from corewise.estimation.residuals import goodness_of_fit
@@ -234,10 +234,11 @@ def _compared(
             f"the work that came is {system.load:.2f} times what all cores can do: queues grow as long as it "
             f"lasts, and all means are of this log alone"
         )
-    elif Reach.of(plain).exact:
+    elif Tractability.of(plain).exact:
         names.append("optimal")
     else:
-        notes.append(f"the optimum for {Reach.of(plain).obstacle} is out of reach: Whittle stands for it")
+        obstacle = Tractability.of(plain).obstacle
+        notes.append(f"the optimum for {obstacle} is out of reach: Whittle stands for it")
     if outcomes.crowded and not system.memoryless:
         names.append("residual")
     policies: dict[str, BoundPolicy] = {}

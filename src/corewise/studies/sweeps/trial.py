@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from corewise.analysis.performance import evaluate
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.control.solution import Solution, solve
 from corewise.errors import BoxTooLarge, CorewiseError
 from corewise.kit.report import Summarised
@@ -229,7 +229,7 @@ def _policy(trial: Trial) -> Policy:
     """Return the policy of a trial; one that takes a computation is made here."""
     if trial.rule is not None:
         return trial.rule
-    reach = Reach.of(trial.system.as_memoryless())
+    reach = Tractability.of(trial.system.as_memoryless())
     if trial.policy == _OPTIMAL and not (trial.exact or reach.quick):
         raise BoxTooLarge(
             f"the optimum of {reach.obstacle} takes some {reach.seconds_to_solve:,.0f} s; "
@@ -261,7 +261,7 @@ def _adopted(trial: Trial) -> Policy | None:
 
 def _long_run(trial: Trial, system: System, policy: Policy, rng: np.random.Generator) -> dict[str, Any]:
     """Return the means of a policy: exact, or by simulation where that would take more than a minute."""
-    if not (trial.exact or (Reach.of(system).quick and system.memoryless)):
+    if not (trial.exact or (Tractability.of(system).quick and system.memoryless)):
         return _with_interval(trial, system, simulated_mean(system, policy, rng=rng))
     found = evaluate(system, policy)
     return {
@@ -295,7 +295,7 @@ def _gap(trial: Trial, system: System, cost: float, *, exact: bool) -> float | N
     """Return how much a cost is above the optimum; None where that is not known or not asked for."""
     wanted = trial.gap
     if wanted is None:
-        wanted = system.load < 1.0 and Reach.of(system).exact
+        wanted = system.load < 1.0 and Tractability.of(system).exact
     if not wanted or (system.changes and not exact):  # a path through several regimes has no one optimum
         return None
     try:

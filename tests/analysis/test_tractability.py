@@ -1,4 +1,4 @@
-"""Whether exact numbers are within reach: the same answer to everybody who asks."""
+"""Tractability of exact numbers: one answer, used everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import corewise as cw
 import corewise.studies.compare as comparing
-from corewise.analysis.reach import Reach
+from corewise.analysis.tractability import Tractability
 from corewise.learning.evaluator import ExactEvaluator
 from corewise.studies.responses import Responses
 
@@ -24,10 +24,10 @@ def alike(count: int, *, cores: float = 8.0, load: float = 0.5) -> cw.System:
 
 def test_a_few_classes_at_a_moderate_load_are_within_reach() -> None:
     for count in (1, 2, 3):
-        reach = Reach.of(alike(count))
-        assert reach.exact
-        assert reach.obstacle == ""
-        assert str(reach) == "exact numbers are within reach"
+        tractability = Tractability.of(alike(count))
+        assert tractability.exact
+        assert tractability.obstacle == ""
+        assert str(tractability) == "exact numbers are within reach"
 
 
 @pytest.mark.parametrize(
@@ -40,27 +40,27 @@ def test_a_few_classes_at_a_moderate_load_are_within_reach() -> None:
     ],
 )
 def test_what_puts_them_out_of_reach_is_named(system: cw.System, obstacle: str) -> None:
-    reach = Reach.of(system)
-    assert not reach.exact
-    assert obstacle in reach.obstacle
-    assert str(reach) == f"exact numbers for {reach.obstacle} are out of reach"
+    tractability = Tractability.of(system)
+    assert not tractability.exact
+    assert obstacle in tractability.obstacle
+    assert str(tractability) == f"exact numbers for {tractability.obstacle} are out of reach"
 
 
 def test_more_cores_take_longer_and_a_higher_load_longer_yet() -> None:
-    few, many = Reach.of(alike(3, cores=8.0)), Reach.of(alike(3, cores=40.0))
-    busy = Reach.of(alike(3, cores=8.0, load=0.9))
+    few, many = Tractability.of(alike(3, cores=8.0)), Tractability.of(alike(3, cores=40.0))
+    busy = Tractability.of(alike(3, cores=8.0, load=0.9))
     assert few.seconds < many.seconds < busy.seconds
-    assert all(reach.seconds_to_solve < reach.seconds for reach in (few, many, busy))
+    assert all(tractability.seconds_to_solve < tractability.seconds for tractability in (few, many, busy))
 
 
 @pytest.mark.parametrize("load", [0.7, 0.95])
 @pytest.mark.parametrize("sizes", [(1.0, 1.0), (1.0, 4.0)])
-def test_the_boxes_are_foretold(load: float, sizes: tuple[float, float]) -> None:
+def test_the_boxes_are_predicted(load: float, sizes: tuple[float, float]) -> None:
     """Within a factor of three of what is found: good enough to say how long it takes."""
     rows = [cw.JobClass(f"c{i}", mu, mu, cw.Amdahl(0.3 + 0.6 * i)) for i, mu in enumerate(sizes)]
     system = cw.System(8, rows).at_load(load)
-    reach = Reach.of(system)
-    for policy, states in ((cw.Whittle(), reach.ordered), (cw.Equi(), reach.shared)):
+    tractability = Tractability.of(system)
+    for policy, states in ((cw.Whittle(), tractability.ordered), (cw.Equi(), tractability.shared)):
         found = math.prod(n + 1 for n in cw.evaluate(system, policy).capacity)
         assert states / 3.0 < found < states * 3.0
 
@@ -69,27 +69,27 @@ def test_classes_that_are_alike_need_a_large_box_each() -> None:
     """They are served together, so near saturation each of them may have many jobs; one of two kinds not."""
     system = alike(2, cores=4.0, load=0.95)
     other = cw.System(4.0, [system.classes[0], replace(system.classes[1], speedup=cw.Amdahl(0.6))])
-    together, in_turn = Reach.of(system), Reach.of(other)
+    together, in_turn = Tractability.of(system), Tractability.of(other)
     assert together.ordered == pytest.approx(together.shared)
     assert together.seconds_to_solve > 3.0 * in_turn.seconds_to_solve
-    for kinds, reach in ((system, together), (other, in_turn)):
+    for kinds, tractability in ((system, together), (other, in_turn)):
         found = math.prod(n + 1 for n in cw.evaluate(kinds, cw.Whittle()).capacity)
-        assert reach.ordered / 2.0 < found < reach.ordered * 2.0
+        assert tractability.ordered / 2.0 < found < tractability.ordered * 2.0
 
 
 def test_one_class_is_within_reach_whatever_the_cores() -> None:
-    assert Reach.of(alike(1, cores=1e6, load=0.9)).exact
-    assert Reach.of(alike(1, load=0.9999)).exact
+    assert Tractability.of(alike(1, cores=1e6, load=0.9)).exact
+    assert Tractability.of(alike(1, load=0.9999)).exact
 
 
 def test_no_policy_keeps_up_with_a_load_of_one() -> None:
     with pytest.raises(cw.errors.UnstableSystem, match="the load is 1,"):
-        Reach.of(alike(2, load=1.0))
+        Tractability.of(alike(2, load=1.0))
 
 
 @pytest.mark.parametrize("system", [alike(3), alike(4), alike(2, load=0.9999)], ids=["3", "4", "busy"])
 def test_everybody_gives_the_same_answer(system: cw.System, monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = Reach.of(system).exact
+    exact = Tractability.of(system).exact
     assert (ExactEvaluator(True).baselines(system) is not None) == exact
     assert Responses(system, cw.Equi(), 0)._is_computed(8) == exact
     ways: list[str] = []
@@ -108,4 +108,4 @@ def test_numbers_out_of_scale_are_refused_without_a_warning() -> None:
     """A weight whose product with a rate overflows: warnings are errors here."""
     jobs = [cw.JobClass(name, 1.0, 2.5, cw.Amdahl(0.5), weight=1e308) for name in "ab"]
     with pytest.raises(cw.errors.InvalidSystem, match=r"weight 1e\+308 is out of scale"):
-        Reach.of(cw.System(8, jobs))
+        Tractability.of(cw.System(8, jobs))

@@ -1,8 +1,8 @@
-"""Reach: how long exact numbers for a system take, the optimum and the mean of a policy.
+"""Tractability of a system: how long its exact optimum and the exact mean of a policy take.
 
 They are computed over a box of states: one count for each class, so that the states multiply with every
-class, and at high load the box must hold the tails. Beyond the body of its law the count of a class falls
-geometrically. Where jobs share alike (EQUI), the total falls by ρ, the load, and each of its jobs is of
+class, and at high load the box must hold the tails. Beyond the body of its distribution the count of a class
+falls geometrically. Where jobs share alike (EQUI), the total falls by ρ, the load, and each of its jobs is of
 class i with probability ρ_i/ρ, so that the count of the class falls by
 
     ρ_i / (1 − ρ + ρ_i);
@@ -13,8 +13,8 @@ load up to the last of them and q the share of one in their load, its count fall
 
     r q / (1 − r + r q).
 
-A box that holds either to the last digits is foretold from these; what is computed is counted in updates of
-one state, some thousands for each state of the optimum and fewer for a mean, hardly more at a higher load.
+A box that holds either to the last digits is predicted from these; work is counted in updates of one state,
+some thousands for each state of the optimum and fewer for a mean, hardly more at a higher load.
 The answer depends on the system alone, not on a clock: results stay reproducible.
 
 Whether tables over states suit a *simulation* is another question, answered in `corewise.simulation.tables`:
@@ -31,31 +31,31 @@ import numpy as np
 from corewise.kit.arrays import Floats
 from corewise.model.system import System
 
-__all__ = ["Reach"]
+__all__ = ["Tractability"]
 
 _MOST_CLASSES = 3
 _MOST_SECONDS = 60.0
-_UPDATES_A_SECOND = 2e8
+_UPDATES_PER_SECOND = 2e8
 """Updates of a state by one core of a machine of 2020 or later."""
 _OF_THE_OPTIMUM = 5000.0
 _OF_A_MEAN = 1000.0
-"""Updates of each state until the optimum is certified, and until a stationary distribution is settled."""
+"""Updates of each state until the optimum is certified, and until a stationary distribution has converged."""
 _MEANS = 4
-"""Means that stand beside an optimum: those of the usual policies."""
+"""Number of means computed beside an optimum: those of the usual policies."""
 _DIGITS = 33.0
-"""How far the tails go in a box, as a power of e."""
+"""Decay of the tails within a box, as a power of e."""
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Whether exact numbers for a system are within reach, and if not, why.
+class Tractability:
+    """Tractability of exact numbers for a system, and the obstacle if there is one.
 
     Attributes
     ----------
     classes : int
-        How many classes there are.
+        Number of classes.
     ordered, shared : float
-        About how many states the box has under policies that serve classes in order, and under EQUI.
+        Approximate number of states of the box under policies that serve classes in order, and under EQUI.
     load : float
         The load.
     memoryless : bool
@@ -69,8 +69,8 @@ class Reach:
     memoryless: bool = True
 
     @classmethod
-    def of(cls, system: System) -> Reach:
-        """Return the reach of a stable system."""
+    def of(cls, system: System) -> Tractability:
+        """Return the tractability of a stable system."""
         system.require_stable()
         system.require_scale()
         jobs = system.arrival_rates / system.size_rates
@@ -85,25 +85,25 @@ class Reach:
 
     @property
     def states(self) -> float:
-        """About how many states the larger of the boxes has."""
+        """Approximate number of states of the larger box."""
         return max(self.ordered, self.shared)
 
     @property
     def seconds_to_solve(self) -> float:
-        """About how long the optimum takes; one class has a closed form."""
+        """Approximate time for the optimum; one class has a closed form."""
         updates = _OF_A_MEAN if self.classes == 1 else _OF_THE_OPTIMUM
-        return self.ordered * updates / _UPDATES_A_SECOND
+        return self.ordered * updates / _UPDATES_PER_SECOND
 
     @property
     def seconds_to_evaluate(self) -> float:
-        """About how long the mean of a policy takes that is none of the worst."""
-        return self.states * _OF_A_MEAN / _UPDATES_A_SECOND
+        """Approximate time for the mean of a policy that is not among the worst."""
+        return self.states * _OF_A_MEAN / _UPDATES_PER_SECOND
 
     @property
     def seconds(self) -> float:
-        """About how long the optimum and the means of the usual policies beside it take."""
+        """Approximate time for the optimum and the means of the usual policies beside it."""
         means = self.shared + (_MEANS - 1) * self.ordered
-        return self.seconds_to_solve + means * _OF_A_MEAN / _UPDATES_A_SECOND
+        return self.seconds_to_solve + means * _OF_A_MEAN / _UPDATES_PER_SECOND
 
     @property
     def quick(self) -> bool:
@@ -112,7 +112,7 @@ class Reach:
 
     @property
     def obstacle(self) -> str:
-        """What puts exact numbers out of reach, as a noun such as "4 classes"; empty if nothing does."""
+        """Reason why exact numbers are intractable, as a noun such as "4 classes"; empty if none."""
         if not self.memoryless:
             return "sizes or arrivals that are not exponential"
         if self.classes > _MOST_CLASSES:
@@ -134,7 +134,7 @@ class Reach:
 
 
 def _served_together(system: System, loads: Floats, upto: Floats) -> Floats:
-    """Return by how much the count of each class falls a job, where those that are alike are served together.
+    """Return the decay of the count of each class per job, where equal classes are served together.
 
     `upto` is the load of all classes up to each.
     """
@@ -148,6 +148,6 @@ def _served_together(system: System, loads: Floats, upto: Floats) -> Floats:
 
 
 def _states(body: Floats, decays: Floats) -> float:
-    """Return how many states hold the body of every count and a tail that falls by a factor a job."""
+    """Return the number of states that hold the body of every count and a tail with this decay per job."""
     tails = _DIGITS / -np.log(np.clip(decays, 1e-300, 1.0 - 1e-15))
     return math.exp(min(float(np.log(body + tails).sum()), 700.0))
