@@ -20,14 +20,14 @@ def seen(span: float, gap: float = 0.0) -> Any:
 
 def test_slow_but_steady_is_not_a_stall() -> None:
     """Bounds that close by a ten-thousandth a round never let patience run out."""
-    watch = _Stall("patient", patience=60)
+    watch = _Stall("patient", max_steps=60)
     for k in range(5000):
         watch(seen(0.9999**k))
 
 
 @pytest.mark.parametrize("spans", [[1.0] * 61, [1.0, 2.0] * 31], ids=["constant", "cycle"])
 def test_bounds_that_do_not_close_are_a_stall(spans: list[float]) -> None:
-    watch = _Stall("stuck", patience=60)
+    watch = _Stall("stuck", max_steps=60)
     for span in spans[:60]:
         watch(seen(span))
     with pytest.raises(cw.errors.NotConverged, match=r"stuck ended after 61 rounds with bounds 1 apart"):

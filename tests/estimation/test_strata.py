@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import corewise as cw
 from corewise.estimation.likelihood import Likelihood
-from corewise.estimation.robust.strata import JobScore, fit_strata, hazard_slopes, law_of_sizes
+from corewise.estimation.robust.strata import JobScore, fit_strata, hazard_slopes, size_distribution
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.strata.tables import OCTAVES
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path, tables
@@ -174,7 +174,7 @@ def test_the_law_of_sizes_has_the_hazards_of_the_strata() -> None:
         for row in cw.estimate(path, system).values():
             assert row.size_law is not None
             assert abs(math.log(row.size_law.cv2 / cv2)) < 0.5
-    assert law_of_sizes(np.zeros((3, 4)), np.array([1.0, 2.0])) is None
+    assert size_distribution(np.zeros((3, 4)), np.array([1.0, 2.0])) is None
 
 
 def test_a_hazard_that_is_a_power_has_that_power_as_its_slope() -> None:

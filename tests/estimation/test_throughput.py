@@ -276,7 +276,7 @@ def test_two_widths_leave_out_what_they_cannot_tell() -> None:
 def test_close_calls_are_said() -> None:
     """Two widths, many measurements: every family passes through both means."""
     fit = fit_curve([1, 1, 4, 4], [9.9, 10.1, 24.8, 25.2])
-    assert "the data hardly tell amdahl from power, gustafson: criterion within 2" in fit.notes
+    assert "the data hardly distinguish amdahl from power, gustafson: criterion within 2" in fit.notes
     # Nothing to tell apart where all families are the same line, or where one is far ahead.
     for y in (2.0 * WIDTHS, cw.Amdahl(0.9).rate(WIDTHS)):
         assert not any("hardly" in note for note in fit_curve(WIDTHS, y).notes)

@@ -330,3 +330,14 @@ def test_a_file_with_points_that_move_says_so(tmp_path: Path) -> None:
     )
     with pytest.warns(cw.errors.CurveMoved, match=r"at 2 cores 1\.1 → 1\.667 \(\+51\.52%\)$"):
         cw.load_system(file)
+
+
+def test_arrivals_optional_is_an_old_spelling(tmp_path: Path) -> None:
+    path = tmp_path / "system.toml"
+    text = 'cores = 4\n[[class]]\nname = "a"\nsize_rate = 1.0\nspeedup = { family = "amdahl", p = 0.5 }\n'
+    path.write_text(text)
+    with pytest.warns(
+        DeprecationWarning, match=r'arrivals_optional is deprecated: use optional=\["arrival_rate"\]'
+    ):
+        old = cw.load_system(path, arrivals_optional=True)
+    assert old == cw.load_system(path, optional=["arrival_rate"])

@@ -16,14 +16,14 @@ from tests.helpers.figures import line
 from tests.helpers.logs import recorded
 
 
-def verdict(residuals: Floats, name: str = "only", p_value: float = 0.3) -> cw.results.GoodnessOfFit:
+def fit_of(residuals: Floats, name: str = "only", p_value: float = 0.3) -> cw.results.GoodnessOfFit:
     return cw.results.GoodnessOfFit(name, residuals, {"law": p_value, "order": 0.5}, p_value)
 
 
 @pytest.mark.parametrize("count", [20, 300, 1500, 20_000])
 def test_the_farthest_deviation_is_the_statistic_of_kolmogorov_and_smirnov(count: int) -> None:
     residuals = np.random.default_rng(count).exponential(size=count)
-    (axes,) = residual_figure({"only": verdict(residuals)}).axes
+    (axes,) = residual_figure({"only": fit_of(residuals)}).axes
     x, y = line(axes, 1)
     assert y.max() == pytest.approx(stats.kstest(residuals, "expon", alternative="greater").statistic)
     assert -y.min() == pytest.approx(stats.kstest(residuals, "expon", alternative="less").statistic)
@@ -52,9 +52,9 @@ def test_a_log_that_does_not_fit_is_seen_and_said() -> None:
     assert one.get_ylabel() == "share of residuals up to $r$,\nless that under the model"
 
 
-def test_classes_keep_their_colours_when_some_have_no_verdict() -> None:
+def test_classes_keep_their_colours_when_some_are_missing() -> None:
     residuals = np.random.default_rng(1).exponential(size=50)
-    fits = {"two": verdict(residuals, "two")}
+    fits = {"two": fit_of(residuals, "two")}
     assert residual_figure(fits).axes[0].lines[1].get_color() == class_colour(0)
     (axes,) = residual_figure(fits, names=["one", "two"]).axes
     assert axes.lines[1].get_color() == class_colour(1)
@@ -65,7 +65,7 @@ def test_classes_keep_their_colours_when_some_have_no_verdict() -> None:
 def test_few_residuals_and_tiny_p_values_are_said_as_they_are() -> None:
     few = cw.results.GoodnessOfFit("few", np.array([0.3, 1.2]), {}, math.nan)
     none = cw.results.GoodnessOfFit("none", np.empty(0), {}, math.nan)
-    sure = verdict(np.linspace(5.0, 6.0, 40), "sure", p_value=0.0)
+    sure = fit_of(np.linspace(5.0, 6.0, 40), "sure", p_value=0.0)
     titles = [axes.get_title() for axes in residual_figure({v.name: v for v in (few, none, sure)}).axes]
     assert titles[0] == "few: 2 departures\ntoo few to test the model"
     assert titles[1] == "none: 0 departures\ntoo few to test the model"

@@ -232,15 +232,15 @@ def solve(
         require_whole(system)
     if solver is not None and (isinstance(solver, type) or not isinstance(solver, Solver)):
         raise InvalidInput(f"solver must be an object such as PolicyIteration(), got {solver!r}")
-    task = _Task(system, tolerance, whole_cores, solver, progress)
+    problem = _Problem(system, tolerance, whole_cores, solver, progress)
     values = None if start is None else _warm_values(start, system)
     if capacity is not None:
         space = StateSpace.of(capacity, len(system.classes))
-        return task.on_box(space, values, blocking=True)
+        return problem.on_box(space, values, blocking=True)
     if values is not None:
-        return task.from_box(StateSpace.of([n - 1 for n in values.shape], values.ndim), values)
+        return problem.from_box(StateSpace.of([n - 1 for n in values.shape], values.ndim), values)
     first = stationary_chain(system, Whittle().on(system), None)
-    return task.from_box(first.space, None, first)
+    return problem.from_box(first.space, None, first)
 
 
 def _warm_values(start: object, system: System) -> Floats:
@@ -255,8 +255,8 @@ def _warm_values(start: object, system: System) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What is to be solved, how closely, and by what."""
+class _Problem:
+    """Problem to be solved: the system, the tolerance and the solver."""
 
     system: System
     tolerance: float
@@ -282,8 +282,8 @@ class _Task:
             start, first = solution.values, None
         raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
 
-    def _after(self, boxes: int) -> _Task:
-        """Return the task after so many boxes that were too small, each of which took about as long."""
+    def _after(self, boxes: int) -> _Problem:
+        """Return the problem with the progress after a number of boxes that were too small."""
         progress = self.progress
         if not (progress and boxes):
             return self

@@ -1,4 +1,4 @@
-"""Estimates: parameters, how sure they are, and what was known before."""
+"""Estimates of speed-up curves and rates, with standard errors and confidence intervals."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Candidate(ByValue, Summarised):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(ByValue, Summarised):
-    """Estimate of one class's speed-up curve, by maximum likelihood or for any size law, and how sure it is.
+    """Estimate of one class's speed-up curve, by maximum likelihood or for any size distribution.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class Estimate(ByValue, Summarised):
         The most likely curve; None without information.
     parameters, stderrs, intervals : mapping
         Its parameters by name, their standard errors, and their profile-likelihood intervals; NaN and the
-        whole range without information. Where jobs can be told apart, both are clustered by job, and hold
-        for sizes of any law; else they are from the observed information, for exponential sizes.
+        whole range without information. Where single jobs are recorded, both are clustered by job, and hold
+        for sizes of any distribution; else they are from the observed information, for exponential sizes.
     log_likelihood : float
         The exponential ℓ at the estimate, NaN without information.
     departures : int
@@ -94,11 +94,12 @@ class Estimate(ByValue, Summarised):
         What else a reader should know, or empty.
     dispersion : Quantity or None
         The squared coefficient of variation (CV²) of the sizes that jobs have on the curve, one if they are
-        exponential; None where jobs cannot be told apart.
+        exponential; None where single jobs are not recorded.
     sizes : str
-        What was assumed of them: ``"any"`` law, or ``"exponential"``.
+        Assumption about them: ``"any"`` distribution, or ``"exponential"``.
     size_law : PiecewiseExponential or None
-        Their law as estimated from strata of attained work, scaled to mean one; None if it was assumed.
+        Their distribution, estimated from strata of attained work, scaled to mean one; None if it was
+        assumed.
 
     Examples
     --------

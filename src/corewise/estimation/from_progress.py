@@ -1,21 +1,21 @@
-r"""Curves from the progress of jobs, which tells more than their departures.
+r"""Curves from the progress of jobs, which is more informative than their departures.
 
 Work that is done in small pieces is like many departures of small jobs: counts at each width, whose rate is
-ν s(z; p) with a size rate ν of pieces that nobody needs to know. Pieces need not vary like counts: the rounds
+ν s(z; p) with an unknown size rate ν of pieces. Pieces need not vary like counts: the rounds
 of a gang may all be of one size, those of a job may be like each other and unlike another's, and the unit may
 be anything. So work is divided by its dispersion φ (`corewise.observation.progress`), a quasi-likelihood: the
 estimate is the same, and its variance φ times that of counts.
 
-The size rate for a policy comes from departures, at the curve that progress tells: μ̂ = D / Σ_z W s(z; p̂).
+The size rate for a policy comes from departures, at the curve from progress: μ̂ = D / Σ_z W s(z; p̂).
 
-Progress can mislead: rounds that do more on more cores, and do not say so, scale as no job does. So it is
-held against the departures. With ℓ their likelihood, v the variance of p̂ from progress, v' that from
+Progress can mislead: unreported rounds that do more work on more cores scale as no job does. So it is
+tested against the departures. With ℓ their likelihood, v the variance of p̂ from progress, v' that from
 departures and φ' the dispersion of sizes,
 
     2 (max ℓ − ℓ(p̂)) / (φ' (1 + v/v'))
 
-is χ² with a degree of freedom a parameter if both tell the same, and where it is improbably large progress is
-not gone by.
+is χ² with one degree of freedom per parameter if both agree, and where it is improbably large progress is not
+used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FEW = 20  # departures, fewer contradict nothing
 
 
 def with_progress(found: Estimate, table: ClassStatistics, seen: ClassProgress, family: SpeedUp) -> Estimate:
-    """Return the estimate of a class by its progress, where that tells more than its departures.
+    """Return the estimate of a class by its progress, where that is more informative than its departures.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ def without_curve(found: Estimate, table: ClassStatistics, last: SpeedUp, why: s
 
 
 def _size_rate(curve: SpeedUp, table: ClassStatistics) -> Quantity:
-    """Return the size rate that departures tell with a curve."""
+    """Return the size rate estimated from departures at a curve."""
     served = float(table.job_time @ curve.rate(table.widths))
     found = poisson_rate(table.left, served, _LEVEL)
     return replace(found, value=plug_in_rate(table.left, served)) if served > 0.0 else found
 
 
 def _dispersion(seen: ClassProgress) -> Quantity | None:
-    """Return the dispersion of sizes, if it can be told; as sure as it is if they are exponential: ± 2/√n."""
+    """Return the dispersion of sizes, with the standard error 2/√n of exponential sizes; None if unknown."""
     spread = seen.size_dispersion
     if not spread > 0.0:
         return None

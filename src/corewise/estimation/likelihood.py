@@ -7,9 +7,9 @@ log-likelihood, its score and the Fisher information are
     ∂ℓ/∂θ   = Σ_z (D/s − μ W) ∂s/∂θ,
     I(θ)    = Σ_z μ W (∂s/∂θ)(∂s/∂θ)' / s.
 
-Up to one core s(z) = z whatever θ is: such widths tell about μ, not about the curve. Open intervals at the
-end of a window are in W: dropping them would bias θ upwards. If the size rate is not known, the best μ for
-given θ is ΣD / ΣW s, and with it ℓ is a function of θ alone (the profile).
+Up to one core s(z) = z whatever θ is: such widths are informative about μ, not about the curve. Open
+intervals at the end of a window are in W: dropping them would bias θ upwards. If the size rate is not known,
+the best μ for given θ is ΣD / ΣW s, and with it ℓ is a function of θ alone (the profile).
 
 Paper: equations (3.2)-(3.5), grouped by width and with the censored tail.
 """
@@ -81,8 +81,8 @@ class Likelihood:
 
     def score(self, parameters: Floats) -> Floats:
         """Return the score dℓ/dθ; with an unknown size rate that of the profile, the same at the best μ."""
-        told, speed, gradient = self._above(parameters)
-        departed, spent = self.table.departures[told], self.table.job_time[told]
+        wide, speed, gradient = self._above(parameters)
+        departed, spent = self.table.departures[wide], self.table.job_time[wide]
         return np.asarray((departed / speed - self.best_size_rate(parameters) * spent) @ gradient)
 
     def information(self, parameters: Floats) -> Floats:
@@ -91,13 +91,13 @@ class Likelihood:
         Not knowing μ costs the part of the information that a change of μ could explain as well: with
         weights m = μ W s, Σ m r r' becomes Σ m (r − r̄)(r − r̄)', where r = ∂log s/∂θ.
         """
-        told, speed, gradient = self._above(parameters)
+        wide, speed, gradient = self._above(parameters)
         rate = self.best_size_rate(parameters)
-        weight = rate * self.table.job_time[told] * speed
+        weight = rate * self.table.job_time[wide] * speed
         ratio = gradient / speed[:, None]
         if self.size_rate is not None:
             return np.asarray(np.einsum("k,ki,kj->ij", weight, ratio, ratio))
-        slow = ~told
+        slow = ~wide
         rest = rate * float(self.table.job_time[slow] @ self.table.widths[slow])  # s(z) = z: there r = 0
         mean = weight @ ratio / (weight.sum() + rest)
         information = np.einsum("k,ki,kj->ij", weight, ratio - mean, ratio - mean)
@@ -116,9 +116,9 @@ class Likelihood:
 
     def _above(self, parameters: Floats) -> tuple[Bools, Floats, Floats]:
         """Return which widths are above one core, and the speed and its gradient there."""
-        told = self.table.widths > 1.0
+        wide = self.table.widths > 1.0
         curve = self.curve(parameters)
-        return told, curve.rate(self.table.widths[told]), curve.gradient(self.table.widths[told])
+        return wide, curve.rate(self.table.widths[wide]), curve.gradient(self.table.widths[wide])
 
 
 def parameters_of(curve: SpeedUp) -> Floats:

@@ -7,10 +7,11 @@ profile likelihood, as ∫ μⁿ e^{−μ S} dμ/μ = Γ(n)/Sⁿ: with n departu
 
 so that x = log μ is nearly normal given p, with mean ψ(n) − log S(p) and variance ψ'(n).
 
-*Several classes.* Wide jobs tell μ s but hardly μ from s. Classes of one pool lend each other strength: their
-x_i are taken to be normal about a common m, with a spread τ that may be anything from none at all to a factor
-of e³, and that the data choose: where they tell size rates apart τ is large and each class speaks for itself;
-where they do not, equal rates are the best guess. What the others say of class i is a prior of x_i,
+*Several classes.* Wide jobs determine μ s but hardly μ and s. Classes of one pool lend each other strength:
+their x_i are taken to be normal about a common m, with a spread τ that may be anything from none at all to a
+factor of e³, and that the data choose: where they distinguish size rates τ is large and each class is
+estimated by itself; where they do not, equal rates are the best guess. What the others say of class i is a
+prior of x_i,
 
     q_i(x) = Σ_τ ∫ N(x; m, τ²) Π_{j≠i} ∫ N(y; m, τ²) L_j(y) dy dm,
 
@@ -19,9 +20,9 @@ with L_j the likelihood of x_j, p_j integrated out; by Fourier transforms on a g
 Policies are made at the posterior mean p̄ and the posterior mean of x *given p̄*: the maximum is at an end of
 the range in many small samples and makes poor policies, and a p of one fit with the μ of another describes no
 class at all; what is well known is their product. Families with more parameters are taken one by one, with
-the normal law at the maximum, cut off at their bounds.
+the normal distribution at the maximum, cut off at their bounds.
 
-Where jobs held one width only, or one core and less, p and μ of a class cannot be told apart.
+Where jobs held one width only, or one core and less, p and μ of a class are not identifiable.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class _Row:
         return cls(table, family, points, logs, np.log(served))
 
     def narrowed(self, mean: float, spread: float) -> _Row:
-        """Return the class on a finer grid, if it is too coarse for a law of this spread."""
+        """Return the class on a finer grid, if it is too coarse for a distribution of this spread."""
         if self.points.size == 1 or spread >= _STEPS * (self.points[1] - self.points[0]):
             return self
         reach = _REACH * max(spread, self.points[1] - self.points[0])

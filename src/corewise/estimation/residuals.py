@@ -1,4 +1,4 @@
-r"""Does the log follow the model?  Goodness of fit by time rescaling.
+r"""Goodness of fit of a log, by time rescaling.
 
 Under the model the jobs of a class leave at rate Σ_jobs μ s(z). Measured by the integral of that rate instead
 of the clock, departures are a Poisson process of rate one: the integrals between successive departures, the
@@ -9,7 +9,7 @@ and each has a test:
   exponential;
 - successive ones are correlated: the rates drift, or sizes are not exponential;
 - departures by width are not as expected (χ²): the curve has another shape;
-- the work that jobs had attained when they left is not exponential, where the log tells jobs apart
+- the work that jobs had attained when they left is not exponential, where single jobs are recorded
   (`corewise.estimation.exponential_tests`): far sharper, as it looks at each job by itself.
 
 The significance level of all together is held by Bonferroni's inequality. A curve estimated from the
@@ -50,7 +50,7 @@ from corewise.observation.statistics import ClassStatistics
 __all__ = ["GoodnessOfFit", "goodness_of_fit"]
 
 _SUSPECT = 0.01
-"""A log that follows the model is called into doubt with at most this probability, for each class."""
+"""Significance level for each class: a log that follows the model is rejected with this probability."""
 _LEAST = 20  # residuals, below which nothing is said
 _EXPECTED = 10.0  # departures in a group of widths, so that χ² is near its limit
 _GROUPS = 30
@@ -96,12 +96,12 @@ class GoodnessOfFit(ByValue, Summarised):
         return self.p_value < _SUSPECT
 
     def __str__(self) -> str:
-        """Return the verdict in a line."""
+        """Return the result in one line."""
         if math.isnan(self.p_value):
             return f"{self.name}: too few departures to test the model"
-        verdict = "does not follow the model" if self.doubtful else "no sign against the model"
+        result = "does not follow the model" if self.doubtful else "no sign against the model"
         tests = ", ".join(f"{test} {value:.3g}" for test, value in self.p_values.items())
-        return f"{self.name}: {verdict} (p = {self.p_value:.3g}; {tests})"
+        return f"{self.name}: {result} (p = {self.p_value:.3g}; {tests})"
 
     def _table(self) -> Table:
         return Table(("test", "p-value"), list(self.p_values.items()))
@@ -143,7 +143,7 @@ def goodness_of_fit(
         )
     known = system if estimates is None else estimates.applied_to(system)
     statistics = seen.statistics
-    verdicts = {}
+    fits = {}
     for i, job_class in enumerate(known.classes):
         estimate = None if estimates is None else estimates[job_class.name]
         if estimate is not None and not estimate.informative:
@@ -159,8 +159,8 @@ def goodness_of_fit(
         if not math.isnan(of_sizes):
             p_values["sizes"] = of_sizes
         together = min(1.0, len(p_values) * min(p_values.values())) if p_values else math.nan
-        verdicts[job_class.name] = GoodnessOfFit(job_class.name, values, FrozenMapping(p_values), together)
-    return FrozenMapping(verdicts)
+        fits[job_class.name] = GoodnessOfFit(job_class.name, values, FrozenMapping(p_values), together)
+    return FrozenMapping(fits)
 
 
 def _speed(job_class: JobClass) -> Callable[[Floats], Floats]:

@@ -116,9 +116,9 @@ class ClosedFit(Fit):
 
 def _columns(likelihood: Likelihood) -> _Columns:
     table, code = likelihood.table, CODES[type(likelihood.family)]
-    told = table.widths > 1.0
-    exposure = likelihood.best_size_rate(np.empty(0)) * table.job_time[told]
-    return code, ABSCISSAE[code](table.widths[told]), table.departures[told], exposure
+    wide = table.widths > 1.0
+    exposure = likelihood.best_size_rate(np.empty(0)) * table.job_time[wide]
+    return code, ABSCISSAE[code](table.widths[wide]), table.departures[wide], exposure
 
 
 class GeneralFit(Fit):

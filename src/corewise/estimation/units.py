@@ -1,4 +1,4 @@
-r"""The unit of time: whether the times of a log are in the unit of the rates that are taken for granted.
+r"""Unit of time: whether the times of a log are in the unit of the rates of the system file.
 
 A log in seconds and rates per hour differ by a factor of 3600, which no curve explains: every job is far
 slower than on one core, and the most likely parallel fraction is zero. With K arrivals in a time T and rates
@@ -20,13 +20,13 @@ from corewise.observation.statistics import Statistics, require_statistics
 __all__ = ["pace", "unit_question"]
 
 _FAR = 10.0
-"""The factor from which on rates do not differ by themselves."""
+"""Factor from which on a difference of rates is taken for one of units."""
 
 _FEW = 10
-"""Fewer events than this, seen and expected, tell nothing of a unit."""
+"""Minimum number of events, observed or expected, to compare units by."""
 
 _NEAR = 1.3
-"""Within this factor two units are the likely reason."""
+"""Factor within which two units explain a difference."""
 
 _USUAL = ("seconds", "minutes", "hours", "days", "milliseconds")
 """Units of rates, the likelier ones first."""

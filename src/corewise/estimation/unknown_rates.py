@@ -1,6 +1,6 @@
-"""Estimates for a loop to which rates are unknown: curves and size rates by their posterior, arrival rates.
+"""Estimates for a learning loop with unknown rates: posterior curves and size rates, and arrival rates.
 
-They take two milliseconds a class, where the profile-likelihood intervals of `estimate` take some forty.
+They take two milliseconds per class, where the profile-likelihood intervals of `estimate` take some forty.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _LEVEL = 0.95
 def estimate_unknown(statistics: Statistics, system: System, last: System) -> Estimates:
     """Return estimates of all classes; posterior means, and the best size rate there, where it is not known.
 
-    Where nothing can be said of a curve, the size rate is the best one for the `last` curve; where nobody
-    left, that of half a departure; and where nobody came, that of all classes together.
+    Without information about a curve, the size rate is the best one for the `last` curve; without departures,
+    that of half a departure; without arrivals, that of all classes together.
     """
     known = [job_class.size_rate is not None for job_class in system.classes]
     statistics = statistics.capped(system)
     rows = {**_of_known(statistics, system, known)}
     pooled = _pooled(statistics, last)
-    told = {}
+    informative = {}
     for job_class, table, is_known in zip(last.classes, statistics.classes, known, strict=True):
         if not is_known:
             rows[job_class.name] = row = _without_curve(statistics, table, job_class, pooled)
             if not row.note:
-                told[job_class.name] = (table, job_class.speedup)
-    if told:
-        tables, curves = zip(*told.values(), strict=True)
-        for name, found in zip(told, posteriors_of(tables, curves), strict=True):
+                informative[job_class.name] = (table, job_class.speedup)
+    if informative:
+        tables, curves = zip(*informative.values(), strict=True)
+        for name, found in zip(informative, posteriors_of(tables, curves), strict=True):
             rows[name] = _with_curve(rows[name], found)
     return Estimates(FrozenMapping({name: rows[name] for name in system.names}))
 
 
 def with_rates(system: System, found: Estimates, known: System, statistics: Statistics) -> System:
-    """Return a system with what was found: curves, and rates where nothing else is known of them."""
+    """Return a system with the estimated curves, and the estimated rates where they are unknown."""
     classes = []
     for job_class, given, table in zip(system.classes, known.classes, statistics.classes, strict=True):
         row = found[job_class.name]
@@ -87,7 +87,7 @@ def _served(table: ClassStatistics, job_class: JobClass) -> float:
 
 
 def _without_curve(statistics: Statistics, table: ClassStatistics, last: JobClass, pooled: float) -> Estimate:
-    """Return what can be said of a class without its curve; with a note if nothing can be said of that."""
+    """Return the estimate of a class without its curve; with a note if there is no information about that."""
     curve, served = last.speedup, _served(table, last)
     reason = why_no_information(table, curve, None) if curve.bounds else ""
     rate = plug_in_rate(float(table.departures.sum()), served) if served > 0.0 else pooled

@@ -41,7 +41,7 @@ from typing import Any
 from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSystem, nearest
 from corewise.kit.encodings import as_utf8
 from corewise.kit.files import read_bytes, read_column, write_bytes
-from corewise.kit.renamed import new_names
+from corewise.kit.renamed import new_names, warn_renamed
 from corewise.model.job_class import RENAMED, Change, JobClass
 from corewise.model.sizes import (
     Deterministic,
@@ -107,7 +107,10 @@ _CHANGE_KEYS = ("time", "class", "speedup")
 
 
 def load_system(
-    source: str | os.PathLike[str], *, arrivals_optional: bool = False, optional: Collection[str] = ()
+    source: str | os.PathLike[str],
+    *,
+    optional: Collection[str] = (),
+    arrivals_optional: bool | None = None,
 ) -> System:
     """Return the system of a TOML file or of a packaged name.
 
@@ -115,11 +118,11 @@ def load_system(
     ----------
     source : str or path
         A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``) or the path of a TOML file.
-    arrivals_optional : bool, optional
-        Whether classes may lack an arrival rate.
     optional : collection of str, optional
         What classes may lack since it is to be learned: ``"arrival_rate"``, ``"size_rate"``, and
         ``"speedup"``, in the place of which there is then some curve.
+    arrivals_optional : bool, optional
+        Deprecated: True is ``optional=["arrival_rate"]``.
 
     Raises
     ------
@@ -146,6 +149,8 @@ def load_system(
         if isinstance(error.__cause__, FileNotFoundError):
             raise InvalidFile(f"{error}, nor is it a packaged system ({', '.join(PACKAGED)})") from None
         raise
+    if arrivals_optional is not None:
+        warn_renamed("arrivals_optional", 'optional=["arrival_rate"]')
     return _parse(content, os.fspath(source), ("arrival_rate", *optional) if arrivals_optional else optional)
 
 

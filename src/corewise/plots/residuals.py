@@ -84,7 +84,7 @@ def _known_names(fits: Mapping[str, GoodnessOfFit], names: Sequence[str] | None)
     known = list(fits if names is None else names)
     for name in fits:
         if name not in known:
-            raise InvalidInput(f"class {name!r} was tested; the names are {', '.join(known)}")
+            raise InvalidInput(f"a result is of class {name!r}; the names are {', '.join(known)}")
     return known
 
 

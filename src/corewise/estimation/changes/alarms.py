@@ -20,7 +20,7 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 
-__all__ = ["RETRACTED", "SHARES", "Alarm", "Check", "place_of", "run_length", "threshold"]
+__all__ = ["RETRACTED", "SHARES", "Alarm", "DetectorCheck", "place_of", "run_length", "threshold"]
 
 _CONSTANTS = (1.25, 0.70, 0.65)
 """c_P for P = 1, 2, 3."""
@@ -164,7 +164,7 @@ class Alarm(ByValue, Summarised):
         return cls(**{**values, **pairs, **sides})
 
 
-class Check(NamedTuple):
+class DetectorCheck(NamedTuple):
     """One check of the detector: the departures and time of its window, and those up to its end."""
 
     seen: float
@@ -179,7 +179,7 @@ class Check(NamedTuple):
         return self.seen * run_length(max(statistic, 1.0), count) * SHARES[test] / self.classes
 
 
-def place_of(rows: Floats, ratios: Floats, now: Check) -> dict[str, Any]:
+def place_of(rows: Floats, ratios: Floats, now: DetectorCheck) -> dict[str, Any]:
     """Return the change point and its confidence interval, which ends at edges of buckets."""
     at = np.flatnonzero(ratios >= ratios.max() - _EDGE_DROP)
     edges = np.vstack([np.zeros(2), np.cumsum(rows[:, : TIME + 1], axis=0)])

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.estimation.changes import _kernels
-from corewise.estimation.changes.alarms import RETRACTED, Alarm, Check, place_of
+from corewise.estimation.changes.alarms import RETRACTED, Alarm, DetectorCheck, place_of
 from corewise.estimation.changes.buckets import (
     SCORES,
     TABLE,
@@ -229,7 +229,11 @@ class ClassDetector:
     # --- a check ----------------------------------------------------------------------------------
 
     def observe(
-        self, table: ClassStatistics, strata: Strata | None, now: Check, exponential: Mapping[str, float]
+        self,
+        table: ClassStatistics,
+        strata: Strata | None,
+        now: DetectorCheck,
+        exponential: Mapping[str, float],
     ) -> tuple[ClassDetector, list[Alarm]]:
         """Return the detector after one more check, and the alarms raised at it.
 
@@ -256,7 +260,9 @@ class ClassDetector:
         )
         return detector, rescaled_scores(scores, unit / rate)
 
-    def _checked(self, now: Check, thresholds: Mapping[str, float]) -> tuple[ClassDetector, list[Alarm]]:
+    def _checked(
+        self, now: DetectorCheck, thresholds: Mapping[str, float]
+    ) -> tuple[ClassDetector, list[Alarm]]:
         """Return the detector after the tests of a check, and the alarms."""
         tentative = self._tentative
         if tentative is not None:
@@ -395,7 +401,9 @@ class ClassDetector:
         one = most(upto[-1])
         return np.array([most(upto[k]) + most(upto[-1] - upto[k]) - one for k in splits.tolist()])
 
-    def _alarm(self, now: Check, jump: Jump, thresholds: Mapping[str, float]) -> tuple[ClassDetector, Alarm]:
+    def _alarm(
+        self, now: DetectorCheck, jump: Jump, thresholds: Mapping[str, float]
+    ) -> tuple[ClassDetector, Alarm]:
         """Raise an alarm at the most likely change point; return the detector after it, and the alarm.
 
         The change point is after the bucket where the ratio is largest.
@@ -470,7 +478,7 @@ class ClassDetector:
         )
 
     def _retracted(
-        self, change: PendingChange, evidence: Evidence, now: Check
+        self, change: PendingChange, evidence: Evidence, now: DetectorCheck
     ) -> tuple[ClassDetector, list[Alarm]]:
         """Return the detector after a tentative change is retracted, and the alarm that says so."""
         parameters = FrozenMapping(evidence.without.parameters)
@@ -489,7 +497,7 @@ class ClassDetector:
 
     # --- attribution ------------------------------------------------------------------------------
 
-    def _attributed(self, now: Check) -> tuple[ClassDetector, list[Alarm]]:
+    def _attributed(self, now: DetectorCheck) -> tuple[ClassDetector, list[Alarm]]:
         """Return the detector, and an alarm that attributes its pending change if that has become clear."""
         change = self.pending
         if change is None:

@@ -62,7 +62,7 @@ from corewise.estimation.changes import _kernels
 from corewise.estimation.changes.alarms import (
     SHARES,
     Alarm,
-    Check,
+    DetectorCheck,
     place_of,
     run_length,
     threshold,
@@ -154,7 +154,9 @@ class ChangeDetector(Summarised):
         seen = window.departures
         if seen == 0:
             raise InvalidInput("a window without departures says nothing about a change")
-        now = Check(seen, window.time, self.departures + seen, self.time + window.time, len(self._detectors))
+        now = DetectorCheck(
+            seen, window.time, self.departures + seen, self.time + window.time, len(self._detectors)
+        )
         detectors: list[ClassDetector] = []
         alarms: list[Alarm] = []
         strata = (self.dispersion == ESTIMATED and window.strata) or (None,) * len(window.classes)
@@ -190,7 +192,9 @@ class ChangeDetector(Summarised):
         between = max(self.between_alarms / every, LEAST_CHECKS) * len(self._detectors)
         return threshold(between / SHARES[test], parameters)
 
-    def _with_arrivals(self, window: Statistics, now: Check) -> tuple[Buckets, tuple[bool, ...], list[Alarm]]:
+    def _with_arrivals(
+        self, window: Statistics, now: DetectorCheck
+    ) -> tuple[Buckets, tuple[bool, ...], list[Alarm]]:
         """Return the arrivals with one more check, which arrival rates have ever changed, and the alarms.
 
         After a change of one rate the arrivals of all classes are kept from then on only.

@@ -67,18 +67,18 @@ __all__ = [
     "fit_strata",
     "hazard_slopes",
     "job_sums",
-    "law_of_sizes",
+    "size_distribution",
     "stratified",
 ]
 
 _D, _E, _A, _U = range(4)
 _STEEPEST = (-0.9, 3.0)
-"""The least and the largest slope of a log hazard that is believed."""
+"""Bounds of the slope of a log hazard."""
 _NEAR, _STIFF = 2.0, 100.0
 """Octaves within which strata count for a slope, and departures that the slope over all strata counts for."""
 
 _LEAST = 10
-"""Departures in the last stratum of an estimated law of sizes."""
+"""Departures in the last stratum of an estimated size distribution."""
 
 _CLOSE = 1e-7
 """How near to a root its search ends, of the range of p: the score jumps where a job changes its stratum."""
@@ -165,7 +165,7 @@ class Score(ABC):
         return replace(self, size_rate=size_rate, weight=weight, known={})
 
     def with_slopes(self, slopes: Floats) -> Self:
-        """Return the score for a law of sizes whose log hazard has these slopes."""
+        """Return the score for a size distribution whose log hazard has these slopes."""
         return replace(self, slopes=slopes, known={})
 
 
@@ -182,7 +182,7 @@ class StrataFit:
     size_rate, size_rate_stderr : float
         Departures over work done, and its standard error.
     size_law : PiecewiseExponential or None
-        The law of sizes; None if no job was seen to arrive and to leave.
+        The size distribution; None if no job was observed from arrival to departure.
     score : Score
         What was solved.
     """
@@ -247,7 +247,7 @@ def fit_strata(score: Score, size_rate: float | None, near: tuple[float, float])
         spread / bend,
         rate,
         rate * math.sqrt(max(of_rate, 0.0)),
-        law_of_sizes(sums.strata, score.edges),
+        size_distribution(sums.strata, score.edges),
         score,
     )
 
@@ -261,8 +261,8 @@ def stratified(strata: Floats) -> tuple[Floats, Floats, Floats]:
     return strata[:, _U] - strata[:, _D] * ratios, hazards, ratios
 
 
-def law_of_sizes(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
-    """Return the law with the hazards D/E of the strata; those of the tail share one if few left in them."""
+def size_distribution(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
+    """Return the distribution with the hazards D/E of the strata; a sparse tail shares one."""
     departed, done = (np.cumsum(strata[::-1, column])[::-1] for column in (_D, _E))
     if not (departed[0] > 0.0 and done[0] > 0.0):
         return None
@@ -299,8 +299,8 @@ def _efficient(score: Score, size_rate: float | None, guess: float) -> Score:
     """Return the score with the slopes of the hazard, and with what the mean says, as of a guess of p."""
     known = score.with_mean(size_rate, 0.0)
     sums, departures = known.sums(guess), known.terms(guess).departures
-    told = size_rate is not None and sums.surplus > 0.0
-    weight = departures / sums.surplus if told else 0.0
+    known_mean = size_rate is not None and sums.surplus > 0.0
+    weight = departures / sums.surplus if known_mean else 0.0
     return known.with_slopes(hazard_slopes(sums.strata)).with_mean(size_rate, weight)
 
 
@@ -474,7 +474,7 @@ class NodeScore(Score):
     """Stratified score from tables.
 
     ψ and 1{departed} − μX of a job are taken to be uncorrelated, and so are the parts of ψ in its strata: so
-    it is for martingales, and for ψ whatever the law of sizes.
+    it is for martingales, and for ψ whatever the size distribution.
 
     Attributes
     ----------

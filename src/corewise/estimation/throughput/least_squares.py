@@ -4,8 +4,8 @@ The sum of squares to make least is Σ_k (log y_k − log a − log s(z_k; θ))�
 mean of log y_k − log s(z_k; θ), which leaves a search over θ alone. Measurements at the same width enter by
 their number and mean: their scatter about it is the same for every curve.
 
-One parameter: the derivative of the sum of squares is taken on a grid that is fine where curves are told
-apart (within 1/z of both ends), every change of its sign from − to + is refined to rounding, and grid and
+One parameter: the derivative of the sum of squares is taken on a grid that is fine where curves
+differ (within 1/z of both ends), every change of its sign from − to + is refined to rounding, and grid and
 roots are compared.
 
 The Universal Scalability Law is searched by its peak z* = √((1 − σ)/κ), beyond which it is flat. For a given
@@ -57,7 +57,7 @@ class Measurements:
 
     @classmethod
     def of(cls, cores: Iterable[float], throughput: Iterable[float]) -> Self:
-        """Return measurements grouped by width, or raise `InvalidInput` if they tell nothing of a curve."""
+        """Return measurements grouped by width, or raise `InvalidInput` if they do not determine a curve."""
         try:
             lists = list(cores), list(throughput)
         except TypeError:
@@ -94,17 +94,17 @@ class Measurements:
 
     @cached_property
     def rounding(self) -> float:
-        """How far rounding may put a sum of squares off."""
+        """Bound on the rounding error of a sum of squares."""
         largest = max(1.0, float(np.abs(self.mean_log).max()))
         return self.n * (8.0 * float(np.finfo(np.float64).eps) * largest) ** 2
 
     @property
     def widths(self) -> int:
-        """The number of widths that differ in what they tell; s(z) = z up to one core, for every curve."""
+        """The number of informative widths; those up to one core count as one, as s(z) = z there."""
         return int(np.unique(np.maximum(self.cores, 1.0)).size)
 
     def residuals(self, curve: SpeedUp) -> tuple[Floats, float]:
-        """Return the residuals at the best scale, one a width, and the logarithm of that scale."""
+        """Return the residuals at the best scale, one per width, and the logarithm of that scale."""
         gap = self.mean_log - np.log(curve.rate(self.cores))
         scale = float(self.weight @ gap) / self.n
         return gap - scale, scale
@@ -114,7 +114,7 @@ class Measurements:
         return float(self.weight @ self.residuals(curve)[0] ** 2)
 
     def jacobian(self, curve: SpeedUp) -> Floats:
-        """Return the derivatives of the residuals, one row a width and one column a parameter."""
+        """Return the derivatives of the residuals, one row per width and one column per parameter."""
         relative = curve.gradient(self.cores) / curve.rate(self.cores)[:, None]
         mean: Floats = self.weight @ relative / self.n
         return mean - relative
@@ -170,7 +170,7 @@ def _best_usl(data: Measurements) -> SpeedUp:
 def _log_peaks(data: Measurements) -> Floats:
     """Return logarithms of peaks: several between neighbouring widths, where minima lie, and beyond them all.
 
-    From 1e4 times the widest on, the law differs from Amdahl's by less than 1e-8.
+    From 1e4 times the widest on, the curve differs from Amdahl's by less than 1e-8.
     """
     widths = np.unique(np.log(np.maximum(np.append(data.cores, 1.0), 1.0)))
     between = [
@@ -183,7 +183,7 @@ def _log_peaks(data: Measurements) -> Floats:
 
 
 def _unit_grid(data: Measurements, count: int) -> Floats:
-    """Return points of [0, 1], the ends among them, that are dense near both as wide jobs tell apart."""
+    """Return points of [0, 1], the ends among them, that are dense near both, where wide jobs differ."""
     fine = np.geomspace(1e-3 / data.cores[-1], 0.5, count)
     return np.concatenate([[0.0], fine, 1.0 - fine[-2::-1], [1.0]])
 

@@ -272,7 +272,7 @@ def groups_alike(cores: Sequence[float], throughput: Sequence[float], groups: Se
 
     By the F test for least squares, with Amdahl's law or a power law for each. Few measurements are met
     exactly, whatever they are; so errors of 5 % are added to those that are seen, and weigh as much as four
-    measurements. Groups whose own measurements tell nothing of a curve are left aside; one if there are not
+    measurements. Groups whose own measurements do not determine a curve are left out; one if there are not
     two others.
     """
     from scipy.special import fdtrc
@@ -352,17 +352,17 @@ def _doubts(candidates: list[FamilyFit], data: Measurements) -> list[str]:
             f"evidence; measure more"
         )
     notes += [
-        f"{c.family}: other parameters fit as well, these numbers of cores do not tell them apart"
+        f"{c.family}: other parameters fit as well, these numbers of cores do not distinguish them"
         for c in candidates
         if c.parameters and not data.determines(c.curve)
     ]
-    # Families meet at their ends (no speed-up, a linear one): there is nothing to tell apart then.
+    # Families meet at their ends (no speed-up, a linear one): they are the same curve then.
     z = np.geomspace(1.0, 2.0 * data.cores[-1], 9)
     others = [c for c in candidates[1:] if not np.allclose(c.curve.rate(z), best.curve.rate(z), rtol=1e-6)]
     # Kass and Raftery, Bayes Factors (1995): a difference below 2 is not worth more than a bare mention.
     close = [c.family for c in others if c.criterion - best.criterion < 2.0]
     if close:
-        notes.append(f"the data hardly tell {best.family} from {', '.join(close)}: criterion within 2")
+        notes.append(f"the data hardly distinguish {best.family} from {', '.join(close)}: criterion within 2")
     return notes
 
 
