@@ -22,6 +22,7 @@ from corewise.analysis.lower import class_by_class, core_time
 from corewise.analysis.lower._kernels import priced_class
 from corewise.analysis.lower.fixed_widths import fixed_widths
 from corewise.analysis.lower.majorants import Majorants
+from corewise.sizes import Deterministic, Erlang, Exponential, Hyperexponential, Lognormal, SizeLaw
 from tests.helpers import naive
 
 pytestmark = pytest.mark.slow
@@ -567,3 +568,37 @@ def test_hardly_any_cores(cores: float, load: float) -> None:
     bounds = cw.lower_bounds(cw.System(cores, classes))
     assert bounds.best == pytest.approx(load / (1 - load), rel=1e-9)
     assert all(bound > 0.0 for bound in bounds.values())
+
+
+def any_sizes(sizes: SizeLaw, arrivals: SizeLaw | None = None) -> cw.System:
+    """Two classes at load .8."""
+    classes = [
+        cw.JobClass("a", 1.6, 0.5, cw.Amdahl(0.9), sizes=sizes, arrivals=arrivals or Exponential()),
+        cw.JobClass("b", 3.2, 1.0, cw.Amdahl(0.6), sizes=sizes, weight=2.0),
+    ]
+    return cw.System(8, classes)
+
+
+@pytest.mark.parametrize("sizes", [Deterministic(), Lognormal(4.0), Hyperexponential(16.0)], ids=str)
+def test_for_any_sizes_the_bound_is_that_of_fixed_widths(sizes: SizeLaw) -> None:
+    bounds = cw.lower_bounds(any_sizes(sizes))
+    assert dict(bounds) == {"fixed widths": cw.lower_bounds(any_sizes(Exponential()))["fixed widths"]}
+    assert dict(cw.lower_bounds(any_sizes(Exponential(), Erlang(2)))) == dict(bounds)
+
+
+@pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
+def test_one_class_of_amdahl_is_closed(p: float) -> None:
+    """Fixed widths z with s(z)/z = load fill the cores: ρ/s(z) jobs, z = (1/load − p)/(1 − p) ≤ c."""
+    for load in (0.1, 0.5, 0.95):
+        work, width = 8.0 * load, min((1.0 / load - p) / (1.0 - p), 8.0)
+        one = cw.System(8, [cw.JobClass("a", work, 1.0, cw.Amdahl(p), sizes=Lognormal(4.0))])
+        assert cw.lower_bound(one) == pytest.approx(work * ((1.0 - p) + p / width), rel=1e-9)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sizes", [Deterministic(), Lognormal(4.0), Hyperexponential(4.0)], ids=str)
+def test_no_policy_is_below_the_bound_for_any_sizes(sizes: SizeLaw) -> None:
+    system = any_sizes(sizes)
+    bound = cw.lower_bound(system)
+    for policy in ("equi", "whittle", "greedy", "residual"):
+        assert cw.simulate(system, policy, departures=60_000, rng=1).mean_cost > bound

@@ -33,7 +33,6 @@ HYPER = system_of(Hyperexponential(4.0))
 EXACT: dict[str, Callable[[], object]] = {
     "solve": lambda: cw.solve(HYPER),
     "evaluate": lambda: cw.evaluate(HYPER, "equi"),
-    "lower_bound": lambda: cw.lower_bound(HYPER),
     "fisher_information": lambda: cw.fisher_information(HYPER, "equi"),
     "plan": lambda: cw.plan(HYPER, target=2.0),
     "improve": lambda: improve(HYPER),
@@ -64,7 +63,8 @@ def test_a_comparison_gives_all_policies_the_same_jobs() -> None:
     found = cw.compare(HYPER, events=60_000, rng=1)
     names = [row.name for row in found.rows]
     assert names[0] == "optimal"
-    assert found.lower_bound is None
+    assert found.lower_bound == cw.lower_bound(HYPER)
+    assert all(row.certified_gap is None for row in found.rows)
     assert not found.exact
     assert min(row.above_best for row in found.rows if row.above_best is not None) == 0.0
     assert all(row.interval is not None and row.interval[0] < row.interval[1] for row in found.rows)

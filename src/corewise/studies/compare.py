@@ -65,7 +65,7 @@ class ComparisonRow(ByValue, Summarised):
         95 % confidence intervals for `mean_jobs` and `mean_cost`; None if they are exact.
     certified_gap : float or None
         The gap is at most this: the upper end of the interval for the cost over the lower bound, less one, or
-        the gap itself where it is known. None without a lower bound.
+        the gap itself where it is known. None without a lower bound, or where not all is exponential.
     above_best : float or None
         How much it costs above the best of these policies, as a fraction, where sizes are not exponential:
         all of them were given the same jobs.
@@ -188,12 +188,11 @@ class Comparison(ByValue, Reported):
         return Report(f"Policies side by side: {self.system.summary}", facts, [table], notes)
 
     def _bound_in_words(self) -> str:
-        if not self.system.memoryless:
-            return "none is known for sizes or arrivals that are not exponential"
         if self.lower_bound is None:
             return "none: arrivals beyond the capacity are lost, and lost jobs cost nothing"
         cost = "mean cost" if self.system.weighted else "mean number of jobs"
-        return f"{self.lower_bound:.8g} (proved: under no policy is the {cost} below it)"
+        sizes = "" if self.system.memoryless else ", whatever the sizes"
+        return f"{self.lower_bound:.8g} (proved: under no policy is the {cost} below it{sizes})"
 
 
 def compare(
@@ -209,8 +208,9 @@ def compare(
 ) -> Comparison:
     """Evaluate policies beside the optimum or, for many classes, beside a lower bound.
 
-    Where sizes or the times between arrivals are not exponential nothing is exact and no bound is known:
-    policies are simulated on the same jobs, and set beside the best of them.
+    Where sizes or the times between arrivals are not exponential nothing is exact: policies are simulated on
+    the same jobs, and set beside the best of them. The lower bound then is that of fixed widths, which holds
+    for any sizes, any stationary arrivals and any policy, one that knows all sizes included.
 
     Parameters
     ----------
@@ -311,11 +311,11 @@ def _simulated(
     progress: Progress | None,
 ) -> Comparison:
     """Return the comparison by simulation; every policy has a random stream of its own."""
-    bound = lower_bound(system) if system.memoryless else None
+    bound = lower_bound(system)
     rows, unsettled = [], []
     for k, (policy, stream) in enumerate(zip(policies, _streams(system, rng, len(policies)), strict=True)):
         try:
-            found = simulated_mean(system, policy, events=events, rng=stream, lower_bound=bound or 0.0)
+            found = simulated_mean(system, policy, events=events, rng=stream, lower_bound=bound)
         except UnstablePolicy:
             rows.append(ComparisonRow(policy.name, None, None, None, None, stable=False))
         except NotSettled as reason:
@@ -332,7 +332,7 @@ def _simulated(
                     stable=True,
                     interval=found.interval if found.events else None,
                     cost_interval=found.cost_interval if found.events else None,
-                    certified_gap=None if bound is None else found.cost_interval[1] / bound - 1.0,
+                    certified_gap=found.cost_interval[1] / bound - 1.0 if system.memoryless else None,
                 )
             )
         if progress:
@@ -366,8 +366,8 @@ def _moved(
             rows.append(ComparisonRow(policy.name, *means, None, stable=True, interval=interval))
         if progress:
             progress((k + 1) / len(policies))
-    bound = lower_bound(system) if system.memoryless else None
-    return Comparison(system, tuple(_beside_the_best(rows)), bound, None, moving_costs=True)
+    beside = tuple(_beside_the_best(rows))
+    return Comparison(system, beside, lower_bound(system), None, moving_costs=True)
 
 
 def _streams(system: System, rng: np.random.Generator | int | None, count: int) -> list[np.random.Generator]:

@@ -10,6 +10,9 @@ r"""Lower bounds: no policy has a smaller mean cost.
 - *core-time* (`corewise.analysis.lower.core_time`): the jobs' joint demand for cores, with how far it
   swings. It is good where few jobs hold many cores each.
 
+The bound of fixed widths holds for any sizes and any stationary arrivals; the others are for exponential
+sizes and Poisson arrivals, and are left out elsewhere.
+
 `lower_bound` is the largest of them, `lower_bounds` has them all. They take classes that are alike
 together. Rounding is outward: no bound is above the optimum in the last digit either, if the speeds of the
 curves are right to four units in the last place.
@@ -91,7 +94,7 @@ def lower_bound(system: System) -> float:
 
 
 def lower_bounds(system: System) -> Bounds:
-    """Return every lower bound on the mean cost, by name.
+    """Return every lower bound on the mean cost, by name: four, or one if not all is exponential.
 
     Raises
     ------
@@ -109,13 +112,14 @@ def lower_bounds(system: System) -> Bounds:
     ['class by class', 'core-time', 'fixed widths', 'perfect speed-up']
     """
     require_system(system)
-    system.require_memoryless("lower_bound")
     system.require_stable()
     system.require_scale()
     classes, counts = _kinds(system)
     start = fixed_widths(classes, counts, system.cores)
     majorants = Majorants.of([one.curve for one in classes], system.cores, start.widths)
     start = start.certified(classes, counts, system.cores, majorants)
+    if not system.memoryless:
+        return Bounds({"fixed widths": start.bound})
     shared = (classes, counts, system.cores, majorants)
     guess = start.price or classes[0].weight / system.cores
     return Bounds(

@@ -12,6 +12,9 @@ Under any policy E[Σ_i n_i s_i(z_i)] = Σ_i ρ_i work is done, ρ_i = λ_i/μ_i
 
 the Lagrangian dual of the best fixed widths within c cores on average (Li, Berg, Mukhopadhyay,
 Harchol-Balter 2024). It ignores that jobs come and go at random.
+
+Sizes and arrivals enter by the work that arrives alone: the bound holds for any size distribution, any
+stationary arrivals and any policy, one that knows all sizes included.
 """
 
 from __future__ import annotations
