@@ -263,11 +263,11 @@ def place(jobs: Sequence[Job], widths: Mapping[str, int]) -> dict[str, dict[int,
                 free[node] -= held
         found = dict(kept)
         for job in sorted(placed, key=lambda job: -widths[job.name]):
-            nodes = _fit(widths[job.name], free, job.nodes, may_spread)
-            if nodes is None:
+            fitted = _fit(widths[job.name], free, job.nodes, may_spread)
+            if fitted is None:
                 break
-            found[job.name] = nodes
-            for node, held in nodes.items():
+            found[job.name] = fitted
+            for node, held in fitted.items():
                 free[node] -= held
         else:
             return found
