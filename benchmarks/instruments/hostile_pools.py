@@ -180,7 +180,7 @@ def refused() -> Iterator[str]:
         "plan|paper:1|--target|0.5|--cores|x",
         "plan|paper:1|--target|0.5|--price|-1",
         "plan|paper:1|--target|0.5|--log|nowhere.csv",
-        "plan|paper:1|--target|0.5|--most-cores|0",
+        "plan|paper:1|--target|0.5|--max-cores|0",
         "fit|types.csv",
         "fit|alike.csv",
         "fit|types.csv|--by|clas",

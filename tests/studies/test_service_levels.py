@@ -56,7 +56,7 @@ def test_targets_are_read() -> None:
 
 def test_what_cannot_be_met_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not met with 60 cores"):
-        plan_levels(SERIAL, [Level(None, "a", 0.5)], policy="equi", most_cores=60, rng=1)
+        plan_levels(SERIAL, [Level(None, "a", 0.5)], policy="equi", max_cores=60, rng=1)
     with pytest.raises(InvalidInput, match="3 cores cannot keep up"):
         plan_levels(SERIAL, [Level(None, "a", 5.0)], cores=[2, 3], rng=1)
     with pytest.raises(CorewiseError, match="unknown class 'c'"):

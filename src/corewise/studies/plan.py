@@ -21,8 +21,10 @@ import numpy as np
 
 from corewise.errors import InvalidInput
 from corewise.kit import checks
+from corewise.kit.numbers import value_with_interval
 from corewise.kit.progress import Progress
-from corewise.kit.report import Summarised, Table
+from corewise.kit.renamed import warn_renamed
+from corewise.kit.report import Report, Reported, Table
 from corewise.kit.unit_labels import time_suffix, with_unit
 from corewise.kit.values import ByValue
 from corewise.model.speedup import PowerLaw, SpeedUp
@@ -41,7 +43,7 @@ _EXPECTED = 12  # looks, by and large, for the share of the work that is done
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CapacityPlan(ByValue, Summarised):
+class CapacityPlan(ByValue, Reported):
     """Capacity plan: the fewest cores that meet a target mean response time, and the curve around them.
 
     Attributes
@@ -78,6 +80,10 @@ class CapacityPlan(ByValue, Summarised):
     """
 
     _repr_fields = ("cores", "target", "policy", "mean_response_time")
+    _json_fields = (
+        *("cores", "mean_response_time", "interval=point.interval", "exact=point.exact", "mean_jobs"),
+        *("target", "policy", "least_cores", "undecided", "limit", "one_more_core", "curve", "unit"),
+    )
 
     system: System
     target: float
@@ -134,38 +140,55 @@ class CapacityPlan(ByValue, Summarised):
         return self.time_saved - half, self.time_saved + half
 
     @property
+    def one_more_core(self) -> dict[str, object]:
+        """What one more core saves: `time_saved`, its `interval`, and `jobs_saved`."""
+        return {
+            "time_saved": self.time_saved,
+            "interval": self.time_saved_interval,
+            "jobs_saved": self.jobs_saved,
+        }
+
+    @property
     def jobs_saved(self) -> float:
         """What one more core takes off the mean number of jobs."""
         return self.mean_jobs - self[self.cores + 1].mean_jobs
 
-    def __str__(self) -> str:
+    def report(self) -> Report:
         """Return the answer, the value of one more core, and the curve."""
-        how, saved = (
-            "" if low == high else f" (95 %: {low:.6g} to {high:.6g})"
-            for low, high in (self.point.interval, self.time_saved_interval)
-        )
-        unit, wanted = time_suffix(self.unit), f"{self.target:g}{time_suffix(self.unit, self.target)}"
-        lines = [
-            f"{self.cores} cores meet a mean response time of {wanted} under policy "
-            f"{self.policy}: it is {self.mean_response_time:.6g}{unit}{how}",
-            f"  fewer than {self.least_cores} do not, under any policy; no number of cores gives less than "
-            f"{self.limit:.6g}{unit}",
-            *(
-                f"  {point.cores} cores may meet it as well: the simulation leaves it undecided "
-                f"(95 %: {point.interval[0]:.6g} to {point.interval[1]:.6g})"
-                for point in map(self.__getitem__, self.undecided)
-            ),
-            f"  one more core saves {self.time_saved:.4g}{unit} of it{saved}, and {self.jobs_saved:.4g} jobs",
-            f"  cores  {with_unit('mean response time', self.unit)}",
+        unit = time_suffix(self.unit)
+        time = value_with_interval(self.mean_response_time, self.point.interval, 8)
+        saved = value_with_interval(self.time_saved, self.time_saved_interval, 4)
+        fewer = "fewer" if self.least_cores == self.cores else f"fewer than {self.least_cores}"
+        maybe = "may be enough as well: the target lies within the interval of the simulation"
+        facts = [
+            ("fewest cores", f"{self.cores}, under policy {self.policy}"),
+            ("mean response time", f"{time}{unit} with them"),
+            ("mean number of jobs", f"{self.mean_jobs:.8g}"),
+            ("one more core", f"saves {saved}{unit} of the response time, and {self.jobs_saved:.4g} jobs"),
+            ("proved", f"{fewer} are not enough under any policy"),
+            *(("undecided", f"{cores} cores {maybe}") for cores in self.undecided),
+            ("limit", f"{self.limit:.8g}{unit}: no number of cores gives less"),
         ]
-        lines += [
-            f"  {point.cores:5}  {point.mean_response_time:.6g}{'' if point.exact else ' (simulated)'}"
+        header = [
+            "cores",
+            with_unit("mean response time", self.unit),
+            "mean jobs",
+            "load",
+            "meets the target",
+        ]
+        rows = [
+            (
+                f"{point.cores}",
+                value_with_interval(point.mean_response_time, point.interval, 6),
+                f"{point.mean_jobs:.6g}",
+                f"{self.system.load * self.cores / point.cores:.1%}",
+                "undecided" if point.cores in self.undecided else point.interval[1] <= self.target,
+            )
             for point in self.curve
         ]
-        return "\n".join(lines)
-
-    def _table(self) -> Table:
-        return Table.of(self.curve, "cores", "mean_jobs", "mean_response_time", "exact")
+        classes = "1 class" if len(self.system.classes) == 1 else f"{len(self.system.classes)} classes"
+        wanted = f"{self.target:g}{time_suffix(self.unit, self.target)}"
+        return Report(f"Cores for a mean response time of {wanted}: {classes}", facts, [Table(header, rows)])
 
     def _content(self) -> Sequence[Point]:
         return self.curve
@@ -176,9 +199,10 @@ def plan(
     *,
     target: float,
     policy: Policy | str | None = None,
-    most_cores: int = _MOST_CORES,
+    max_cores: int = _MOST_CORES,
     rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
+    most_cores: int | None = None,
 ) -> CapacityPlan:
     """Plan capacity: return the fewest whole cores that meet a target mean response time.
 
@@ -194,8 +218,8 @@ def plan(
         A rule that is made anew for each number of cores, such as ``Whittle()``, or the name of one, such as
         ``"optimal"``. By default the best there is: the optimum, or `Improved` where that takes too long.
         With weights, the optimum is that of the cost.
-    most_cores : int, optional
-        How many cores to consider.
+    max_cores : int, optional
+        The largest number of cores to consider; `most_cores` is its old name.
     rng : Generator or int, optional
         The source of randomness for the simulations, if any are needed, or a seed for one.
     progress : callable, optional
@@ -204,7 +228,7 @@ def plan(
     Raises
     ------
     InvalidInput
-        If no number of cores meets the target, or none up to `most_cores`.
+        If no number of cores meets the target, or none up to `max_cores`.
 
     Examples
     --------
@@ -219,7 +243,10 @@ def plan(
     system.require_arrival_rates()
     system = system.regime(0.0)
     wanted = checks.positive(target, "target")
-    most = checks.whole(most_cores, "most_cores")
+    if most_cores is not None:
+        warn_renamed("most_cores", "max_cores")
+        max_cores = most_cores
+    most = checks.whole(max_cores, "max_cores")
     limit = least_response_time(system)
     if wanted < limit:
         raise InvalidInput(
@@ -272,14 +299,10 @@ def _top_speed(curve: SpeedUp) -> float:
 
 def _fewest(responses: Responses, target: float, most: int) -> int:
     """Return the fewest cores that meet the target, up to `most`, by doubling and bisection."""
-    low = responses.fewest - 1
-    if low >= most:
-        raise InvalidInput(f"{low + 1} cores are needed to keep up at all, and most_cores is {most}")
-    step, high = 1, low + 1
-    while high < most and not responses.meets(high, target):
-        low, high, step = high, min(high + step, most), 2 * step
-    if responses.meets(high, target):
-        high = _bisected(lambda cores: responses.meets(cores, target), low, high)
+    first = responses.fewest
+    if first > most:
+        raise InvalidInput(f"{first} cores are needed to keep up at all, and max_cores is {most}")
+    high = least_meeting(lambda cores: responses.meets(cores, target), first, most)
     while not (responses.meets(high, target) and responses.confirmed(high, target)):
         if high == most:
             raise InvalidInput(
@@ -298,14 +321,22 @@ def _undecided(responses: Responses, cores: int, target: float) -> tuple[int, ..
     return tuple(range(low, cores))
 
 
-def _bisected(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the least number above `low` for which something holds that then holds up to `high`."""
+def least_meeting(meets: Callable[[int], bool], first: int, most: int) -> int:
+    """Return the fewest cores from `first` on that meet something, by doubling and bisection.
+
+    `most` if none below it do: whether it does is for the caller to see.
+    """
+    low, high, step = first - 1, first, 1
+    while high < most and not meets(high):
+        low, high, step = high, min(high + step, most), 2 * step
+    return _bisected(meets, low, high) if meets(high) else high
+
+
+def _bisected(meets: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the least number above `low` that meets something which `high` meets."""
     while high - low > 1:
         middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if meets(middle) else (middle, high)
     return high
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +19,10 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
+from corewise.kit.numbers import value_with_interval
 from corewise.kit.progress import Progress
-from corewise.kit.report import Summarised
+from corewise.kit.report import Report, Reported, Summarised, Table
+from corewise.kit.unit_labels import time_suffix
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import bind
@@ -28,6 +30,7 @@ from corewise.simulation.general.trace import Trace
 from corewise.simulation.randomness import random_generator
 from corewise.studies.advice.logged_jobs import LoggedJobs
 from corewise.studies.advice.replay import response_times
+from corewise.studies.plan import least_meeting
 
 __all__ = ["Attained", "Level", "LevelPlan", "ServiceLevels", "parse_level", "plan_levels"]
 
@@ -102,6 +105,7 @@ class Attained(ByValue, Summarised):
     """
 
     _repr_fields = ("level", "value", "interval", "met")
+    _json_fields = ("statistic=level.statistic", "target=level.most", "value", "interval", "met")
 
     level: Level
     value: float
@@ -111,6 +115,9 @@ class Attained(ByValue, Summarised):
     def met(self) -> bool:
         """Whether it is met for sure."""
         return self.interval[1] <= self.level.most
+
+    def _in_words(self) -> str:
+        return value_with_interval(self.value, self.interval, 4)
 
     def _values(self) -> Mapping[str, object]:
         told = {"statistic": self.level.statistic, "most": self.level.most}
@@ -132,6 +139,7 @@ class ServiceLevels(ByValue, Summarised):
     """
 
     _repr_fields = ("cores", "met", "price")
+    _json_fields = ("cores", "price", "met", "targets=attained")
 
     cores: int
     attained: tuple[Attained, ...]
@@ -148,7 +156,7 @@ class ServiceLevels(ByValue, Summarised):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LevelPlan(ByValue, Summarised):
+class LevelPlan(ByValue, Reported):
     """Plan for service levels: the fewest cores that meet them all, and what others attain.
 
     Attributes
@@ -161,14 +169,45 @@ class LevelPlan(ByValue, Summarised):
         All numbers of cores looked at.
     logged : tuple of Attained
         What a log attained, if one is given.
+    unit : str or None
+        What times are in, if the system says so.
     """
 
     _repr_fields = ("policy", "cores", "curve")
+    _json_fields = ("cores", "policy", "curve", "log=logged", "unit")
 
     policy: str
     cores: int | None
     curve: tuple[ServiceLevels, ...]
     logged: tuple[Attained, ...]
+    unit: str | None = None
+
+    def report(self) -> Report:
+        """Return the answer, what a log attained, and what each number of cores attains."""
+        answer = "none of those asked for is enough" if self.cores is None else f"{self.cores}"
+        suffix, inside = time_suffix(self.unit), f" ({self.unit})" if self.unit else ""
+        levels = [one.level for one in self.curve[0].attained]
+        priced = self.curve[0].price is not None
+        facts = [
+            ("fewest cores", f"{answer}, under policy {self.policy}"),
+            *(("log", f"{one.level.statistic} {one._in_words()}{suffix} in the log") for one in self.logged),
+        ]
+        header = ["cores", *(f"{level.statistic}{inside}" for level in levels)]
+        header += [*(["price"] if priced else []), "meets them"]
+        rows = [
+            [
+                f"{row.cores}",
+                *(one._in_words() for one in row.attained),
+                *([f"{row.price:.6g}"] if priced else []),
+                row.met,
+            ]
+            for row in self.curve
+        ]
+        wanted = ", ".join(
+            f"{level.statistic} at most {level.most:g}{time_suffix(self.unit, level.most)}"
+            for level in levels
+        )
+        return Report(f"Cores for {wanted}", facts, [Table(header, rows)])
 
     def _content(self) -> list[dict[str, object]]:
         """Return one row for each number of cores and service level."""
@@ -183,7 +222,7 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
     cores: Sequence[int] | None = None,
     price: float | None = None,
     logged: LoggedJobs | None = None,
-    most_cores: int = 100_000,
+    max_cores: int = 100_000,
     rng: np.random.Generator | int | None = None,
     progress: Progress | None = None,
 ) -> LevelPlan:
@@ -203,8 +242,8 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
         What a core costs per unit of time.
     logged : LoggedJobs, optional
         The jobs of a log: what is attained today.
-    most_cores : int, optional
-        How many cores to consider.
+    max_cores : int, optional
+        The largest number of cores to consider.
     rng : Generator or int, optional
         For the jobs, the same on every number of cores.
     progress : callable, optional
@@ -237,16 +276,18 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
         return seen[count]
 
     if cores is not None:
-        asked = sorted({int(checks.within(count, 1, most_cores, "cores")) for count in cores})
+        asked = sorted({int(checks.within(count, 1, max_cores, "cores")) for count in cores})
         if asked[-1] < least:
             raise InvalidInput(f"{asked[-1]} cores cannot keep up: the work that comes takes {work:.4g}")
         enough = [count for count in asked if look(count).met]
         best = enough[0] if enough else None
     else:
-        best = _fewest(lambda count: look(count).met, least, most_cores)
+        best = least_meeting(lambda count: look(count).met, least, max_cores)
+        if not look(best).met:
+            raise InvalidInput(f"the targets are not met with {best:,} cores, the most that are considered")
         look(best + 1)
     today = tuple(_of_log(level, logged) for level in levels) if logged is not None else ()
-    return LevelPlan(policy, best, tuple(seen[count] for count in sorted(seen)), today)
+    return LevelPlan(policy, best, tuple(seen[count] for count in sorted(seen)), today, system.unit)
 
 
 def _drawn(system: System, rng: np.random.Generator) -> tuple[Trace, Ints]:
@@ -292,16 +333,3 @@ def _of_log(level: Level, jobs: LoggedJobs) -> Attained:
     if level.name is not None:
         chosen = chosen & (jobs.which == jobs.names.index(level.name))
     return _with_interval(level, jobs.response[chosen])
-
-
-def _fewest(meets: Callable[[int], bool], least: int, most: int) -> int:
-    """Return the fewest cores that meet the levels, by doubling and bisection."""
-    low, high, step = least - 1, least, 1
-    while not meets(high):
-        if high >= most:
-            raise InvalidInput(f"the targets are not met with {most:,} cores, the most that are considered")
-        low, high, step = high, min(high + step, most), 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
