@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -13,31 +11,20 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 import typer
 
 from corewise.cli.options import AsJson, SystemName, confidence_level
-from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.output import print_json, print_report
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import waiting
 from corewise.errors import InvalidFile
-from corewise.kit.unit_labels import rate_suffix, with_unit
+from corewise.kit.report import Report, Table, json_values
+from corewise.kit.unit_labels import rate_suffix
 
 if TYPE_CHECKING:
-    from corewise.estimation.estimates import Estimate, Estimates
-    from corewise.estimation.residuals import GoodnessOfFit
+    from corewise.estimation.estimates import Estimates
     from corewise.model.system import System
     from corewise.observation.event_logs import EventLog
 
 __all__ = ["estimate"]
-
-_SAID = {
-    "law": "the times between its departures are not as its rates say. Another curve, another size rate, or "
-    "sizes that are not exponential?",
-    "order": "its departures come in fast and slow stretches. Rates that drift, or sizes that are not "
-    "exponential?",
-    "widths": "its departures at each number of cores per job are not as the curve says. Another family "
-    "(--family auto)?",
-    "sizes": "the work that its jobs have done when they leave is not that of exponential sizes",
-}
-"""What each test of the fit finds wrong, in words."""
 
 
 class _How(TypedDict):
@@ -143,15 +130,20 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
 
         draw(residuals, lambda: residual_figure(verdicts, names=known.names))
     if as_json:
-        classes = [_as_mapping(row, verdicts.get(name)) for name, row in found.items()]
+        classes = json_values(found)
+        for row in classes:
+            row["goodness_of_fit"] = json_values(verdicts.get(row["name"]))
         print_json({"classes": classes, **_about(log, confidence), "unit": question, "seconds": seconds})
         return
-    _print_log(events, log, known.unit, question, seconds)
-    _print_estimates(found, confidence, known.unit)
-    _print_fit(verdicts)
+    tables = [*found.report().tables]
+    if verdicts:
+        said = [(name, row.verdict) for name, row in verdicts.items()]
+        tables.append(Table((), said, title="Does the log follow the model?"))
+    print_report(Report(str(events), [*_log_facts(log, known.unit, question, seconds)], tables))
     print_written((plot, "plot of the curves"), (residuals, "plot of the residuals"))
     if save:
-        print_facts(f"Wrote the system to {save}. Next:  corewise solve {save}", _kept(found, known))
+        title = f"Wrote the system to {save}. Next:  corewise solve {save}"
+        print_report(Report(title, [*_kept(found, known)]))
 
 
 # --- what is asked for ------------------------------------------------------------------------
@@ -200,164 +192,33 @@ def _about(log: EventLog, level: float) -> dict[str, object]:
     }
 
 
-def _as_mapping(found: Estimate, verdict: GoodnessOfFit | None) -> dict[str, object]:
-    from corewise.model.speedup import Tabulated
-
-    return {
-        "name": found.name,
-        "family": found.family,
-        "parameters": found.parameters,
-        "curve": found.curve.points if isinstance(found.curve, Tabulated) else None,
-        "band": found.band.as_mapping() if found.band else None,
-        "stderr": found.stderrs,
-        "interval": found.intervals,
-        "departures": found.departures,
-        "informative": found.informative,
-        "at_boundary": found.at_boundary,
-        "certified": found.certified,
-        "log_likelihood": found.log_likelihood,
-        "arrival_rate": asdict(found.arrival_rate),
-        "share": asdict(found.share),
-        "size_rate": asdict(found.size_rate) if found.size_rate else None,
-        "candidates": [vars(candidate) for candidate in found.candidates],
-        "note": found.note,
-        "sizes": found.sizes,
-        "dispersion": asdict(found.dispersion) if found.dispersion else None,
-        "goodness_of_fit": verdict
-        and {
-            "p_value": verdict.p_value,
-            "doubtful": verdict.doubtful,
-            "tests": verdict.p_values,
-            "residuals": verdict.residuals.size,
-        },
-    }
-
-
 # --- for people -------------------------------------------------------------------------------
 
 
-def _print_log(file: Path, log: EventLog, unit: str | None, question: str | None, seconds: float) -> None:
+def _log_facts(
+    log: EventLog, unit: str | None, question: str | None, seconds: float
+) -> Iterator[tuple[str, str]]:
     path = log.path
-    facts = [
-        ("departures", f"{path.departures:,} in {path.duration:,.6g} {unit or 'units of time'}"),
-        ("rows", f"{log.rows:,}, read and used in {seconds:.3g} s"),
-    ]
+    yield "departures", f"{path.departures:,} in {path.duration:,.6g} {unit or 'units of time'}"
+    yield "rows", f"{log.rows:,}, read and used in {seconds:.3g} s"
     if log.skipped:
-        facts.append(("skipped", f"{log.skipped:,} of the rows could not be used:"))
-        facts += [("", reason) for reason in log.reasons]
+        yield "skipped", f"{log.skipped:,} of the rows could not be used:"
+        yield from (("", reason) for reason in log.reasons)
         if log.skipped > len(log.reasons):
-            facts.append(("", f"and {log.skipped - len(log.reasons):,} more"))
-        facts.append(("note", _warning(log)))
+            yield "", f"and {log.skipped - len(log.reasons):,} more"
+        yield "note", _warning(log)
     if question:
-        facts.append(("warning", f"events come at {question} If so, the estimates are far off"))
-    print_facts(str(file), facts)
+        yield "warning", f"events come at {question} If so, the estimates are far off"
 
 
-def _print_estimates(found: Estimates, level: float, unit: str | None) -> None:
-    interval = f"{100.0 * level:.6g} % interval"
-    print_table(
-        ["class", "curve", "estimate", "±\nstderr", interval, "departures"],
-        [row for estimate in found.values() for row in _parameter_rows(estimate, unit)],
-        names=2,
-    )
-    notes = [(estimate.name, note) for estimate in found.values() for note in _notes(estimate)]
-    if notes:
-        print_facts("Notes", notes)
-    print_table(
-        ["class", with_unit("arrival rate", unit), interval, "share", interval],
-        [
-            [
-                estimate.name,
-                *_with_interval(estimate.arrival_rate.value, estimate.arrival_rate.interval),
-                *_with_interval(estimate.share.value, estimate.share.interval),
-            ]
-            for estimate in found.values()
-        ],
-    )
-    evidence = [row for estimate in found.values() for row in _evidence_rows(estimate)]
-    if evidence:
-        columns = ["class", "family", "parameters", "log-likelihood", "BIC above\nthe least", "weight"]
-        print_table(columns, evidence, names=3)
-
-
-def _parameter_rows(found: Estimate, unit: str | None) -> Iterator[list[str]]:
-    """Yield a row for each parameter; what is the same as above is not repeated."""
-    about, left = found.name, f"{found.departures:,}"
-    if not found.informative:
-        yield [about, found.family, "", "", "no information", left]
-        return
-    rows = [
-        (f"{found.family} {name}", value, found.stderrs[name], found.intervals[name])
-        for name, value in found.parameters.items()
-    ]
-    if found.band and found.curve:
-        bounds = zip(found.band.cores, found.band.low, found.band.high, strict=True)
-        rows += [
-            (f"s({z:.4g})", float(found.curve.rate(z)), math.inf, (low, high)) for z, low, high in bounds
-        ]
-    if found.size_rate:
-        rate = found.size_rate
-        rows.append((with_unit("size rate", unit), rate.value, rate.stderr, rate.interval))
-    for name, value, stderr, interval in rows:
-        shown, within = _with_interval(value, interval)
-        yield [about, name, shown, f"{stderr:.2g}" if math.isfinite(stderr) else "-", within, left]
-        about, left = "", ""
-
-
-def _notes(found: Estimate) -> Iterator[str]:
-    if not found.informative:
-        yield f"no information on its {found.family} curve: {found.note}"
-    elif found.note:
-        yield found.note
-    if found.band:
-        yield "a free curve; its intervals hold at all numbers of cores together"
-    if found.at_boundary:
-        yield f"its most likely {found.family} curve is at the end of the range of its parameters"
-
-
-def _evidence_rows(found: Estimate) -> Iterator[list[str]]:
-    name = found.name
-    for candidate in found.candidates:
-        yield [
-            name,
-            candidate.family,
-            "\n".join(f"{key} = {value:.4g}" for key, value in candidate.parameters.items()),
-            f"{candidate.log_likelihood:.6g}",
-            f"{candidate.bic - found.candidates[0].bic:.4g}",
-            f"{candidate.weight:.3g}",
-        ]
-        name = ""
-
-
-def _print_fit(verdicts: Mapping[str, GoodnessOfFit]) -> None:
-    facts = []
-    for name, verdict in verdicts.items():
-        said = f"no sign against it (p = {verdict.p_value:.2g})"
-        if math.isnan(verdict.p_value):
-            said = "too few departures to tell"
-        elif verdict.doubtful:
-            worst = min(verdict.p_values, key=lambda test: verdict.p_values[test])
-            said = f"warning: it does not (p = {verdict.p_value:.2g}): {_SAID[worst]}"
-        facts.append((name, said))
-    if facts:
-        print_facts("Does the log follow the model?", facts)
-
-
-def _with_interval(value: float, interval: tuple[float, float]) -> tuple[str, str]:
-    low, high = interval
-    shown = "-" if math.isnan(value) else f"{value:.6g}"
-    return shown, f"{low:.4g}–{high:.4g}"
-
-
-def _kept(found: Estimates, system: System) -> list[tuple[str, str]]:
-    """Return what the saved system has that was not estimated."""
-    facts = []
+def _kept(found: Estimates, system: System) -> Iterator[tuple[str, str]]:
+    """Yield what the saved system has that was not estimated."""
     for job_class in system.classes:
         row = found[job_class.name]
         if not row.informative:
             values = ", ".join(f"{key} = {value:g}" for key, value in job_class.speedup.parameters.items())
             curve = f"{job_class.speedup.family} curve" + (f", {values}" if values else "")
-            facts.append((job_class.name, f"no information: kept its {curve}"))
+            yield job_class.name, f"no information: kept its {curve}"
         if not row.arrival_rate.value > 0.0:
             rate = job_class.arrival_rate
             kept = (
@@ -365,9 +226,8 @@ def _kept(found: Estimates, system: System) -> list[tuple[str, str]]:
                 if rate is None
                 else f"kept its arrival rate, {rate:g}{rate_suffix(system.unit)}"
             )
-            facts.append((job_class.name, f"no job arrived: {kept}"))
+            yield job_class.name, f"no job arrived: {kept}"
         if job_class.size_rate is None and row.size_rate is None:
-            facts.append((job_class.name, "its size rate was not found: add it"))
+            yield job_class.name, "its size rate was not found: add it"
     if system.changes:
-        facts.append(("note", "the changes of its curves at known times are left out"))
-    return facts
+        yield "note", "the changes of its curves at known times are left out"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.fit_several import fit_several
-from corewise.cli.options import AsJson, confidence_level
-from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.options import AsJson, confidence_level, number
+from corewise.cli.output import emit, print_json, print_report
 from corewise.cli.reporting import reporting
-from corewise.cli.targets import draw, print_written, require_figure
+from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.errors import InvalidFile, InvalidInput, nearest
+from corewise.kit.report import Report, Table, json_values
 
 if TYPE_CHECKING:
-    from corewise.estimation.concave import SpeedBand
     from corewise.estimation.throughput.measured import CurveFit
     from corewise.estimation.throughput.tables import MeasuredTable
 
@@ -100,7 +98,7 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
     table, chosen = _selected(read_table(curve), where or [])
     one = throughput is not None or time is not None or weak or chosen
     if by is not None or (not one and types_in_table(table) is not None):
-        fit_several(curve, by, family, save, cores, as_json=as_json)
+        _fit_several(curve, by, family, save, cores, as_json=as_json)
         return
     if save is not None:
         raise InvalidInput(f"--save needs a table of several types of jobs, and {curve} has one")
@@ -118,11 +116,14 @@ def fit(  # noqa: PLR0913, PLR0917  # one argument for each option
         from corewise.plots.measured import measured_curves
 
         draw(plot, lambda: measured_curves(result))
-    if as_json:
-        print_json(_as_mapping(result))
-        return
-    _print_fit(curve, result)
-    print_written((plot, "plot"))
+    report = result.report()
+    emit(result, as_json, title=f"{Path(curve).name}: {report.title}")
+    if not as_json:
+        values = "".join(f", {name} = {value!r}" for name, value in result.parameters.items())
+        points = result.points and [list(point) for point in result.points]
+        named = f'"{result.family}"{values}' if points is None else f'"tabulated", points = {points}'
+        print(f"In a system file: speedup = {{ family = {named} }}")
+        print_written((plot, "plot"))
 
 
 # --- what comes in ----------------------------------------------------------------------------
@@ -219,83 +220,54 @@ def _require_alike(table: MeasuredTable, used: set[int], pairs: list[tuple[float
         )
 
 
-# --- what goes out ----------------------------------------------------------------------------
+# --- several types of jobs --------------------------------------------------------------------
 
 
-def _as_mapping(result: CurveFit) -> dict[str, object]:
-    z, s = result.majorant.corners
-    return {
-        "family": result.family,
-        "parameters": result.parameters,
-        "curve": _points(result),
-        "band": result.band and result.band.as_mapping(),
-        "scale": result.scale,
-        "error": result.error,
-        "n": len(result.cores),
-        "candidates": [
-            {
-                "family": candidate.family,
-                "parameters": candidate.parameters,
-                "scale": candidate.scale,
-                "error": candidate.error,
-                "criterion": candidate.criterion,
-            }
-            for candidate in result.candidates
-        ],
-        "majorant": {
-            "points": [list(corner) for corner in zip(z.tolist(), s.tolist(), strict=True)],
-            "one_core": result.one_core,
-            "one_core_measured": result.one_core_measured,
-            "moved": [list(point) for point in result.majorant.moved],
-        },
-        "notes": list(result.notes),
-    }
+def _fit_several(
+    file: str, by: str | None, family: str | None, save: Path | None, cores: str | None, *, as_json: bool
+) -> None:
+    """Fit a curve to every type of job in a table, print them, and write a system file if asked for.
 
+    `cores` are those of the pool in that file; by default as many as were measured at most.
+    """
+    from corewise.estimation.throughput.tables import curves_in_table
+    from corewise.model.files import save_system
+    from corewise.model.job_class import JobClass
+    from corewise.model.system import System
 
-def _points(result: CurveFit) -> list[list[float]] | None:
-    """Return the points of a curve without a family; None if it has one."""
-    from corewise.model.speedup import Tabulated
-
-    return [list(point) for point in result.curve.points] if isinstance(result.curve, Tabulated) else None
-
-
-def _shown_band(band: SpeedBand) -> str:
-    rows = zip(band.cores, band.low, band.high, strict=True)
-    edges = ", ".join(f"s({z:.4g}) {low:.4g} to {high:.4g}" for z, low, high in rows)
-    return f"{edges}, all of it with {band.level:.4g} probability"
-
-
-def _print_fit(path: str, result: CurveFit) -> None:
-    z = result.cores
-    source = "measured" if result.one_core_measured else "fitted, as none was measured"
-    at, height = (corners[-1] for corners in result.majorant.corners)
-    chosen = "by the Bayesian information criterion (BIC)"
-    if not math.isfinite(result.candidates[0].criterion):
-        chosen = "undecided: every family has as many unknowns as there are measurements"
-    facts = [
-        ("best family", f"{result.family}, {chosen}"),
-        (
-            "concave majorant",
-            f"speed-up {height:.4g} from {at:g} cores on, over {result.one_core:.4g} at one core ({source})",
-        ),
-        *([("band", _shown_band(result.band))] if result.band else []),
-        *(("note", note) for note in result.notes),
+    pool = None if cores is None else number(cores, "--cores")
+    require_target(save, file)
+    found = curves_in_table(file, by=by, family=family)
+    widest = max(float(fit.cores.max()) for fit in found.values())
+    if save:
+        classes = [JobClass(name, speedup=fit.curve) for name, fit in found.items()]
+        save_system(System(pool or widest, classes), save)
+    if as_json:
+        rows = [{"name": name, **_class_values(json_values(fit))} for name, fit in found.items()]
+        print_json({"classes": rows, "system": str(save) if save else None})
+        return
+    header = [
+        "class",
+        "family",
+        "parameters",
+        "relative\nerror",
+        "measurements",
+        "times faster\non all of them",
     ]
-    title = f"{Path(path).name}: {z.size} measurements on {z.min():g} to {z.max():g} cores"
-    print_facts(title, facts)
-    rows = [
-        [
-            candidate.family,
-            f"{candidate.error:.2%}",
-            "-" if math.isinf(candidate.criterion) else f"{candidate.criterion:.2f}",
-            f"{candidate.scale:.6g}",
-            "\n".join(f"{name} = {value:.6g}" for name, value in candidate.parameters.items())
-            or f"{len(_points(result) or ())} points",
-        ]
-        for candidate in result.candidates
-    ]
-    print_table(["family", "relative\nerror", "BIC", "throughput\nat one core", "parameters"], rows)
-    values = "".join(f", {name} = {value!r}" for name, value in result.parameters.items())
-    points = _points(result)
-    named = f'"{result.family}"{values}' if points is None else f'"tabulated", points = {points}'
-    print(f"In a system file: speedup = {{ family = {named} }}")
+    table = Table(header, [_class_row(name, fit) for name, fit in found.items()], names=3)
+    title = f"{Path(file).name}: {len(found)} types of jobs on up to {widest:g} cores"
+    notes = [(name, note) for name, fit in found.items() for note in fit.notes]
+    print_report(Report(title, notes, [table]))
+    print_written((save, "system, in which arrival rates and size rates are still to be filled in,"))
+
+
+def _class_values(values: dict[str, object]) -> dict[str, object]:
+    """Return what JSON has of a curve that is one of several."""
+    kept = ("family", "parameters", "scale", "error", "n", "notes")
+    return {**{key: values[key] for key in kept}, "points": values["curve"]}
+
+
+def _class_row(name: str, fit: CurveFit) -> list[str]:
+    values = "\n".join(f"{key} = {value:.4g}" for key, value in fit.parameters.items())
+    top = float(fit.curve.rate(float(fit.cores.max())))
+    return [name, fit.family, values, f"{fit.error:.2%}", f"{fit.cores.size}", f"{top:.3g}"]

@@ -95,14 +95,11 @@ class SpeedBand(ByValue, Summarised):
                 high = np.where(widths > width, np.minimum(high, most + slope * (widths - width)), high)
         return low, np.where(widths <= 1.0, widths, np.maximum(high, low))
 
-    def as_mapping(self) -> dict[str, object]:
-        """Return the band as plain values, for JSON."""
-        return {
-            "level": self.level,
-            "cores": list(self.cores),
-            "low": list(self.low),
-            "high": list(self.high),
-        }
+    def __str__(self) -> str:
+        """Return the edges of the band in a line."""
+        rows = zip(self.cores, self.low, self.high, strict=True)
+        edges = ", ".join(f"s({z:.4g}) {low:.4g} to {high:.4g}" for z, low, high in rows)
+        return f"{edges}, all of it with {self.level:.4g} probability"
 
     def _table(self) -> Table:
         return Table(("cores", "low", "high"), list(zip(self.cores, self.low, self.high, strict=True)))

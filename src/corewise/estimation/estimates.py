@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from corewise.errors import InvalidInput
 from corewise.estimation.concave import SpeedBand
 from corewise.estimation.quantities import Quantity
-from corewise.kit.report import Summarised, Table
+from corewise.kit.report import Report, Reported, Summarised, Table
+from corewise.kit.unit_labels import with_unit
 from corewise.kit.values import ByValue, same
-from corewise.model.speedup import SpeedUp
+from corewise.model.speedup import SpeedUp, Tabulated
 from corewise.model.system import System
 from corewise.model.tabulated_sizes import PiecewiseExponential
 
@@ -116,6 +118,11 @@ class Estimate(ByValue, Summarised):
     """
 
     _repr_fields = ("name", "family", "parameters", "departures")
+    _json_fields = (
+        *("name", "family", "parameters", "curve=points", "band", "stderr=stderrs", "interval=intervals"),
+        *("departures", "informative", "at_boundary", "certified", "log_likelihood", "arrival_rate", "share"),
+        *("size_rate", "candidates", "note", "sizes", "dispersion"),
+    )
 
     name: str
     family: str
@@ -189,14 +196,71 @@ class Estimate(ByValue, Summarised):
             lines.append(f"  {self.note}")
         return "\n".join(lines)
 
+    @property
+    def points(self) -> tuple[tuple[float, float], ...] | None:
+        """The points of a free curve; None for a curve of a family."""
+        return self.curve.points if isinstance(self.curve, Tabulated) else None
+
+    def _parameter_rows(self, unit: str | None) -> Iterator[tuple[str, ...]]:
+        """Yield a row for each parameter; what is the same as above is not repeated."""
+        about, left = self.name, f"{self.departures:,}"
+        if not self.informative:
+            yield (about, self.family, "", "", "no information", left)
+            return
+        rows = [
+            (f"{self.family} {name}", Quantity(value, self.stderrs[name], self.intervals[name]))
+            for name, value in self.parameters.items()
+        ]
+        if self.band and self.curve:
+            bounds = zip(self.band.cores, self.band.low, self.band.high, strict=True)
+            rows += [
+                (f"s({z:.4g})", Quantity(float(self.curve.rate(z)), math.inf, (low, high)))
+                for z, low, high in bounds
+            ]
+        if self.size_rate:
+            rows.append((with_unit("size rate", unit), self.size_rate))
+        for name, found in rows:
+            value, within = _with_interval(found)
+            error = f"{found.stderr:.2g}" if math.isfinite(found.stderr) else "-"
+            yield (about, name, value, error, within, left)
+            about, left = "", ""
+
+    def _notes(self) -> Iterator[str]:
+        if not self.informative:
+            yield f"no information on its {self.family} curve: {self.note}"
+        elif self.note:
+            yield self.note
+        if self.band:
+            yield "a free curve; its intervals hold at all numbers of cores together"
+        if self.at_boundary:
+            yield f"its most likely {self.family} curve is at the end of the range of its parameters"
+
+    def _evidence_rows(self) -> Iterator[tuple[str, ...]]:
+        name = self.name
+        for candidate in self.candidates:
+            yield (
+                name,
+                candidate.family,
+                "\n".join(f"{key} = {value:.4g}" for key, value in candidate.parameters.items()),
+                f"{candidate.log_likelihood:.6g}",
+                f"{candidate.bic - self.candidates[0].bic:.4g}",
+                f"{candidate.weight:.3g}",
+            )
+            name = ""
+
     def _table(self) -> Table:
         header = ("parameter", "value", "standard error", "interval")
         rows = self.parameters.items()
         return Table(header, [(key, value, self.stderrs[key], self.intervals[key]) for key, value in rows])
 
 
+def _with_interval(found: Quantity) -> tuple[str, str]:
+    low, high = found.interval
+    return "-" if math.isnan(found.value) else f"{found.value:.6g}", f"{low:.4g}–{high:.4g}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(ByValue, Summarised, Mapping[str, Estimate]):
+class Estimates(ByValue, Reported, Mapping[str, Estimate]):
     """Maximum likelihood estimates of all classes, by name.
 
     Examples
@@ -213,6 +277,8 @@ class Estimates(ByValue, Summarised, Mapping[str, Estimate]):
     """
 
     by_name: Mapping[str, Estimate]
+    level: float = 0.95
+    unit: str | None = None
 
     def __getitem__(self, name: str) -> Estimate:
         """Return the estimate of the class of that name."""
@@ -250,21 +316,30 @@ class Estimates(ByValue, Summarised, Mapping[str, Estimate]):
             )
         return system.with_classes(classes)
 
-    def __str__(self) -> str:
-        """Return the estimates, one below the other."""
-        return "\n".join(str(estimate) for estimate in self.values())
+    def report(self) -> Report:
+        """Return parameters, arrival rates and the evidence for families, with their intervals."""
+        interval = f"{100.0 * self.level:.6g} % interval"
+        rows = self.values()
+        parameters = Table(
+            ["class", "curve", "estimate", "±\nstderr", interval, "departures"],
+            [line for row in rows for line in row._parameter_rows(self.unit)],
+            names=2,
+        )
+        notes = Table((), [(row.name, note) for row in rows for note in row._notes()], title="Notes")
+        rates = Table(
+            ["class", with_unit("arrival rate", self.unit), interval, "share", interval],
+            [(row.name, *_with_interval(row.arrival_rate), *_with_interval(row.share)) for row in rows],
+        )
+        evidence = Table(
+            ["class", "family", "parameters", "log-likelihood", "BIC above\nthe least", "weight"],
+            [line for row in rows for line in row._evidence_rows()],
+            names=3,
+        )
+        tables = [parameters, notes, rates, evidence]
+        return Report("Estimates", tables=[table for table in tables if table.rows])
 
     def _summary(self) -> Mapping[str, object]:
         return {"parameters": {name: estimate.parameters for name, estimate in self.items()}}
-
-    def _table(self) -> Table:
-        header = ("class", "curve", "parameter", "estimate", "stderr", "interval", "departures")
-        rows = [
-            (row.name, row.family, name, value, row.stderrs[name], row.intervals[name], row.departures)
-            for row in self.values()
-            for name, value in row.parameters.items()
-        ]
-        return Table(header, rows)
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other has the same estimates under the same names."""

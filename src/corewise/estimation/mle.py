@@ -172,7 +172,7 @@ def estimate(
         chosen = family.get(job_class.name) if isinstance(family, Mapping) else family
         method = _Method(confidence_level, sizes == ANY)
         estimates[job_class.name] = _estimate_as(chosen, job_class, data, size_rate, method)
-    return Estimates(FrozenMapping(estimates))
+    return Estimates(FrozenMapping(estimates), confidence_level, system.unit)
 
 
 def require_sizes(sizes: object) -> None:

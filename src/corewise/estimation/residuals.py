@@ -56,6 +56,18 @@ _EXPECTED = 10.0  # departures in a group of widths, so that χ² is near its li
 _GROUPS = 30
 
 
+_FAULTS = {
+    "law": "the times between its departures are not as its rates say. Another curve, another size rate, or "
+    "sizes that are not exponential?",
+    "order": "its departures come in fast and slow stretches. Rates that drift, or sizes that are not "
+    "exponential?",
+    "widths": "its departures at each number of cores per job are not as the curve says. Another family "
+    "(--family auto)?",
+    "sizes": "the work that its jobs have done when they leave is not that of exponential sizes",
+}
+"""What each test finds wrong with the model, in words."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GoodnessOfFit(ByValue, Summarised):
     """Goodness of fit of one class: whether what was seen of it follows the model.
@@ -84,6 +96,7 @@ class GoodnessOfFit(ByValue, Summarised):
     """
 
     _repr_fields = ("name", "p_value", "doubtful")
+    _json_fields = ("p_value", "doubtful", "tests=p_values", "residuals=residuals.size")
 
     name: str
     residuals: Floats
@@ -94,6 +107,16 @@ class GoodnessOfFit(ByValue, Summarised):
     def doubtful(self) -> bool:
         """Whether the log speaks against the model."""
         return self.p_value < _SUSPECT
+
+    @property
+    def verdict(self) -> str:
+        """Whether the class follows the model, in words; if not, what the worst of the tests points to."""
+        if math.isnan(self.p_value):
+            return "too few departures to tell"
+        if not self.doubtful:
+            return f"no sign against it (p = {self.p_value:.2g})"
+        worst = min(self.p_values, key=lambda test: self.p_values[test])
+        return f"warning: it does not (p = {self.p_value:.2g}): {_FAULTS[worst]}"
 
     def __str__(self) -> str:
         """Return the result in one line."""

@@ -134,7 +134,7 @@ class Epoch(ByValue, Summarised):
         }
 
     def _table(self) -> Table:
-        return self.estimates._table()
+        return self.estimates.report().tables[0]
 
     to_dict = as_mapping
 

@@ -32,7 +32,7 @@ from corewise.estimation.throughput.free import free_curve, measured_band
 from corewise.estimation.throughput.least_squares import Measurements, best_of_family
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.report import Summarised, Table
+from corewise.kit.report import Report, Reported, Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, moved_points
 
@@ -80,6 +80,7 @@ class FamilyFit(ByValue, Summarised):
 
     _repr_fields = ("family", "parameters", "scale", "error")
     _exported = (*_repr_fields, "criterion")
+    _json_fields = _exported
 
     curve: SpeedUp
     scale: float
@@ -104,7 +105,7 @@ class FamilyFit(ByValue, Summarised):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CurveFit(ByValue, Summarised):
+class CurveFit(ByValue, Reported):
     """Speed-up curves fitted to measured throughputs: one of each family, and the concave majorant.
 
     Attributes
@@ -139,6 +140,10 @@ class CurveFit(ByValue, Summarised):
     """
 
     _repr_fields = ("family", "parameters", "error")
+    _json_fields = (
+        *("family", "parameters", "curve=points", "band", "scale", "error", "n=measurements", "candidates"),
+        *("majorant=majorant_values", "notes"),
+    )
 
     candidates: tuple[FamilyFit, ...]
     majorant: Tabulated
@@ -174,14 +179,54 @@ class CurveFit(ByValue, Summarised):
         """Root mean square of the residuals of log throughput about the best curve."""
         return self.candidates[0].error
 
-    def __str__(self) -> str:
-        """Return the families, best first, and the notes."""
-        head = f"{self.cores.size} measurements on {self.cores.min():g} to {self.cores.max():g} cores"
-        lines = [head, *(f"  {candidate}" for candidate in self.candidates)]
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+    @property
+    def points(self) -> tuple[tuple[float, float], ...] | None:
+        """The points of a curve without a family; None if it has one."""
+        return self.curve.points if isinstance(self.curve, Tabulated) else None
 
-    def _table(self) -> Table:
-        return Table.of(self.candidates, "family", "parameters", "scale", "error", "criterion")
+    @property
+    def majorant_values(self) -> dict[str, object]:
+        """The concave majorant: its corners, the throughput at one core, and the points that it moved."""
+        return {
+            "points": list(zip(*(corners.tolist() for corners in self.majorant.corners), strict=True)),
+            "one_core": self.one_core,
+            "one_core_measured": self.one_core_measured,
+            "moved": self.majorant.moved,
+        }
+
+    @property
+    def measurements(self) -> int:
+        """The number of measurements."""
+        return int(self.cores.size)
+
+    def report(self) -> Report:
+        """Return the families, best first, the concave majorant, and the notes."""
+        source = "measured" if self.one_core_measured else "fitted, as none was measured"
+        at, height = (corners[-1] for corners in self.majorant.corners)
+        chosen = "by the Bayesian information criterion (BIC)"
+        if not math.isfinite(self.candidates[0].criterion):
+            chosen = "undecided: every family has as many unknowns as there are measurements"
+        one = f"{self.one_core:.4g} at one core ({source})"
+        facts = [
+            ("best family", f"{self.family}, {chosen}"),
+            ("concave majorant", f"speed-up {height:.4g} from {at:g} cores on, over {one}"),
+            *([("band", str(self.band))] if self.band else []),
+            *(("note", note) for note in self.notes),
+        ]
+        header = ("family", "relative\nerror", "BIC", "throughput\nat one core", "parameters")
+        rows = [
+            (
+                candidate.family,
+                f"{candidate.error:.2%}",
+                "-" if math.isinf(candidate.criterion) else f"{candidate.criterion:.2f}",
+                f"{candidate.scale:.6g}",
+                "\n".join(f"{name} = {value:.6g}" for name, value in candidate.parameters.items())
+                or f"{len(self.points or ())} points",
+            )
+            for candidate in self.candidates
+        ]
+        widths = f"{self.cores.min():g} to {self.cores.max():g} cores"
+        return Report(f"{self.cores.size} measurements on {widths}", facts, [Table(header, rows)])
 
     def _content(self) -> Sequence[FamilyFit]:
         return self.candidates
