@@ -71,7 +71,7 @@ def test_what_is_estimated_keeps_the_unit_and_asks_by_its_name() -> None:
     simulated = ("--policy", "equi", "--departures", "400", "--seed", "1", "--events", "log.csv")
     told("simulate", "hours.toml", *simulated)
     shown = told("estimate", "hours.toml", "log.csv", "--save", "found.toml")
-    assert "arrival rate (per hour)" in shown
+    assert "(per hour)" in shown
     assert load_system("found.toml").unit == "hours"
     assert as_json("estimate", "hours.toml", "log.csv")["unit"] is None  # a question, and there is none
     header, *rows = Path("log.csv").read_text().splitlines()

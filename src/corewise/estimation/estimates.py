@@ -327,7 +327,7 @@ class Estimates(ByValue, Reported, Mapping[str, Estimate]):
         )
         notes = Table((), [(row.name, note) for row in rows for note in row._notes()], title="Notes")
         rates = Table(
-            ["class", with_unit("arrival rate", self.unit), interval, "share", interval],
+            ["class", with_unit("arrival rate", self.unit).replace(" (", "\n("), interval, "share", interval],
             [(row.name, *_with_interval(row.arrival_rate), *_with_interval(row.share)) for row in rows],
         )
         evidence = Table(
