@@ -342,7 +342,7 @@ def _allocation_of(folder: Path) -> list[list[Any]]:
     """Return who holds and was told what, by the events in the journal."""
     with Journal.read(folder / "pool.db") as journal:
         controller = replayed(journal, lambda snapshot: controller_of(journal, snapshot))
-        return [[job.name, job.held, job.told, job.target] for job in controller.roster]
+        return [[job.name, job.held, job.assigned, job.target] for job in controller.jobs]
 
 
 # --- a scheduler that loses things --------------------------------------------------------------
@@ -383,7 +383,7 @@ def measure_lossy(report: Report, folder: Path) -> None:
             "departures": [one["finished"], other["finished"]],
             "response": [one["responses"]["mean"], other["responses"]["mean"]],
         }
-    same = [(row["job"], row["told"]) for row in jobs] == [(job.name, job.told) for job in ordered.roster]
+    same = [(row["job"], row["told"]) for row in jobs] == [(job.name, job.assigned) for job in ordered.jobs]
     report.lossy = {
         "requests": scheduler.requests,
         "mishaps": scheduler.mishaps,

@@ -20,7 +20,7 @@ from tests.helpers.serving import quickly_opened
 def serve(folder: Path, port: int) -> None:
     with quickly_opened(folder, port=port) as service:
         rows = service.runtime.runner.ask(
-            lambda seen: [[job.name, job.held, job.told, job.target] for job in seen.roster]
+            lambda seen: [[job.name, job.held, job.assigned, job.target] for job in seen.jobs]
         )
         said = {"process": os.getpid(), "address": service.address, "rows": rows}
         os.write(1, f"{json.dumps(said)}\n".encode())

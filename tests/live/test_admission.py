@@ -128,7 +128,7 @@ def test_what_is_refused_is_not_written_and_may_be_told_again(tmp_path: Path) ->
             runner.submit([held, arrived]).result()
         assert len(runner.submit([arrived]).result()) == 1
         assert len(runner.submit([held]).result()) == 1
-        assert runner.ask(lambda seen: seen.roster.jobs["a"].held) == 4
+        assert runner.ask(lambda seen: seen.jobs.by_name["a"].held) == 4
     assert kinds_in(tmp_path / "pool.db") == ["job-arrived", "cores-held", "tick"]
 
 

@@ -38,7 +38,7 @@ def seen_by(mode: happened.Mode = "steer") -> Controller:
     for _, event in EVENTS[:HALF]:
         made.handle(event)
     assert made.learner.state.k > 3
-    assert len(made.roster.jobs) > 1
+    assert len(made.jobs.by_name) > 1
     return made
 
 
@@ -77,10 +77,10 @@ def test_what_was_learned_stays(system: cw.System) -> None:
     for name in SYSTEM.names:
         assert found[name][1] == wanted[name][1] > 100
         assert found[name][0] == pytest.approx(wanted[name][0], abs=2e-3)
-    jobs = {job.name: (SYSTEM.names[job.job_class], job.held) for job in before.roster}
-    assert {job.name: (system.names[job.job_class], job.held) for job in made.roster} == jobs
-    books = dict(zip(system.names, made.books, strict=True))
-    assert [books[name] for name in SYSTEM.names] == before.books
+    jobs = {job.name: (SYSTEM.names[job.job_class], job.held) for job in before.jobs}
+    assert {job.name: (system.names[job.job_class], job.held) for job in made.jobs} == jobs
+    books = dict(zip(system.names, made.counters, strict=True))
+    assert [books[name] for name in SYSTEM.names] == before.counters
     assert made.pool == system.cores
     for _, event in EVENTS[HALF:]:  # and it goes on, with all invariants checked
         made.handle(event)
@@ -91,14 +91,14 @@ def test_a_class_that_has_no_jobs_can_be_dropped_and_one_that_has_cannot() -> No
     made = seen_by()
     with pytest.raises(InvalidInput, match=r"class 'training' cannot be dropped: (one job|\d+ jobs) of it"):
         configured(made, cw.System(16, [ETL]))
-    for name in [job.name for job in made.roster if job.job_class == 0]:
+    for name in [job.name for job in made.jobs if job.job_class == 0]:
         made.handle(happened.JobEnded(made.time, f"end {name}", name, "lost"))
     p, seen = curves(made)["etl"]
     configured(made, cw.System(16, [ETL, NEW]))
     # Estimates of classes support each other: without training the posterior of etl moves by half an error.
     assert curves(made)["etl"][0] == pytest.approx(p, abs=0.06)
     assert curves(made)["etl"][1] == seen
-    assert [book.arrived for book in made.books][1] == 0
+    assert [book.arrived for book in made.counters][1] == 0
 
 
 def test_options_alone_change_nothing_else() -> None:
@@ -122,9 +122,9 @@ def test_limits_that_were_set_since_stay_unless_the_file_says_otherwise() -> Non
     made = seen_by()
     made.handle(happened.LimitsChanged(made.time, "l", "etl", 1, 3))
     configured(made, cw.System(16, [replace(TRAINING, weight=2.0), ETL]))
-    assert made.roster.limits == [(1, None), (1, 3)]
+    assert made.jobs.limits == [(1, None), (1, 3)]
     configured(made, cw.System(16, [TRAINING, replace(ETL, max_cores=6)]))
-    assert made.roster.limits == [(1, None), (1, 6)]
+    assert made.jobs.limits == [(1, None), (1, 6)]
 
 
 def test_a_snapshot_has_the_configuration_that_is_in_force() -> None:
@@ -218,6 +218,6 @@ def test_an_algorithm_of_its_users_own_goes_on_with_it_alone(tmp_path: Path, own
     with Journal.open(tmp_path / "pool.db", own.mapping) as journal:
         journal.append([happened.JobArrived(1.0, "a", "1", "etl")], 0.0)
         again = replayed(journal, lambda snapshot: controller_of(journal, snapshot, own))
-        assert list(again.roster.jobs) == ["1"]
+        assert list(again.jobs.by_name) == ["1"]
         with pytest.raises(InvalidFile, match="only a program that has its algorithm"):
             replayed(journal, lambda snapshot: controller_of(journal, snapshot))

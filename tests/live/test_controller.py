@@ -58,8 +58,8 @@ class LiveMachine(RuleBasedStateMachine):
         now = self.time - 1.0 if back else self.time
         event = kind(now, f"e{len(self.sent)}", *values)
         self.sent.append(event)
-        told = {job.name: job.told for job in self.controller.roster}  # in `watch`, what it holds
-        taken = {job.name: job.taken for job in self.controller.roster}
+        told = {job.name: job.assigned for job in self.controller.jobs}  # in `watch`, what it holds
+        taken = {job.name: job.taken for job in self.controller.jobs}
         self.instructions.append(self.controller.handle(event))
         moves = [one for one in self.instructions[-1] if isinstance(one, SetCores)]
         if self.controller.mode == "watch":
@@ -67,9 +67,9 @@ class LiveMachine(RuleBasedStateMachine):
         grown = [one for one in moves if one.cores > told.get(one.job, 0)]
         assert moves[len(moves) - len(grown) :] == grown  # shrinks come first
         # Only where nobody holds it, was told to, or may yet take it: or it was its own all the time.
-        held = {job.name: job.held for job in self.controller.roster}
+        held = {job.name: job.held for job in self.controller.jobs}
         if any(one.cores > max(held[one.job], taken.get(one.job, 0)) for one in grown):
-            assert sum(job.taken for job in self.controller.roster) <= self.controller.pool
+            assert sum(job.taken for job in self.controller.jobs) <= self.controller.pool
 
     @rule(
         job_class=st.sampled_from(["a", "b"]),
@@ -87,45 +87,45 @@ class LiveMachine(RuleBasedStateMachine):
         else:
             self.tell(happened.JobArrived, name, job_class, least, most)
 
-    @precondition(lambda self: self.controller.roster.jobs)
+    @precondition(lambda self: self.controller.jobs.by_name)
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
+        name = data.draw(st.sampled_from(sorted(self.controller.jobs.by_name)))
         self.departed += name in self.ran  # a job that never held a core left at no width
         self.tell(happened.JobFinished, name)
 
-    @precondition(lambda self: self.controller.roster.jobs)
+    @precondition(lambda self: self.controller.jobs.by_name)
     @rule(data=st.data(), why=st.sampled_from(["failed", "cancelled", "lost"]))
     def end(self, data: st.DataObject, why: str) -> None:
-        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
+        name = data.draw(st.sampled_from(sorted(self.controller.jobs.by_name)))
         self.tell(happened.JobEnded, name, why)
 
-    @precondition(lambda self: self.controller.roster.jobs)
+    @precondition(lambda self: self.controller.jobs.by_name)
     @rule(data=st.data(), follow=st.booleans())
     def hold(self, data: st.DataObject, follow: bool) -> None:
-        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
-        job = self.controller.roster.jobs[name]
-        free = max(self.controller.pool - sum(other.taken for other in self.controller.roster), 0)
-        cores = job.told if follow else data.draw(st.integers(0, job.taken + free))
+        name = data.draw(st.sampled_from(sorted(self.controller.jobs.by_name)))
+        job = self.controller.jobs.by_name[name]
+        free = max(self.controller.pool - sum(other.taken for other in self.controller.jobs), 0)
+        cores = job.assigned if follow else data.draw(st.integers(0, job.taken + free))
         self.ran |= {name} if cores else set()
         self.tell(happened.CoresHeld, name, cores)
 
-    @precondition(lambda self: self.controller.roster.jobs)
+    @precondition(lambda self: self.controller.jobs.by_name)
     @rule(data=st.data(), fits=st.none() | st.integers(0, 12))
     def refuse(self, data: st.DataObject, fits: int | None) -> None:
-        name = data.draw(st.sampled_from(sorted(self.controller.roster.jobs)))
-        job = self.controller.roster.jobs[name]
+        name = data.draw(st.sampled_from(sorted(self.controller.jobs.by_name)))
+        job = self.controller.jobs.by_name[name]
         if job.held <= self.controller.pool:  # what it holds may become its least
-            self.tell(happened.MoveRefused, name, job.told, "no room", fits)
+            self.tell(happened.MoveRefused, name, job.assigned, "no room", fits)
 
-    @precondition(lambda self: self.controller.roster.jobs)
+    @precondition(lambda self: self.controller.jobs.by_name)
     @rule(data=st.data(), amount=st.floats(0.0, 3.0))
     def progress(self, data: st.DataObject, amount: float) -> None:
-        self.tell(happened.Progress, data.draw(st.sampled_from(sorted(self.controller.roster.jobs))), amount)
+        self.tell(happened.Progress, data.draw(st.sampled_from(sorted(self.controller.jobs.by_name))), amount)
 
     @rule(span=st.floats(0.0, 3.0))
     def pass_time(self, span: float) -> None:
-        self.area += span * sum(self.controller.roster.counts)
+        self.area += span * sum(self.controller.jobs.counts)
         self.time += span
         self.tell(happened.Tick)
 
@@ -135,7 +135,7 @@ class LiveMachine(RuleBasedStateMachine):
 
     @rule(cores=st.integers(1, 12))
     def change_pool(self, cores: int) -> None:
-        if all((job.least or 1) <= cores for job in self.controller.roster):
+        if all((job.least or 1) <= cores for job in self.controller.jobs):
             self.tell(happened.PoolChanged, cores)
 
     @rule(job_class=st.sampled_from(["a", "b"]), least=st.integers(1, 3), span=st.sampled_from([None, 0, 4]))
@@ -177,7 +177,7 @@ class LiveMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_job_can_be_explained(self) -> None:
-        for job in self.controller.roster:
+        for job in self.controller.jobs:
             assert job.name in self.controller.explain(job.name).job
 
     def teardown(self) -> None:
@@ -260,7 +260,7 @@ def test_cores_of_an_instruction_that_was_taken_back_are_free_when_the_job_has_s
     assert told(happened.JobArrived, "second", name) == {"first": mine, **at_once}
     assert told(happened.CoresHeld, "first", pool) == {}  # the first instruction has come through
     assert told(happened.CoresHeld, "first", mine) == ({"second": rest} if late_moves else {})
-    assert controller.roster.jobs["first"].taken == mine
+    assert controller.jobs.by_name["first"].taken == mine
 
 
 def test_a_job_that_never_says_that_it_has_not_moved_is_told_of() -> None:
@@ -269,7 +269,7 @@ def test_a_job_that_never_says_that_it_has_not_moved_is_told_of() -> None:
     controller.handle(happened.JobPresent(0.0, "p", "first", name, mine))
     controller.handle(happened.Tick(0.1, "t0"))  # told all of the cores
     controller.handle(happened.JobArrived(0.2, "a", "second", name))  # and to keep its part after all
-    assert controller.roster.jobs["first"].taken == pool
+    assert controller.jobs.by_name["first"].taken == pool
     alerts = controller.handle(happened.Tick(5.0, "t1"))
     assert [one.text for one in alerts if isinstance(one, Alert) and "'first'" in one.text] == [
         f"job 'first' was told {mine} cores and has not said that it holds them"

@@ -121,7 +121,7 @@ def test_limits_of_a_class_are_those_of_its_jobs() -> None:
         for instruction in controller.handle(happened.JobArrived(float(k), str(k), f"job-{k}", "one"))
     ]
     assert told
-    assert all(job.target in {0, 2, 3} for job in controller.roster)
+    assert all(job.target in {0, 2, 3} for job in controller.jobs)
 
 
 def test_snapshots_keep_what_was_measured() -> None:

@@ -524,7 +524,7 @@ def test_a_journal_is_continued_and_jobs_that_were_lost_are_said_so(tmp_path: Pa
         assert ended.kind == "job-finished"
     _forget_from(path, last)  # as if it had been killed just before
     with cw.LivePool(CLASSES, threads(), path) as pool:
-        assert pool._runner.ask(lambda controller: [book.finished for book in controller.books]) == [1, 0]
+        assert pool._runner.ask(lambda controller: [book.finished for book in controller.counters]) == [1, 0]
         assert pool.run("one", steps, 1, int).name == "one-3"
     with Journal.read(path) as journal:
         events = [event for _, event in journal.events()]

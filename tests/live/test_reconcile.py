@@ -16,7 +16,7 @@ from corewise.live.journal.journal import Journal
 from corewise.live.journal.verification import prove
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Alert, SetCores
-from corewise.live.state.job_table import RosterJob
+from corewise.live.state.job_table import PoolJob
 from corewise.live.state.reconcile import ListedJob, reconciling_events
 from corewise.observation import events as happened
 from tests.helpers.serving import service
@@ -107,7 +107,7 @@ def test_what_is_not_listed_is_lost_what_was_not_known_is_present_the_rest_is_pu
     ]
     for event in events:
         pool.controller.handle(event)
-    held = {job.name: job.held for job in pool.controller.roster}
+    held = {job.name: job.held for job in pool.controller.jobs}
     assert held == {"kept": 5, "young": 0, "late": 3, "new": 2}
     assert reconciling_events(pool.controller, [*listed, ListedJob("young", "one", 0)], 40.0, pool.ids) == []
 
@@ -211,7 +211,7 @@ def test_a_refusal_of_an_earlier_instruction_does_not_cancel_a_later_one() -> No
     pool.tell(happened.JobArrived, 4.0, "b", "one")  # and fewer
     pool.tell(happened.JobFinished, 5.0, "b")  # and 8 again: under way
     assert pool.tell(happened.MoveRefused, 6.0, "x", 8, "busy") == {}  # the first 8
-    assert pool.controller.roster.jobs["x"].told == 8
+    assert pool.controller.jobs.by_name["x"].assigned == 8
 
 
 def told_8_16_and_8() -> Steered:
@@ -230,14 +230,14 @@ def test_an_answer_to_an_earlier_instruction_leaves_later_ones_under_way() -> No
     assert pool.tell(happened.CoresHeld, 5.0, "a", 8) == {}  # the first 8: it may yet take 16
     assert pool.tell(happened.CoresHeld, 6.0, "a", 16) == {}
     assert pool.tell(happened.CoresHeld, 7.0, "a", 8) == {"c": 8}
-    told = pool.controller.roster.jobs["a"].generation
+    told = pool.controller.jobs.by_name["a"].generation
     with pytest.raises(InvalidInput, match=f"generation {told + 1} of job 'a', whose last .* number {told}"):
         pool.tell(happened.CoresHeld, 8.0, "a", 8, 0.0, told + 1)
 
 
 def test_an_answer_that_names_the_last_instruction_answers_all() -> None:
     pool = told_8_16_and_8()
-    last = pool.controller.roster.jobs["a"].generation
+    last = pool.controller.jobs.by_name["a"].generation
     assert pool.tell(happened.CoresHeld, 5.0, "a", 8, 0.0, last) == {"c": 8}
 
 
@@ -317,9 +317,9 @@ def test_schedulers_that_are_late_and_refuse_never_hold_more_than_there_is(seed:
 def test_if_any_answer_answered_all_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: what was so before, and was seen in a pool of ten schedulers."""
 
-    def answer(job: RosterJob, cores: int, _generation: int | None) -> bool:
-        job.unanswered = [] if cores == job.told else job.unanswered
+    def answer(job: PoolJob, cores: int, _generation: int | None) -> bool:
+        job.unanswered = [] if cores == job.assigned else job.unanswered
         return True
 
-    monkeypatch.setattr(RosterJob, "answer", answer)
+    monkeypatch.setattr(PoolJob, "answer", answer)
     assert max(most_held(seed, named=False) for seed in range(6)) > 16

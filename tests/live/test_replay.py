@@ -44,7 +44,7 @@ def state_of(controller: Controller) -> dict[str, Any]:
         "mode": controller.mode,
         "request": controller.request,
         "adopted": controller.adopted,
-        "jobs": {job.name: asdict(job) for job in controller.roster},
+        "jobs": {job.name: asdict(job) for job in controller.jobs},
         "tally": controller.tally.snapshot(),
         "windows": state.k,
         "believed": system_to_mapping(state.plug_in),

@@ -17,7 +17,7 @@ from corewise.estimation.quantities import Quantity
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.jsonable import to_json
 from corewise.live.state.controller import Controller
-from corewise.live.state.counters import Book
+from corewise.live.state.counters import JobCounters
 from corewise.live.state.instructions import Alert
 from corewise.live.state.report import Expected, Report
 from corewise.observation import events as happened
@@ -82,7 +82,7 @@ def test_measured_response_times_are_those_of_the_events() -> None:
 
 
 def test_the_total_of_no_response_times_is_none() -> None:
-    assert Book.total([Book(arrived=2), Book(arrived=3)]).arrived == 5
+    assert JobCounters.total([JobCounters(arrived=2), JobCounters(arrived=3)]).arrived == 5
     assert math.isnan(controller().report().responses.mean)
 
 

@@ -18,7 +18,7 @@ from corewise.live.journal.event_store import InMemory
 from corewise.live.run.runner import Runner
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Instruction, SetCores, Solve
-from corewise.live.state.job_table import Roster
+from corewise.live.state.job_table import JobTable
 from corewise.live.state.moving import Moving
 from corewise.observation import events as happened
 from corewise.policies.base import BoundPolicy, bind
@@ -281,7 +281,7 @@ def test_where_moves_cost_a_policy_of_other_classes_is_followed_as_far_as_it_goe
     new = cw.JobClass("new", 1.0, 1.0, cw.Amdahl(0.5), resize_pause=0.01)
     for classes in (own.classes, [*own.classes[::-1]], [new, *own.classes[::-1]]):
         there = cw.System(6, classes)
-        roster, moving = Roster([(1, None) for _ in classes]), Moving(there)
+        roster, moving = JobTable([(1, None) for _ in classes]), Moving(there)
         for number in range(4):
             roster.add(f"j{number}", there.index(own.names[number % 2]), 0.0, None, None, 0, 0.0)
         share = integer_allocation(policy, there.names, roster.counts, 6)

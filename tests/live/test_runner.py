@@ -125,7 +125,7 @@ def test_a_question_that_is_cancelled_concerns_nobody() -> None:
         assert blocking.result(30.0)
         runner.request(happened.JobArrived, "a", "one")
         assert asked == []
-        assert runner.ask(lambda controller: list(controller.roster.jobs)) == ["a"]
+        assert runner.ask(lambda controller: list(controller.jobs.by_name)) == ["a"]
 
 
 def test_a_question_that_is_cancelled_while_it_is_answered_concerns_nobody() -> None:
@@ -168,7 +168,7 @@ def test_a_caller_that_fails_when_it_is_answered_concerns_no_other(caplog: pytes
         runner.report(happened.JobArrived, "b", "one", then=fail)
         runner.request(happened.JobArrived, "c", "one")
         assert not runner.failed
-        assert runner.ask(lambda controller: list(controller.roster.jobs)) == ["a", "b", "c"]
+        assert runner.ask(lambda controller: list(controller.jobs.by_name)) == ["a", "b", "c"]
     assert "an answer could not be given" in caplog.text
 
 
@@ -189,7 +189,7 @@ def test_events_are_taken_in_again_when_the_journal_can_be_written(monkeypatch: 
         runner.report(happened.JobFinished, "a", then=lambda: diary.lines.append("acknowledge end"))
         with pytest.raises(CorewiseError, match="disk full"):
             runner.submit([happened.JobArrived(0.0, "mine", "c", "one")]).result(30.0)
-        assert runner.ask(lambda controller: [job.held for job in controller.roster]) == [0]
+        assert runner.ask(lambda controller: [job.held for job in controller.jobs]) == [0]
         assert not runner.failed
         before = len(diary.lines)
         diary.full = None

@@ -147,7 +147,7 @@ def test_a_class_that_is_not_known_shares_equally_and_is_explained() -> None:
         for name in TWO:
             time += 0.01
             controller.handle(happened.JobArrived(time, f"{name} {number}", f"{name} {number}", name))
-    counts = controller.roster.counts
+    counts = controller.jobs.counts
     assert counts == (2, 0, 2)
     assert controller.given(counts)[::2] == tuple(policy.allocate([2, 2]).astype(int))
     controller.handle(happened.JobArrived(time, "r", "it", "rare"))

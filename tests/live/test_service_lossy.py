@@ -42,7 +42,7 @@ def test_a_lossy_scheduler_reaches_what_the_same_events_reach_in_order(tmp_path:
     for event in more:  # a batch
         ordered.handle(event, share=event is more[-1])
     wanted = ordered.report().as_mapping()
-    assert [(row["job"], row["told"]) for row in jobs] == [(job.name, job.told) for job in ordered.roster]
+    assert [(row["job"], row["told"]) for row in jobs] == [(job.name, job.assigned) for job in ordered.jobs]
     for one, other in zip(found["classes"], wanted["classes"], strict=True):
         for key in ("arrived", "finished", "ended", "jobs", "told", "target"):
             assert one[key] == other[key]

@@ -49,4 +49,4 @@ def test_a_pool_goes_on_from_its_last_snapshot(tmp_path: Path) -> None:
             assert again.snapshot() == whole.snapshot()
             assert 0 <= journal.last - last[0] < 2 * OPTIONS.snapshot_every + 20
     assert found[0] < found[1]
-    assert [book.finished for book in whole.books] == [10, 10]
+    assert [book.finished for book in whole.counters] == [10, 10]

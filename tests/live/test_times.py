@@ -82,10 +82,10 @@ def test_history_that_is_told_late_is_in_the_books_and_not_learned_from() -> Non
     """600 jobs of two hours ago (`past2.py`): arrival rates were 59 a second where 0.17 is true."""
     seen = controller(opened=7200.0)
     alerts = told(seen, history(0.0, 1800.0, seed=1))
-    jobs = sum(book.finished for book in seen.books)
+    jobs = sum(book.finished for book in seen.counters)
     assert jobs > 500
-    assert sum(book.responses for book in seen.books) == jobs
-    assert 3.0 < sum(book.mean for book in seen.books) / 2.0 < 8.0
+    assert sum(book.responses for book in seen.counters) == jobs
+    assert 3.0 < sum(book.mean for book in seen.counters) / 2.0 < 8.0
     assert seen.learner.state.k == 0
     assert seen.tally.departures == 0
     assert seen.tally.late > 3 * jobs
@@ -175,8 +175,8 @@ def test_jobs_that_are_there_when_the_clock_is_set_back_leave_and_count_nowhere(
     ):
         seen.handle(event)
         if event.id == "3":
-            assert seen.roster.jobs["a"].held == 2
-    book = seen.books[1]
+            assert seen.jobs.by_name["a"].held == 2
+    book = seen.counters[1]
     assert (book.arrived, book.finished, book.responses) == (1, 1, 0)
     seen.handle(happened.Tick(9000.0, "5"))
     assert (seen.tally.departures, seen.tally.late) == (0, 2)
@@ -190,7 +190,7 @@ def test_a_report_that_was_overtaken_says_nothing() -> None:
         happened.CoresHeld(110.0, "3", "a", 2),
     ):
         seen.handle(event)
-    assert seen.roster.jobs["a"].held == 8
+    assert seen.jobs.by_name["a"].held == 8
 
 
 def test_what_is_said_of_an_earlier_job_does_not_touch_a_later_one_of_its_name() -> None:
@@ -207,9 +207,9 @@ def test_what_is_said_of_an_earlier_job_does_not_touch_a_later_one_of_its_name()
     ):
         with pytest.raises(InvalidInput, match=rf"{event.kind}: job 'q' came .* s after this, at 2\.0"):
             seen.handle(event)
-    assert seen.roster.jobs["q"].held == 0
+    assert seen.jobs.by_name["q"].held == 0
     seen.handle(happened.CoresHeld(2.5, "8", "q", 7))
-    assert seen.roster.jobs["q"].held == 7
+    assert seen.jobs.by_name["q"].held == 7
 
 
 def test_an_end_that_overtakes_its_arrival_leaves_no_ghost() -> None:
@@ -219,18 +219,18 @@ def test_an_end_that_overtakes_its_arrival_leaves_no_ghost() -> None:
     with pytest.raises(InvalidInput, match="no job 'q' is there"):
         seen.handle(happened.JobFinished(5.5, "2", "q"))  # it was reported already
     seen.handle(happened.JobArrived(3.0, "3", "q", "etl"))
-    assert not seen.roster.jobs
-    book = seen.books[1]
+    assert not seen.jobs.by_name
+    book = seen.counters[1]
     assert (book.arrived, book.finished, book.responses, book.mean) == (1, 1, 1, 2.0)
     seen.handle(happened.JobArrived(6.0, "4", "q", "etl"))  # another job
-    assert list(seen.roster.jobs) == ["q"]
+    assert list(seen.jobs.by_name) == ["q"]
     seen.handle(happened.JobFinished(7.0, "5", "r"))
     seen.handle(happened.JobArrived(8.0, "6", "r", "etl"))  # neither was dated by its sender
-    assert list(seen.roster.jobs) == ["q"]
+    assert list(seen.jobs.by_name) == ["q"]
     assert (book.arrived, book.finished, book.responses) == (3, 2, 1)
     seen.handle(happened.JobFinished(9.0, "7", "s"))
     seen.handle(happened.JobArrived(100.0, "8", "s", "etl"))  # a name used again, after a stray end
-    assert list(seen.roster.jobs) == ["q", "s"]
+    assert list(seen.jobs.by_name) == ["q", "s"]
 
 
 LATE = [(10.0, "a+", 2.0), (11.0, "b+", 11.0), (12.0, "a4", 4.0), (13.0, "a-", 12.0), (14.0, "b-", 13.0)]

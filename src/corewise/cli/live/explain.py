@@ -32,7 +32,7 @@ def explain(
     """Say in a sentence why a job holds the cores that it holds, as of the last event in the journal."""
     with opened(journal) as reader, waiting(f"Reading {journal} ..."):
         controller = controller_at_the_end(reader)
-        if job not in controller.roster.jobs:
+        if job not in controller.jobs.by_name:
             _require_not_gone(reader, job)
         found = controller.explain(job)
     if as_json:

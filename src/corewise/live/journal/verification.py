@@ -118,7 +118,7 @@ def state_digest(controller: Controller) -> str:
     seen = learner.memory.recall() if learner.state.k else None
     state = {
         "report": controller.report().as_mapping(),
-        "jobs": controller.roster.snapshot(),
+        "jobs": controller.jobs.snapshot(),
         "tally": controller.tally.snapshot(),
         "seen": seen
         and [[row.widths.tolist(), row.departures.tolist(), row.job_time.tolist()] for row in seen.classes],

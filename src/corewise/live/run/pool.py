@@ -130,7 +130,7 @@ class LivePool:
             self._ledger = InMemory() if journal is None else Journal.open(journal, wanted.mapping)
             stack.callback(self._ledger.close)
             controller = self._controller(wanted)
-            self._numbers = count(1 + sum(book.arrived for book in controller.books))
+            self._numbers = count(1 + sum(book.arrived for book in controller.counters))
             solver = stack.enter_context(solver_process(made))
             self._runner = Runner(
                 controller, self._engine, solver, self._ledger, self._break_down, give_up=_GIVE_UP

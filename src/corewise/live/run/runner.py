@@ -207,7 +207,7 @@ class Runner:
     def start(self) -> None:
         """Start the thread and the engine; a request to solve that was not answered is repeated."""
         if not self._remote:  # jobs that ran here have ended with the last runner
-            for name in self._controller.roster.jobs:
+            for name in self._controller.jobs.by_name:
                 self.report(happened.JobEnded, name, "lost")
         if self._controller.pool != self.engine.pool:
             self.report(happened.PoolChanged, self.engine.pool)

@@ -371,10 +371,10 @@ class PoolHistory:
             self._note(controller)
 
     def _sample(self, controller: Controller) -> None:
-        held = [0] * len(controller.books)
-        for job in controller.roster.active:
+        held = [0] * len(controller.counters)
+        for job in controller.jobs.active:
             held[job.job_class] += job.held
-        self._samples.append((controller.time, controller.roster.counts, tuple(held)))
+        self._samples.append((controller.time, controller.jobs.counts, tuple(held)))
         if len(self._samples) > _SAMPLES:
             self._samples = self._samples[::2]
             self._every *= 2.0

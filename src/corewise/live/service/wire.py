@@ -18,7 +18,7 @@ from corewise.errors import CorewiseError, InvalidInput, nearest
 from corewise.kit import checks
 from corewise.kit.jsonable import plain, to_json
 from corewise.live.state.controller import Controller
-from corewise.live.state.job_table import RosterJob
+from corewise.live.state.job_table import PoolJob
 from corewise.live.state.reconcile import ListedJob
 from corewise.observation import events as happened
 
@@ -297,17 +297,17 @@ def allocation(controller: Controller) -> dict[str, Any]:
         "mode": controller.mode,
         "pool": controller.pool,
         "policy": controller.policy_name,
-        "jobs": [_job(controller, job) for job in controller.roster],
+        "jobs": [_job(controller, job) for job in controller.jobs],
     }
 
 
-def _job(controller: Controller, job: RosterJob) -> dict[str, Any]:
-    least, most = controller.roster.bounds(job, controller.pool)
+def _job(controller: Controller, job: PoolJob) -> dict[str, Any]:
+    least, most = controller.jobs.bounds(job, controller.pool)
     return {
         "job": job.name,
         "job_class": controller.system.names[job.job_class],
         "held": job.held,
-        "told": job.told,
+        "told": job.assigned,
         "target": job.target,
         "generation": job.generation,
         "least": least,

@@ -14,7 +14,7 @@ from typing import Any
 from corewise.errors import InvalidInput
 from corewise.learning.learner import Inference
 from corewise.live.state.configuration import Configuration
-from corewise.live.state.job_table import RosterJob
+from corewise.live.state.job_table import PoolJob
 from corewise.model.system import System
 from corewise.observation import events as happened
 from corewise.observation.admission import KnownJobs, require_possible
@@ -22,7 +22,7 @@ from corewise.observation.admission import KnownJobs, require_possible
 __all__ = ["Admission", "require"]
 
 
-def require(event: happened.Event, system: System, jobs: KnownJobs[RosterJob], pool: int) -> None:
+def require(event: happened.Event, system: System, jobs: KnownJobs[PoolJob], pool: int) -> None:
     """Raise `InvalidInput` if an event cannot have happened in a pool of so many cores with these jobs."""
     require_possible(event, system, jobs, pool)
     match event:
@@ -36,9 +36,7 @@ def require(event: happened.Event, system: System, jobs: KnownJobs[RosterJob], p
             pass
 
 
-def _require_configuration(
-    event: happened.PoolConfigured, system: System, jobs: KnownJobs[RosterJob]
-) -> None:
+def _require_configuration(event: happened.PoolConfigured, system: System, jobs: KnownJobs[PoolJob]) -> None:
     """Refuse a configuration that leaves no place for jobs that are there."""
     wanted = Configuration.from_mapping(event.configuration).algorithm.system
     present = Counter(system.names[job.job_class] for job in jobs.present.values())
@@ -51,7 +49,7 @@ def _require_configuration(
             )
 
 
-def _require_generation(event: happened.CoresHeld | happened.MoveRefused, jobs: KnownJobs[RosterJob]) -> None:
+def _require_generation(event: happened.CoresHeld | happened.MoveRefused, jobs: KnownJobs[PoolJob]) -> None:
     """Refuse the answer to an instruction that was never given."""
     job = jobs.unchanged(event.job)
     last = 0 if job is None else job.generation
@@ -80,7 +78,7 @@ class Admission:
     def __init__(
         self,
         system: System,
-        jobs: KnownJobs[RosterJob],
+        jobs: KnownJobs[PoolJob],
         pool: int,
         journaled: Mapping[str, Mapping[str, Any]],
     ) -> None:

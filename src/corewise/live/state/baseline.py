@@ -49,7 +49,7 @@ class EquiBaseline:
         self._sharing = Controller(
             never_learning(watching.learner.algorithm), _no_policy, mode="steer", time=watching.time
         )
-        self._sharing.roster.limits[:] = watching.roster.limits
+        self._sharing.jobs.limits[:] = watching.jobs.limits
         present = [
             happened.JobPresent(
                 watching.time,
@@ -60,7 +60,7 @@ class EquiBaseline:
                 job.least,
                 job.most,
             )
-            for job in watching.roster
+            for job in watching.jobs
         ]
         pool = happened.PoolChanged(watching.time, "pool", watching.pool)
         self.first = [one for event in (pool, *present) for one in self.handle(event)]

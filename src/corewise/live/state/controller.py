@@ -45,11 +45,11 @@ from corewise.learning.learner import Inference, InferenceRequest, Learner, Lear
 from corewise.learning.memories import Latest
 from corewise.live.state.admission import require
 from corewise.live.state.configuration import Configuration, Options
-from corewise.live.state.counters import Book
+from corewise.live.state.counters import JobCounters
 from corewise.live.state.explain import Explanation, explain, in_cores, round_overdue
 from corewise.live.state.instructions import Alert, Instruction, Reason, SetCores, Solve
 from corewise.live.state.invariants import check
-from corewise.live.state.job_table import Roster, RosterJob
+from corewise.live.state.job_table import JobTable, PoolJob
 from corewise.live.state.moving import Moving
 from corewise.live.state.pool_state import PoolState
 from corewise.live.state.report import ClassReport, Expected, Report, Responses
@@ -128,7 +128,7 @@ class Controller:
         self.mode: happened.Mode = mode
         self.time = time
         self.pool = int(algorithm.system.cores)
-        self.roster = Roster(
+        self.jobs = JobTable(
             [(known.min_cores, known.max_cores) for known in algorithm.system.classes],
             late_moves=self.options.late_moves,
         )
@@ -142,7 +142,7 @@ class Controller:
         self.since = time
         self.estimates: Mapping[str, ClassEstimate] | None = None
         self.alarms: tuple[Alarm, ...] = ()
-        self.books = [Book() for _ in algorithm.system.classes]
+        self.counters = [JobCounters() for _ in algorithm.system.classes]
         self.alerts: deque[Alert] = deque(maxlen=_KEPT)
         self.would_have_moved = 0
         self._policies = policies
@@ -191,9 +191,9 @@ class Controller:
     # --- what others may see ------------------------------------------------------------------------
 
     @property
-    def known_jobs(self) -> KnownJobs[RosterJob]:
+    def known_jobs(self) -> KnownJobs[PoolJob]:
         """The jobs that are present and those that have left, by which events are admitted."""
-        return KnownJobs(self.roster.jobs, self.left, self.early)
+        return KnownJobs(self.jobs.by_name, self.left, self.early)
 
     @property
     def state(self) -> PoolState:
@@ -202,8 +202,8 @@ class Controller:
             self.time,
             self.mode,
             self.pool,
-            self.roster,
-            self.books,
+            self.jobs,
+            self.counters,
             self.moving.free,
             self.policy_name,
             self.policy_classes,
@@ -228,7 +228,7 @@ class Controller:
             self.learner.state.k,
             None if last is None else last.gain_over_equi,
             last is not None and last == self.adopted,
-            Responses.of(Book.total(self.books)),
+            Responses.of(JobCounters.total(self.counters)),
             tuple(self._class_report(i, expected.get(name)) for i, name in enumerate(self.system.names)),
             self.alarms,
             tuple(self.alerts),
@@ -239,14 +239,14 @@ class Controller:
         )
 
     def _class_report(self, i: int, expected: Expected | None) -> ClassReport:
-        name, counters, count = self.system.names[i], self.books[i], self.roster.counts[i]
-        jobs = [job for job in self.roster.active if job.job_class == i]
+        name, counters, count = self.system.names[i], self.counters[i], self.jobs.counts[i]
+        jobs = [job for job in self.jobs.active if job.job_class == i]
         return ClassReport(
             name,
             count,
             count - sum(bool(job.held) for job in jobs),
             sum(job.held for job in jobs),
-            sum(job.told for job in jobs),
+            sum(job.assigned for job in jobs),
             sum(job.target for job in jobs),
             counters.arrived,
             counters.present,
@@ -286,8 +286,8 @@ class Controller:
             "alerted": sorted(self.alerted),
             "left": list(self.left.items()),
             "early": [happened.event_to_mapping(event) for event in self.early.values()],
-            "books": [asdict(book) for book in self.books],
-            "roster": self.roster.snapshot(),
+            "books": [asdict(row) for row in self.counters],
+            "roster": self.jobs.snapshot(),
             "moving": self.moving.snapshot(),
             "tally": self.tally.snapshot(),
             "k": state.k,
@@ -320,8 +320,8 @@ class Controller:
             self.alerted = set(about["alerted"])
             self.left = dict(about["left"])
             self.early = {values["job"]: _end(values) for values in about["early"]}
-            self.books = [Book(**values) for values in about["books"]]
-            self.roster = Roster.of(about["roster"], late_moves=self.options.late_moves)
+            self.counters = [JobCounters(**values) for values in about["books"]]
+            self.jobs = JobTable.of(about["roster"], late_moves=self.options.late_moves)
             if "moving" in about:
                 self.moving = Moving.of(self.system, about["moving"])
             self.tally = EventTally.of(self.system.names, about["tally"], self.options.lateness)
@@ -346,7 +346,7 @@ class Controller:
             return []
         self.require(event)
         before, late = self.time, self.tally.late
-        assigned = {job.name: job.told for job in self.roster} if self.options.checked else {}
+        assigned = {job.name: job.assigned for job in self.jobs} if self.options.checked else {}
         self.remember_ids((event.id,))
         self.time = max(self.time, event.time)
         self.tally.move_to(self.time)
@@ -382,7 +382,7 @@ class Controller:
             case happened.PoolConfigured():
                 return self._configure(Configuration.from_mapping(event.configuration))
             case happened.LimitsChanged():
-                self.roster.limits[self._index(event.job_class)] = (event.least, event.most)
+                self.jobs.limits[self._index(event.job_class)] = (event.least, event.most)
             case happened.ModeChanged():
                 self.mode = event.mode
             case happened.Solved():
@@ -414,50 +414,50 @@ class Controller:
 
     def _add(self, event: happened.JobArrived | happened.JobPresent, arrived: float, held: int) -> None:
         i = self._index(event.job_class)
-        job = self.roster.add(event.job, i, arrived, event.least, event.most, held, event.time)
+        job = self.jobs.add(event.job, i, arrived, event.least, event.most, held, event.time)
         self.tally.arrive(job.age, i, held, event.time, counted=not math.isnan(arrived))
-        self.books[i].open(counted=not math.isnan(arrived))
+        self.counters[i].open(counted=not math.isnan(arrived))
         end = self.early.pop(event.job, None)
         if end is not None and has_overtaken(end.time, event.time):
             self._let_go(end, max(end.time, event.time))
 
     def _let_go(self, event: JobEnd, at: float | None = None) -> list[Instruction]:
         """Let a job go, whose time in the pool ends `at`: if nothing else is said, when that happened."""
-        if event.job not in self.roster.jobs:
+        if event.job not in self.jobs.by_name:
             keep_latest(self.early, event.job, event)
-            missing = f"no job {event.job!r} is there yet{nearest_job(event.job, self.roster.jobs)}"
+            missing = f"no job {event.job!r} is there yet{nearest_job(event.job, self.jobs.by_name)}"
             return [Alert("job", f"{event.kind}: {missing} (it counts once its arrival is reported)")]
         finished = isinstance(event, happened.JobFinished)
-        job = self.roster.remove(event.job)
+        job = self.jobs.remove(event.job)
         self.tally.leave(job.age, event.time if at is None else at, finished=finished)
-        self.books[job.job_class].close(event.time - job.arrived, finished=finished)
+        self.counters[job.job_class].close(event.time - job.arrived, finished=finished)
         self.alerted.discard(event.job)
         keep_latest(self.left, event.job, event.time)
         return []
 
     def _hold(self, event: happened.CoresHeld) -> list[Instruction]:
-        job = self.roster.jobs[event.job]
+        job = self.jobs.by_name[event.job]
         if is_overtaken(event.time, job.held_at, self.options.lateness):
             return []
         before = job.held
-        self.roster.hold(job, event.cores, event.generation)
-        job.held_at, job.told_at = event.time, self.time
+        self.jobs.hold(job, event.cores, event.generation)
+        job.held_at, job.assigned_at = event.time, self.time
         if self.mode == "watch":
-            job.told = event.cores
+            job.assigned = event.cores
         self.moving.report(job.job_class, event.paused)
         self.tally.hold(job.age, event.cores, event.time, event.paused)
-        if job.held == job.told:
+        if job.held == job.assigned:
             self.alerted.discard(job.name)
         return self._alert_of_too_many_held(job, before)
 
-    def _alert_of_too_many_held(self, job: RosterJob, before: int) -> list[Instruction]:
+    def _alert_of_too_many_held(self, job: PoolJob, before: int) -> list[Instruction]:
         """Return that jobs hold more cores than there are, if they do since this job holds more.
 
         Not again within some time: a pool that is only watched may really have more.
         """
         if job.held <= before or self.time < self.overheld + _QUIET:
             return []
-        held = sum(other.held for other in self.roster.active)
+        held = sum(other.held for other in self.jobs.active)
         if held <= self.pool:
             return []
         self.overheld = self.time
@@ -468,7 +468,7 @@ class Controller:
         self, event: happened.Progress | happened.RoundOverdue | happened.ShortRounds
     ) -> list[Instruction]:
         """Take in what was done in rounds, and how long they take."""
-        job = self.roster.jobs[event.job]
+        job = self.jobs.by_name[event.job]
         match event:
             case happened.RoundOverdue():
                 return [Alert("round", round_overdue(event))]
@@ -476,19 +476,19 @@ class Controller:
                 self.tally.marks.add_short(job.job_class, event.rounds, event.working, event.dispatching)
             case happened.Progress():
                 self.tally.progress(job.age, event.amount, event.time)
-                self.books[job.job_class].marks += event.amount
+                self.counters[job.job_class].marks += event.amount
         return []
 
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
         """Take note of what a job cannot hold, and alert."""
-        job = self.roster.jobs[event.job]
-        self.roster.refuse(job, event.cores, event.fits, event.generation, self.time, self.options.retry)
+        job = self.jobs.by_name[event.job]
+        self.jobs.refuse(job, event.cores, event.fits, event.generation, self.time, self.options.retry)
         return [Alert("resize", f"job {event.job!r} cannot hold {in_cores(event.cores)}: {event.why}")]
 
     @property
     def due(self) -> float:
         """When something is to be done though nothing happens; infinite if nothing is."""
-        return self.roster.retry_at(self.time)
+        return self.jobs.retry_at(self.time)
 
     def _index(self, name: str) -> int:
         return self.system.index(name)
@@ -500,18 +500,18 @@ class Controller:
         self.configuration = Configuration(new.algorithm, self.options)
         self.reconfigured += 1
         self.tally.lateness = self.options.lateness
-        self.roster.late_moves = self.options.late_moves
+        self.jobs.late_moves = self.options.late_moves
         same = [before.mapping[name] == new.mapping[name] for name in ("system", "recipe")]
         if all(same):
             return []
         old = self.system
         if old.cores != system.cores:
             self.pool = int(system.cores)
-        self.roster.change_classes(old, system)
+        self.jobs.change_classes(old, system)
         self.moving = self.moving.on(old, system)
         self.tally.change_classes(system.names)
-        books = dict(zip(old.names, self.books, strict=True))
-        self.books = [books.get(name) or Book() for name in system.names]
+        counters = dict(zip(old.names, self.counters, strict=True))
+        self.counters = [counters.get(name) or JobCounters() for name in system.names]
         self.answer, self.adopted = (_for_classes(one, old) for one in (self.answer, self.adopted))
         self.learner = self.learner.with_algorithm(new.algorithm)
         if self.estimates is not None:
@@ -527,35 +527,35 @@ class Controller:
 
     def _act(self) -> list[Instruction]:
         """Return who is to hold other cores from now on."""
-        counts = self.roster.counts
+        counts = self.jobs.counts
         given = self.given(counts)
         if self.mode == "watch":
-            before = {job.name: job.target for job in self.roster.active}
+            before = {job.name: job.target for job in self.jobs.active}
             self._aim(given)
             self.would_have_moved += sum(
-                job.target not in {job.held, before.get(job.name, 0)} for job in self.roster.active
+                job.target not in {job.held, before.get(job.name, 0)} for job in self.jobs.active
             )
             return []
         if self.mode == "hold":
-            self.roster.keep(self.pool, self.time)
+            self.jobs.keep(self.pool, self.time)
         else:
             self._aim(given)
-        told = self.roster.moves(self.pool, self.time)
+        moved = self.jobs.moves(self.pool, self.time)
         reason = Reason(counts, given, self.policy_name, self.mode)
-        return [SetCores(job.name, job.told, reason, job.generation) for job in told]
+        return [SetCores(job.name, job.assigned, reason, job.generation) for job in moved]
 
     def _aim(self, given: tuple[int, ...]) -> None:
         """Set the target of every job: an equal share, or what is worth its move."""
         if self.moving.free:
-            self.roster.aim(given, self.pool, self.time)
+            self.jobs.aim(given, self.pool, self.time)
         else:
-            kept = self.roster.pinned
-            left, pool = self.roster.beside(kept, given, self.pool)
-            jobs = [job for job in self.roster if job.retry_at <= self.time and not job.pinned]
-            limits = [self.roster.bounds(job, pool) for job in jobs]
-            believed = self.learner.state.plug_in
-            targets = self.moving.targets(jobs, limits, self._policy, left, pool, believed) if pool else {}
-            self.roster.assign({**targets, **{job.name: job.held for job in kept}})
+            kept = self.jobs.pinned
+            left, pool = self.jobs.beside(kept, given, self.pool)
+            jobs = [job for job in self.jobs if job.retry_at <= self.time and not job.pinned]
+            limits = [self.jobs.bounds(job, pool) for job in jobs]
+            plug_in = self.learner.state.plug_in
+            targets = self.moving.targets(jobs, limits, self._policy, left, pool, plug_in) if pool else {}
+            self.jobs.assign({**targets, **{job.name: job.held for job in kept}})
 
     def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Return the whole cores of each class: what the policy gives it, or an equal share."""
@@ -698,22 +698,26 @@ class Controller:
         return [Alert("time", f"{text}: dated before what counts already")]
 
     def _alert_of_late_moves(self) -> list[Instruction]:
-        """Return which jobs have not come to hold what they were told, once."""
+        """Alert, once, of jobs that do not hold the cores they were assigned."""
         late = [
             job
-            for job in self.roster.active
-            if (job.held != job.told or job.withdrawn)
-            and self.time - job.told_at > self.options.patience
+            for job in self.jobs.active
+            if (job.held != job.assigned or job.withdrawn)
+            and self.time - job.assigned_at > self.options.patience
             and job.name not in self.alerted
         ]
         self.alerted.update(job.name for job in late)
-        for job in self.roster.active:
+        for job in self.jobs.active:
             job.forget_unanswered(self.time - 2.0 * self.options.patience)
         return [
             Alert(
                 "resize",
-                f"job {job.name!r} was told {in_cores(job.told)} and "
-                + (f"still holds {job.held}" if job.held != job.told else "has not said that it holds them"),
+                f"job {job.name!r} was told {in_cores(job.assigned)} and "
+                + (
+                    f"still holds {job.held}"
+                    if job.held != job.assigned
+                    else "has not said that it holds them"
+                ),
             )
             for job in late
         ]

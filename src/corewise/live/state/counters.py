@@ -1,4 +1,4 @@
-"""Books of a class: who came and went, and how long those who finished took."""
+"""Counters of a class: arrivals, departures, and the response times of jobs that finished."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Book"]
+__all__ = ["JobCounters"]
 
 _COUNTS = ("arrived", "present", "finished", "ended", "responses")
 
 
 @dataclass(slots=True)
-class Book:
-    """Book of a class.
+class JobCounters:
+    """Counters of the jobs of a class.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Book:
     mean, squares : float
         Their mean, and the sum of their squared distances from it.
     marks : float
-        Progress that jobs have told of.
+        Progress that jobs have reported.
     """
 
     arrived: int = 0
@@ -37,21 +37,21 @@ class Book:
     marks: float = 0.0
 
     @classmethod
-    def total(cls, books: Sequence[Book]) -> Book:
-        """Return the book of several classes together; their progress, each in its own unit, does not add."""
-        counts = {name: sum(getattr(book, name) for book in books) for name in _COUNTS}
+    def total(cls, rows: Sequence[JobCounters]) -> JobCounters:
+        """Return the counters of several classes together; progress, in a unit per class, does not add."""
+        counts = {name: sum(getattr(row, name) for row in rows) for name in _COUNTS}
         number = counts["responses"]
-        mean = sum(book.responses * book.mean for book in books) / number if number else 0.0
-        squares = sum(book.squares + book.responses * (book.mean - mean) ** 2 for book in books)
+        mean = sum(row.responses * row.mean for row in rows) / number if number else 0.0
+        squares = sum(row.squares + row.responses * (row.mean - mean) ** 2 for row in rows)
         return cls(**counts, mean=mean, squares=squares, marks=math.nan)
 
     def open(self, *, counted: bool) -> None:
-        """Write down a job that arrived, or that was there before."""
+        """Count a job that arrived, or that was there before."""
         self.arrived += counted
         self.present += not counted
 
     def close(self, response_time: float, *, finished: bool) -> None:
-        """Write down a job that left; its response time is NaN if its arrival was not seen.
+        """Count a job that left; its response time is NaN if its arrival was not seen.
 
         A negative one says that the clock was set back in between: it is none.
         """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from corewise.errors import InvalidInput, nearest
 from corewise.kit.times import spoken_duration
-from corewise.live.state.job_table import RosterJob
+from corewise.live.state.job_table import PoolJob
 from corewise.live.state.pool_state import PoolState
 from corewise.observation.events import RoundOverdue
 
@@ -57,18 +57,18 @@ class Explanation:
 
 def explain(state: PoolState, name: str) -> Explanation:
     """Return why a job holds the cores that it holds."""
-    job = state.jobs.jobs.get(name)
+    job = state.jobs.by_name.get(name)
     if job is None:
-        jobs = list(state.jobs.jobs)
+        jobs = list(state.jobs.by_name)
         hint = nearest(name, jobs) if jobs else ", nor is any other"
         raise InvalidInput(f"no job {name!r} is there{hint}")
     job_class = state.names[job.job_class]
     parts = [_sharing(state, job), _limits(state, job), _under_way(job), _one_more(state, job)]
     text = "; ".join(part for part in parts if part)
-    return Explanation(name, job_class, job.held, job.told, job.target, text)
+    return Explanation(name, job_class, job.held, job.assigned, job.target, text)
 
 
-def _sharing(state: PoolState, job: RosterJob) -> str:
+def _sharing(state: PoolState, job: PoolJob) -> str:
     counts = state.jobs.counts
     active = [other for other in state.jobs.active if other.job_class == job.job_class]
     name, cores = state.names[job.job_class], sum(other.target for other in active)
@@ -83,7 +83,7 @@ def _sharing(state: PoolState, job: RosterJob) -> str:
     )
 
 
-def _shares(state: PoolState, job: RosterJob) -> str:
+def _shares(state: PoolState, job: PoolJob) -> str:
     if not job.target and job.retry_at > state.time:
         wait = job.retry_at - state.time
         return f"waits: its start was refused, and is tried again in {wait:.3g} s"
@@ -97,7 +97,7 @@ def _shares(state: PoolState, job: RosterJob) -> str:
     return f"gets {job.target}, as number {rank} of {count} by age"
 
 
-def _limits(state: PoolState, job: RosterJob) -> str:
+def _limits(state: PoolState, job: PoolJob) -> str:
     least, most = state.jobs.bounds(job, state.pool)
     if job.target == most and most < state.pool:
         return f"it can use no more than {most}"
@@ -106,15 +106,15 @@ def _limits(state: PoolState, job: RosterJob) -> str:
     return "no limit applied"
 
 
-def _under_way(job: RosterJob) -> str:
+def _under_way(job: PoolJob) -> str:
     if job.held == job.target:
         return ""
-    if job.told == job.target:
+    if job.assigned == job.target:
         return f"it holds {job.held} until it has followed"
     return f"it holds {job.held}, and the rest is not free yet"
 
 
-def _one_more(state: PoolState, job: RosterJob) -> str:
+def _one_more(state: PoolState, job: PoolJob) -> str:
     """Return what one core more would be to this job, and to the one that would have to give it."""
     others = [other for other in state.jobs.active if other is not job and other.target > 1]
     if state.estimates is None or not job.target or not others:
@@ -125,7 +125,7 @@ def _one_more(state: PoolState, job: RosterJob) -> str:
     return f"one core more would shorten it by {gain:.0%} and lengthen {giver.name} by {loss:.0%}"
 
 
-def _speed(state: PoolState, job: RosterJob, cores: int) -> float:
+def _speed(state: PoolState, job: PoolJob, cores: int) -> float:
     return float(state.estimated.classes[job.job_class].curve.rate(float(cores)))
 
 

@@ -95,7 +95,7 @@ def _moves_can_be_made(state: PoolState, assigned: Mapping[str, int], moves: Seq
     grown = [one for one in moves if one.cores > assigned.get(one.job, 0)]
     _require(list(moves[len(moves) - len(grown) :]) == grown, "a growth was instructed before a shrink")
     # A job that still holds cores that it is to give up, or may yet take them, may be assigned them again.
-    jobs = state.jobs.jobs
+    jobs = state.jobs.by_name
     takes = any(one.cores > max(jobs[one.job].held, jobs[one.job].withdrawn) for one in grown)
     taken = sum(job.taken for job in state.jobs)
     fits = not takes or taken <= state.pool

@@ -1,12 +1,11 @@
-r"""The jobs of a live pool: what each may hold, was told to hold, and holds.
+r"""The job table of a live pool: the cores that each job may hold, was assigned, and holds.
 
-A job that is told to shrink holds its cores until it says otherwise, and one that is told to grow may not
-have them yet. So a core is counted on only where nobody holds it and nobody was told to: growth is instructed
-while
+A job that is to shrink holds its cores until it reports otherwise, and one that is to grow may not have them
+yet. So a core is free only where no job holds it and none was assigned it: growth is instructed while
 
-    Σ_jobs max(held, told) ≤ pool,
+    Σ_jobs max(held, assigned) ≤ pool,
 
-and what does not fit waits for the next time a job says what it holds. Shrinks are instructed at once.
+and what does not fit waits for the next report of what a job holds. Shrinks are instructed at once.
 
 Where instructions travel, a job may yet carry out one that a later one has replaced: assigned 16 cores and
 then 8, it may hold 16 for a while. There, with `late_moves`, every instruction that is not answered yet
@@ -28,14 +27,15 @@ from corewise.model.job_class import JobClass
 from corewise.model.system import System
 from corewise.policies.moving.share import Claim, share, share_queues
 
-__all__ = ["Roster", "RosterJob"]
+__all__ = ["JobTable", "PoolJob"]
 
 _DOUBLINGS = 5  # of the time after which a refused start is tried again
+_KEYS = {"assigned": "told", "assigned_at": "told_at"}  # in snapshots, as version 0.2 wrote them
 
 
 @dataclass(slots=True)
-class RosterJob:
-    """Job in a roster.
+class PoolJob:
+    """Job that is present in a live pool.
 
     Attributes
     ----------
@@ -49,14 +49,18 @@ class RosterJob:
         When it came; NaN if it was there before.
     least, most : int or None
         Limits of its own, in the place of those of its class.
-    held, told, target : int
-        The cores it holds, those it was last told to hold, and those it should hold.
-    told_at : float
-        Since when it has not followed: when it was told, or last said what it holds.
+    held : int
+        The cores that it holds.
+    assigned : int
+        The cores that it was assigned last.
+    target : int
+        The cores that it should hold.
+    assigned_at : float
+        Since when it has not followed: when it was assigned cores, or last reported what it holds.
     held_at : float
-        When it was last heard of what it holds, by the clock of whoever told.
+        The time of the last report of what it holds, by the clock of its sender.
     begun : bool
-        Whether it was ever told to hold cores, or held some.
+        Whether it was ever assigned cores, or held some.
     generation : int
         The number of the last instruction to it.
     unanswered : list of (int, int, float)
@@ -78,9 +82,9 @@ class RosterJob:
     least: int | None
     most: int | None
     held: int = 0
-    told: int = 0
+    assigned: int = 0
     target: int = 0
-    told_at: float = 0.0
+    assigned_at: float = 0.0
     held_at: float = -math.inf
     begun: bool = False
     generation: int = 0
@@ -98,13 +102,13 @@ class RosterJob:
     @property
     def taken(self) -> int:
         """The cores that no other job can count on."""
-        return max(self.held, self.told, self.withdrawn)
+        return max(self.held, self.assigned, self.withdrawn)
 
-    def tell(self, cores: int, time: float, *, late_moves: bool = False) -> None:
-        """Tell it what to hold; told anew before it has followed, it is late all the same."""
-        if self.held == self.told:
-            self.told_at = time
-        self.told = cores
+    def assign(self, cores: int, time: float, *, late_moves: bool = False) -> None:
+        """Assign cores to it; assigned others before it has followed, it is late all the same."""
+        if self.held == self.assigned:
+            self.assigned_at = time
+        self.assigned = cores
         self.generation += 1
         if late_moves:
             self.unanswered.append((self.generation, cores, time))
@@ -116,8 +120,8 @@ class RosterJob:
         Without a generation it is the first instruction to hold so many cores that is answered.
         """
         if generation is None:
-            fitting = (number for number, told, _ in self.unanswered if told == cores)
-            last = self.generation if cores == self.told else 0
+            fitting = (number for number, assigned, _ in self.unanswered if assigned == cores)
+            last = self.generation if cores == self.assigned else 0
             generation = next(fitting, last)
         self.unanswered = [row for row in self.unanswered if row[0] > generation]
         return generation == self.generation
@@ -136,7 +140,7 @@ class RosterJob:
         if not self.answer(cores, generation) and not self.held:
             return
         if not self.held:
-            self.told, self.begun = 0, False
+            self.assigned, self.begun = 0, False
             if not fits:
                 self.retry_at = time + retry * 2.0 ** min(self.refusals, _DOUBLINGS)
                 self.refusals += 1
@@ -148,7 +152,7 @@ class RosterJob:
             self.least = None if self.least is None else min(self.least, self.most)
 
 
-class Roster:
+class JobTable:
     """Jobs of a live pool, in order of arrival, with the limits of their classes.
 
     With many jobs waiting, most of them hold nothing and are to hold nothing. Those that do are kept apart,
@@ -159,22 +163,22 @@ class Roster:
     limits : sequence of (int, int or None)
         The least and the most cores of a job of each class.
     late_moves : bool, optional
-        Whether a job may yet carry out what it was told before the last instruction.
+        Whether a job may yet carry out an instruction that a later one has replaced.
     """
 
     def __init__(self, limits: Sequence[tuple[int, int | None]], *, late_moves: bool = False) -> None:
         self.limits = list(limits)
         self.late_moves = late_moves
-        self.jobs: dict[str, RosterJob] = {}
-        self._queues: list[dict[str, RosterJob]] = [{} for _ in self.limits]
-        self._active: dict[int, RosterJob] = {}  # those with cores held, assigned or aimed at
-        self._refused: dict[int, RosterJob] = {}  # those whose start was refused
+        self.by_name: dict[str, PoolJob] = {}
+        self._queues: list[dict[str, PoolJob]] = [{} for _ in self.limits]
+        self._active: dict[int, PoolJob] = {}  # those with cores held, assigned or aimed at
+        self._refused: dict[int, PoolJob] = {}  # those whose start was refused
         self._own = [0] * len(self.limits)  # how many have a least of their own
         self._named = 0
 
-    def __iter__(self) -> Iterator[RosterJob]:
+    def __iter__(self) -> Iterator[PoolJob]:
         """Iterate over the jobs, oldest first."""
-        return iter(self.jobs.values())
+        return iter(self.by_name.values())
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -182,11 +186,11 @@ class Roster:
         return tuple(map(len, self._queues))
 
     @property
-    def active(self) -> list[RosterJob]:
+    def active(self) -> list[PoolJob]:
         """The jobs that hold cores, are assigned some or should hold some, oldest first."""
         return sorted(self._active.values(), key=attrgetter("age"))
 
-    def of_class(self, job_class: int) -> Iterable[RosterJob]:
+    def of_class(self, job_class: int) -> Iterable[PoolJob]:
         """Return the jobs of a class, oldest first."""
         return self._queues[job_class].values()
 
@@ -199,24 +203,24 @@ class Roster:
         most: int | None,
         held: int,
         came: float,
-    ) -> RosterJob:
+    ) -> PoolJob:
         """Take in a job."""
-        job = RosterJob(name, job_class, self._named, arrived, least, most, held, held, held, came=came)
+        job = PoolJob(name, job_class, self._named, arrived, least, most, held, held, held, came=came)
         self._named += 1
         self._list(job)
         return job
 
-    def _list(self, job: RosterJob) -> None:
-        self.jobs[job.name] = self._queues[job.job_class][job.name] = job
+    def _list(self, job: PoolJob) -> None:
+        self.by_name[job.name] = self._queues[job.job_class][job.name] = job
         self._own[job.job_class] += job.least is not None
         if job.taken or job.target:
             self._active[job.age] = job
         elif job.refusals:
             self._refused[job.age] = job
 
-    def remove(self, name: str) -> RosterJob:
+    def remove(self, name: str) -> PoolJob:
         """Let a job go."""
-        job = self.jobs.pop(name)
+        job = self.by_name.pop(name)
         del self._queues[job.job_class][name]
         self._own[job.job_class] -= job.least is not None
         self._active.pop(job.age, None)
@@ -237,13 +241,13 @@ class Roster:
             else _limits(one)
             for one in new.classes
         ]
-        self.jobs, self._active, self._refused = {}, {}, {}
+        self.by_name, self._active, self._refused = {}, {}, {}
         self._queues, self._own = [{} for _ in self.limits], [0] * len(self.limits)
         for job, place in zip(jobs, places, strict=True):
             job.job_class = place
             self._list(job)
 
-    def hold(self, job: RosterJob, cores: int, generation: int | None = None) -> None:
+    def hold(self, job: PoolJob, cores: int, generation: int | None = None) -> None:
         """Set the cores that a job holds, and which instruction that answers."""
         job.answer(cores, generation)
         job.pinned = job.pinned and cores == job.held
@@ -256,14 +260,14 @@ class Roster:
 
     def refuse(
         self,
-        job: RosterJob,
+        job: PoolJob,
         cores: int,
         fits: int | None,
         generation: int | None,
         time: float,
         retry: float,
     ) -> None:
-        """Take so many cores to be more than a job can hold, or fewer; see `RosterJob.refuse`."""
+        """Take so many cores to be more than a job can hold, or fewer; see `PoolJob.refuse`."""
         self._own[job.job_class] -= job.least is not None
         job.refuse(cores, fits, generation, time, retry)
         self._own[job.job_class] += job.least is not None
@@ -274,7 +278,7 @@ class Roster:
         """Return when the next job whose start was refused is offered cores again; infinite if none is."""
         return min((job.retry_at for job in self._refused.values() if job.retry_at > time), default=math.inf)
 
-    def bounds(self, job: RosterJob, pool: int) -> tuple[int, int]:
+    def bounds(self, job: PoolJob, pool: int) -> tuple[int, int]:
         """Return the least and the most cores of a job in a pool."""
         least, most = self.limits[job.job_class]
         return _within(
@@ -294,11 +298,11 @@ class Roster:
         )
 
     @property
-    def pinned(self) -> list[RosterJob]:
+    def pinned(self) -> list[PoolJob]:
         """The jobs that have refused to give up cores, oldest first."""
         return [job for job in self.active if job.pinned]
 
-    def beside(self, kept: Sequence[RosterJob], given: Sequence[int], pool: int) -> tuple[list[int], int]:
+    def beside(self, kept: Sequence[PoolJob], given: Sequence[int], pool: int) -> tuple[list[int], int]:
         """Return the cores of each class and of the pool that are left beside jobs that keep theirs."""
         left, rest = list(given), pool
         for job in kept:
@@ -315,27 +319,29 @@ class Roster:
         self._active = {age: job for age, job in self._active.items() if job.taken}
         for name, cores in targets.items():
             if cores:
-                job = self.jobs[name]
+                job = self.by_name[name]
                 job.target = cores
                 self._active[job.age] = job
 
     def keep(self, pool: int, time: float) -> None:
-        """Set the target of every job to what it was told, and share out what is left to those that wait.
+        """Set the target of every job to the cores it was assigned; share out the rest to those that wait.
 
         Where there are no longer so many cores, all that run have fewer, but for those that refuse to.
         """
         pinned = self.pinned
-        running = [job for job in self.active if job.told and not job.pinned]
+        running = [job for job in self.active if job.assigned and not job.pinned]
         waiting = [
-            _Queue([job for job in queue.values() if not job.told], self, pool, time)
+            _Queue([job for job in queue.values() if not job.assigned], self, pool, time)
             for queue in self._queues
         ]
         nothing = [0] * len(self.limits)
-        kept = {job.name: job.told for job in running}
+        kept = {job.name: job.assigned for job in running}
         rest = self.beside(pinned, nothing, pool)[1]
         if sum(kept.values()) > rest:
             claims = [
-                self.claim(job, pool)._replace(least=min(self.bounds(job, pool)[0], job.told), most=job.told)
+                self.claim(job, pool)._replace(
+                    least=min(self.bounds(job, pool)[0], job.assigned), most=job.assigned
+                )
                 for job in running
             ]
             kept = dict(share(claims, nothing, rest))
@@ -348,53 +354,55 @@ class Roster:
         """Lower bounds of the least cores of the jobs of each class."""
         return [1 if own else least for own, (least, _) in zip(self._own, self.limits, strict=True)]
 
-    def claim(self, job: RosterJob, pool: int) -> Claim:
+    def claim(self, job: PoolJob, pool: int) -> Claim:
         """Return the claim of a job on the cores of a pool."""
         return Claim(job.name, job.job_class, job.age, *self.bounds(job, pool))
 
-    def moves(self, pool: int, time: float) -> list[RosterJob]:
-        """Tell every job as much of its target as can be told now; return those told, shrinks first."""
+    def moves(self, pool: int, time: float) -> list[PoolJob]:
+        """Assign every job as much of its target as is free; return those that were, shrinks first."""
         active = self.active
-        shrinks = [job for job in active if job.target < job.told]
+        shrinks = [job for job in active if job.target < job.assigned]
         for job in shrinks:
-            job.tell(job.target, time, late_moves=self.late_moves)
-        growing = [job for job in active if job.target > job.told]
+            job.assign(job.target, time, late_moves=self.late_moves)
+        growing = [job for job in active if job.target > job.assigned]
         free = pool - sum(job.taken for job in active) if growing else 0
         growths = []
         for job in growing:
             new = min(job.target, job.taken + max(free, 0))
-            if new <= job.told or new < self.bounds(job, pool)[0]:
+            if new <= job.assigned or new < self.bounds(job, pool)[0]:
                 continue
             before = job.taken
-            job.tell(new, time, late_moves=self.late_moves)
+            job.assign(new, time, late_moves=self.late_moves)
             free -= job.taken - before
             growths.append(job)
         return [*shrinks, *growths]
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        jobs = [{name: getattr(job, name) for name in RosterJob.__slots__} for job in self]
+        jobs = [{_KEYS.get(name, name): getattr(job, name) for name in PoolJob.__slots__} for job in self]
         return {"limits": self.limits, "named": self._named, "jobs": jobs}
 
     @classmethod
-    def of(cls, snapshot: Mapping[str, Any], *, late_moves: bool = False) -> Roster:
-        """Return the roster of a snapshot."""
-        roster = cls([(least, most) for least, most in snapshot["limits"]], late_moves=late_moves)
-        roster._named = snapshot["named"]
+    def of(cls, snapshot: Mapping[str, Any], *, late_moves: bool = False) -> JobTable:
+        """Return the job table of a snapshot."""
+        names = {key: name for name, key in _KEYS.items()}
+        table = cls([(least, most) for least, most in snapshot["limits"]], late_moves=late_moves)
+        table._named = snapshot["named"]
         for row in snapshot["jobs"]:
-            unanswered = [tuple(told) for told in row["unanswered"]]
-            roster._list(RosterJob(**{**row, "unanswered": unanswered}))
-        return roster
+            values = {names.get(key, key): value for key, value in row.items()}
+            values["unanswered"] = [tuple(instruction) for instruction in row["unanswered"]]
+            table._list(PoolJob(**values))
+        return table
 
 
 class _Queue:
     """Claims of the jobs of a class, oldest first, made as they are read; not of jobs that are to wait."""
 
-    def __init__(self, jobs: Iterable[RosterJob], roster: Roster, pool: int, time: float) -> None:
-        self._jobs, self._roster, self._pool, self._time = jobs, roster, pool, time
+    def __init__(self, jobs: Iterable[PoolJob], table: JobTable, pool: int, time: float) -> None:
+        self._jobs, self._table, self._pool, self._time = jobs, table, pool, time
 
     def __iter__(self) -> Iterator[Claim]:
-        claim, pool, time = self._roster.claim, self._pool, self._time
+        claim, pool, time = self._table.claim, self._pool, self._time
         return (claim(job, pool) for job in self._jobs if job.retry_at <= time and not job.pinned)
 
 

@@ -1,6 +1,6 @@
-r"""What moves cost a live pool, and who is to move.
+r"""The cost of moves in a live pool, and which jobs are worth moving.
 
-The pause of a class is what its jobs were told to have, or the mean of what the engine has reported. Where no
+The pause of a class is the one given, or the mean of what the engine has reported. Where no
 class pauses, nothing is decided here. Otherwise jobs are given their cores by the width rule of the policy in
 force, the price rule once one was solved for, and until then by the steady one: a job is resized if the time
 that it has before it changes by more than four pauses, and where jobs wait. The steady rule also holds while
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from corewise.kit.arrays import Floats
-from corewise.live.state.job_table import RosterJob
+from corewise.live.state.job_table import PoolJob
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.moving._kernels import Jobs
@@ -38,7 +38,7 @@ class Moving:
         self._given = [known.resize_pause for known in system.classes]
         self._reported = [(0, 0.0) for _ in system.classes]
         if not self.free:
-            _rehearse(system)
+            _warm_up(system)
 
     @property
     def free(self) -> bool:
@@ -59,20 +59,20 @@ class Moving:
 
     def targets(
         self,
-        jobs: Sequence[RosterJob],
+        jobs: Sequence[PoolJob],
         limits: Sequence[tuple[int, int]],
         policy: BoundPolicy,
         given: Sequence[int],
         pool: int,
-        believed: System,
+        plug_in: System,
     ) -> Mapping[str, int]:
         """Return the cores that every job is to hold, within its limits; `given` are those of each class."""
         pauses, cores = np.array(self.pauses), np.array(given, dtype=np.int64)
         listed = _listed(jobs, limits, pauses)
-        classes, at = listed[0], positions(policy, believed.names)
+        classes, at = listed[0], positions(policy, plug_in.names)
         own_rule = policy.decision.part(Widths)
         if own_rule is None or np.any(at[classes] < 0):
-            widths = WidthRule("steady", pauses, _times(believed, pool)).widths(listed, cores, pool)
+            widths = WidthRule("steady", pauses, _times(plug_in, pool)).widths(listed, cores, pool)
         else:
             known = at >= 0
             own = np.zeros(len(policy.system.classes), dtype=np.int64)
@@ -99,22 +99,22 @@ class Moving:
         return moving
 
 
-def _rehearse(system: System) -> None:
+def _warm_up(system: System) -> None:
     """Choose for a job that is not there: the first choice compiles code or loads it, for seconds."""
-    jobs = [RosterJob("nobody", 0, 0, 0.0, None, None)]
+    jobs = [PoolJob("warm-up", 0, 0, 0.0, None, None)]
     pool, nothing = int(system.cores), np.zeros(len(system.classes))
     given = np.zeros(len(system.classes), dtype=np.int64)
     listed = _listed(jobs, [(1, pool)], nothing)
     WidthRule("steady", nothing, _times(system, pool)).widths(listed, given, pool)
 
 
-def _listed(jobs: Sequence[RosterJob], limits: Sequence[tuple[int, int]], pauses: Floats) -> Jobs:
+def _listed(jobs: Sequence[PoolJob], limits: Sequence[tuple[int, int]], pauses: Floats) -> Jobs:
     """Return jobs as a width rule takes them; one that is on its way pauses."""
-    moving = [pauses[job.job_class] if job.held != job.told and job.held else 0.0 for job in jobs]
+    moving = [pauses[job.job_class] if job.held != job.assigned and job.held else 0.0 for job in jobs]
     return (
         np.array([job.job_class for job in jobs], dtype=np.int64),
-        np.array([job.told for job in jobs], dtype=np.int64),
-        np.array([not (job.told or job.held or job.begun) for job in jobs], dtype=np.bool_),
+        np.array([job.assigned for job in jobs], dtype=np.int64),
+        np.array([not (job.assigned or job.held or job.begun) for job in jobs], dtype=np.bool_),
         np.array(moving, dtype=np.float64),
         np.array([least for least, _ in limits], dtype=np.int64),
         np.array([most for _, most in limits], dtype=np.int64),

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from corewise.estimation.class_estimate import ClassEstimate
-from corewise.live.state.counters import Book
-from corewise.live.state.job_table import Roster
+from corewise.live.state.counters import JobCounters
+from corewise.live.state.job_table import JobTable
 from corewise.model.system import System
 from corewise.observation.events import Mode
 
@@ -26,9 +26,9 @@ class PoolState:
         ``"watch"``, ``"steer"`` or ``"hold"``.
     pool : int
         The cores of the pool.
-    jobs : Roster
+    jobs : JobTable
         The jobs that are present.
-    counters : sequence of Book
+    counters : sequence of JobCounters
         The counters of each class.
     free_moves : bool
         Whether no class is known to pause when its jobs are resized.
@@ -45,8 +45,8 @@ class PoolState:
     time: float
     mode: Mode
     pool: int
-    jobs: Roster
-    counters: Sequence[Book]
+    jobs: JobTable
+    counters: Sequence[JobCounters]
     free_moves: bool
     policy: str
     policy_classes: Sequence[str]

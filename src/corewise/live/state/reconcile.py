@@ -67,7 +67,7 @@ def reconciling_events(
     if len(listed) < len(jobs):
         twice = next(one.job for one in jobs if listed[one.job] is not one)
         raise InvalidInput(f"job {twice!r} is listed twice")
-    known = controller.roster.jobs
+    known = controller.jobs.by_name
     events: list[happened.Event] = [
         happened.JobEnded(time, next(ids), name, "lost")
         for name, job in known.items()

@@ -13,7 +13,7 @@ from corewise.kit.jsonable import plain
 from corewise.kit.report import Summarised, Table, cut
 from corewise.kit.times import in_force_since, instant
 from corewise.learning.gate import gain_in_words
-from corewise.live.state.counters import Book
+from corewise.live.state.counters import JobCounters
 from corewise.live.state.instructions import Alert
 from corewise.observation.events import Mode, Solved
 
@@ -39,9 +39,10 @@ class Responses:
     stderr: float
 
     @classmethod
-    def of(cls, book: Book) -> Responses:
+    def of(cls, counters: JobCounters) -> Responses:
         """Return the response times that were counted."""
-        return cls(book.responses, book.mean if book.responses else math.nan, book.stderr)
+        mean = counters.mean if counters.responses else math.nan
+        return cls(counters.responses, mean, counters.stderr)
 
 
 @dataclass(frozen=True)
