@@ -19,8 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import Findings, Target, progress, table_of
-from corewise.live.demo.demonstration import demonstrate
-from corewise.live.demo.outcome import Comparison
+from corewise.live.demo.demonstration import ArmComparison, demonstrate
 
 DEMANDED = {"threads": 0.12, "dask": 0.05, "ray": 0.0}
 COLUMNS = ("", "seed", "jobs", "EQUI, s", "corewise, s", "gain", "etl", "training", "steered from", "load")
@@ -33,7 +32,7 @@ class Report(Findings):
     runs: list[dict[str, Any]] = field(default_factory=list)
 
 
-def share(row: Comparison) -> str:
+def share(row: ArmComparison) -> str:
     return f"{row.gain:.1%} [{row.interval[0]:.1%}, {row.interval[1]:.1%}]"
 
 

@@ -24,7 +24,7 @@ from corewise.cli.live.view import View, picture
 from corewise.cli.main import app
 from corewise.learning.algorithms import live_algorithm
 from corewise.live.demo import demonstration
-from corewise.live.demo.stages import STAGES, Stage
+from corewise.live.demo.backends import BACKENDS, Backend
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.journal.journal import Journal
@@ -283,8 +283,8 @@ def test_bad_numbers_are_refused(journal: str) -> None:
 
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage("threads", STAGES["threads"].make, mean_size=0.2, rounds=4)
-    monkeypatch.setattr(demonstration, "stage_named", lambda _name: stage)
+    backend = Backend("threads", BACKENDS["threads"].make, mean_size=0.2, rounds=4)
+    monkeypatch.setattr(demonstration, "backend_named", lambda _name: backend)
 
 
 @pytest.mark.usefixtures("_short")

@@ -13,11 +13,8 @@ import corewise as cw
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit.arrays import Floats
 from corewise.live.demo import demonstration
-from corewise.live.demo.demonstration import demonstrate
-from corewise.live.demo.drawing import as_contest
-from corewise.live.demo.outcome import ALL, Demonstration, Moment, compared
-from corewise.live.demo.stages import STAGES, Stage
-from corewise.live.demo.workload import DemoJob, napping, true_system, workload
+from corewise.live.demo.backends import BACKENDS, Backend, DemoJob, sleeping, true_system, workload
+from corewise.live.demo.demonstration import ALL, Demonstration, Sample, as_contest, compared, demonstrate
 from corewise.live.engines.base import Engine, Holding, Round
 from tests.helpers.live_pools import solve_in_a_thread
 
@@ -30,11 +27,11 @@ def _solving_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
     """Short jobs on threads, so that a second has some of them."""
-    stage = replace(STAGES["threads"], mean_size=0.2, rounds=4)
-    monkeypatch.setattr(demonstration, "stage_named", lambda _name: stage)
-    return stage
+    backend = replace(BACKENDS["threads"], mean_size=0.2, rounds=4)
+    monkeypatch.setattr(demonstration, "backend_named", lambda _name: backend)
+    return backend
 
 
 def test_the_system_is_the_one_that_is_promised() -> None:
@@ -64,7 +61,7 @@ def test_arrivals_are_those_of_the_system_and_of_the_seed() -> None:
 
 def test_a_job_sleeps_on_all_its_cores_for_as_long_as_its_curve_says() -> None:
     holding, curve = Holding("job", 4), cw.Amdahl(0.5)
-    rounds = napping(holding, 1.0, 0.4, curve)
+    rounds = sleeping(holding, 1.0, 0.4, curve)
     told: list[tuple[int, float, float]] = []
     for cores in (4, 2, 8, 1):
         holding.cores = cores
@@ -119,15 +116,15 @@ def test_the_interval_of_a_gain_covers_it() -> None:
     assert missed(0.25) > 100  # a wrong gain is found out
 
 
-def checked(found: Demonstration, moments: list[Moment]) -> None:
+def checked(found: Demonstration, samples: list[Sample]) -> None:
     threads = {thread.name for thread in threading.enumerate()}
     assert not {name for name in threads if name.startswith("corewise")}
     whole = found.whole
     assert whole.jobs == sum(found.comparisons[name].jobs for name in ("etl", "training"))
     assert 0.0 < whole.equi < 5.0
     assert 0.0 < whole.corewise < 5.0
-    assert tuple(moments) == found.history
-    assert moments[-1].so_far == found.comparisons
+    assert tuple(samples) == found.history
+    assert samples[-1].so_far == found.comparisons
     told = found.as_mapping()
     assert {"engine", "jobs", "equi", "corewise", "gain", "truth"} <= set(told)
     assert told["truth"] == {"etl": {"p": 0.1}, "training": {"p": 0.95}}
@@ -138,35 +135,37 @@ def checked(found: Demonstration, moments: list[Moment]) -> None:
     assert set(told["corewise"]["estimates"]) == {"etl", "training"}
 
 
-def test_the_same_jobs_run_on_both_pools_at_once(stage: Stage) -> None:
-    moments: list[Moment] = []
+def test_the_same_jobs_run_on_both_pools_at_once(backend: Backend) -> None:
+    samples: list[Sample] = []
     said: list[str] = []
-    found = demonstrate("threads", SECONDS, rng=1, say=said.append, watch=moments.append)
-    checked(found, moments)
-    assert found.whole.jobs == len(workload(true_system(stage.mean_size), SECONDS, np.random.default_rng(1)))
-    assert all(moment.equi is not None and moment.corewise is not None for moment in moments)
+    found = demonstrate("threads", SECONDS, rng=1, say=said.append, watch=samples.append)
+    checked(found, samples)
+    assert found.whole.jobs == len(
+        workload(true_system(backend.mean_size), SECONDS, np.random.default_rng(1))
+    )
+    assert all(sample.equi is not None and sample.corewise is not None for sample in samples)
     assert len(said) == 1
     contest = as_contest(found)
-    assert len(contest.seconds) == len(moments)
+    assert len(contest.seconds) == len(samples)
     assert contest.gains[ALL][-1] == pytest.approx(found.whole.gain)
 
 
-def test_or_one_after_the_other(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demonstration, "stage_named", lambda _name: replace(stage, at_once=False))
-    moments: list[Moment] = []
+def test_or_one_after_the_other(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demonstration, "backend_named", lambda _name: replace(backend, at_once=False))
+    samples: list[Sample] = []
     said: list[str] = []
-    found = demonstrate("threads", SECONDS, rng=1, say=said.append, watch=moments.append)
-    checked(found, moments)
+    found = demonstrate("threads", SECONDS, rng=1, say=said.append, watch=samples.append)
+    checked(found, samples)
     assert len(said) == 2
-    first = [moment for moment in moments if moment.corewise is None]
-    assert moments[: len(first)] == first
-    assert all(moment.equi is None for moment in moments[len(first) :])
-    assert len(as_contest(found).seconds) == len(moments) - len(first)
+    first = [sample for sample in samples if sample.corewise is None]
+    assert samples[: len(first)] == first
+    assert all(sample.equi is None for sample in samples[len(first) :])
+    assert len(as_contest(found).seconds) == len(samples) - len(first)
 
 
-@pytest.mark.usefixtures("stage")
+@pytest.mark.usefixtures("backend")
 def test_an_interrupt_leaves_nothing_behind() -> None:
-    def interrupt(_moment: Moment) -> None:
+    def interrupt(_sample: Sample) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -174,13 +173,13 @@ def test_an_interrupt_leaves_nothing_behind() -> None:
     assert not [name for name in threading.enumerate() if name.name.startswith("corewise")]
 
 
-def test_what_goes_wrong_in_a_job_ends_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_in_a_job_ends_it(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(cores: int) -> Engine:
-        engine = stage.make(cores)
+        engine = backend.make(cores)
         engine._workers._executor.shutdown()  # type: ignore[attr-defined]
         return engine
 
-    monkeypatch.setattr(demonstration, "stage_named", lambda _name: replace(stage, make=broken))
+    monkeypatch.setattr(demonstration, "backend_named", lambda _name: replace(backend, make=broken))
     with pytest.raises(CorewiseError, match="cannot go on: the executor takes no calls"):
         demonstrate("threads", SECONDS, rng=1)
 

@@ -15,7 +15,7 @@ from corewise.cli.targets import draw, print_written, require_figure
 from corewise.kit.numbers import half_width
 
 if TYPE_CHECKING:
-    from corewise.live.demo.outcome import Comparison, Demonstration
+    from corewise.live.demo.demonstration import ArmComparison, Demonstration
     from corewise.live.state.report import ClassReport
 
 __all__ = ["demo", "print_demonstration"]
@@ -48,7 +48,7 @@ def demo(
     with View(engine, lasting) as view:
         found = demonstrate(engine, lasting, rng=chosen, say=view.say, watch=view.show)
     if plot:
-        from corewise.live.demo.drawing import as_contest
+        from corewise.live.demo.demonstration import as_contest
         from corewise.plots.contest import contest_figure
 
         title = f"{found.whole.jobs:,} jobs under EQUI and under corewise ({engine}; they sleep)"
@@ -62,7 +62,7 @@ def demo(
 
 def print_demonstration(found: Demonstration, seed: int) -> None:
     """Print what came of a demonstration."""
-    from corewise.live.demo.outcome import ALL
+    from corewise.live.demo.demonstration import ALL
 
     steered = (
         "never: it was not sure of a gain" if found.adopted is None else f"from second {found.adopted:.0f} on"
@@ -88,12 +88,12 @@ def print_demonstration(found: Demonstration, seed: int) -> None:
     )
 
 
-def _row(name: str, row: Comparison) -> list[str]:
+def _row(name: str, row: ArmComparison) -> list[str]:
     ends = " to ".join(f"{end:.1%}" for end in row.interval) if row.interval[0] <= row.interval[1] else ""
     return [name, f"{row.jobs:,}", f"{row.equi:.4f}", f"{row.corewise:.4f}", f"{row.gain:.1%}", ends]
 
 
-def _verdict(row: Comparison) -> str:
+def _verdict(row: ArmComparison) -> str:
     half = half_width(row.interval)
     error = f" ± {half:.1%}" if half >= 0.0 else ""
     return f"{abs(row.gain):.1%}{error} {'less' if row.gain >= 0.0 else 'more'} time"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from corewise.estimation.class_estimate import ClassEstimate
-    from corewise.live.demo.outcome import Comparison, Moment
+    from corewise.live.demo.demonstration import ArmComparison, Sample
     from corewise.live.state.report import ClassReport, Report
 
 __all__ = ["View", "picture"]
@@ -63,14 +63,14 @@ class View:
         self._spoken = 0.0
         self._stack.enter_context(waiting(f"{text} ..."))
 
-    def show(self, moment: Moment) -> None:
+    def show(self, sample: Sample) -> None:
         """Show how it stands."""
         if not on_a_terminal():
-            self._speak(moment)
+            self._speak(sample)
             return
         if self._live is None:
             self._live = self._begin()
-        self._live.update(picture(moment, self._engine, self._seconds))
+        self._live.update(picture(sample, self._engine, self._seconds))
 
     def _begin(self) -> Live:
         from rich.console import Console
@@ -82,47 +82,47 @@ class View:
             Live(console=console, refresh_per_second=8, transient=True, redirect_stdout=False)
         )
 
-    def _speak(self, moment: Moment) -> None:
+    def _speak(self, sample: Sample) -> None:
         self._stack.close()
-        if sys.stderr is None or moment.elapsed - self._spoken < _BETWEEN:
+        if sys.stderr is None or sample.elapsed - self._spoken < _BETWEEN:
             return
-        self._spoken = moment.elapsed
-        from corewise.live.demo.outcome import ALL
+        self._spoken = sample.elapsed
+        from corewise.live.demo.demonstration import ALL
 
-        whole = moment.so_far[ALL]
+        whole = sample.so_far[ALL]
         so_far = f"{_percent(whole)} less time so far" if whole.jobs else "no job is done under both yet"
-        print(f"{moment.elapsed:.0f} of {self._seconds:g} s: {so_far}", file=sys.stderr, flush=True)
+        print(f"{sample.elapsed:.0f} of {self._seconds:g} s: {so_far}", file=sys.stderr, flush=True)
 
 
-def picture(moment: Moment, engine: str, seconds: float) -> RenderableType:
+def picture(sample: Sample, engine: str, seconds: float) -> RenderableType:
     """Return both pools, what is learned, and the gain so far."""
     from rich.console import Group
     from rich.text import Text
 
-    policy = "" if moment.corewise is None else f", corewise shares by {moment.corewise.policy}"
-    head = Text(f"{engine}: {min(moment.elapsed, seconds):5.1f} of {seconds:g} s{policy}", style="bold")
-    parts: list[RenderableType] = [head, _pools(moment)]
-    if moment.corewise is not None:
-        parts.append(_estimates(moment.corewise))
+    policy = "" if sample.corewise is None else f", corewise shares by {sample.corewise.policy}"
+    head = Text(f"{engine}: {min(sample.elapsed, seconds):5.1f} of {seconds:g} s{policy}", style="bold")
+    parts: list[RenderableType] = [head, _pools(sample)]
+    if sample.corewise is not None:
+        parts.append(_estimates(sample.corewise))
     return Group(*parts)
 
 
-def _pools(moment: Moment) -> RenderableType:
+def _pools(sample: Sample) -> RenderableType:
     from rich import box
     from rich.table import Table
 
-    from corewise.live.demo.outcome import ALL
+    from corewise.live.demo.demonstration import ALL
 
     table = Table(box=box.SIMPLE_HEAD)
     for i, name in enumerate(
         ("class", "EQUI: cores", "jobs", "mean", "corewise: cores", "jobs", "mean", "gain")
     ):
         table.add_column(name, justify="left" if i in {0, 1, 4} else "right", no_wrap=True)
-    for name, row in moment.so_far.items():
+    for name, row in sample.so_far.items():
         table.add_row(
             name,
-            *_side(moment.equi, name, row.equi),
-            *_side(moment.corewise, name, row.corewise),
+            *_side(sample.equi, name, row.equi),
+            *_side(sample.corewise, name, row.corewise),
             _percent(row) if row.jobs else "",
             style="bold" if name == ALL else "",
         )
@@ -166,5 +166,5 @@ def _ruler(learned: ClassEstimate | None) -> str:
     return f"0 {''.join(marks)} 1"
 
 
-def _percent(row: Comparison) -> str:
+def _percent(row: ArmComparison) -> str:
     return f"{row.gain:.1%}"
