@@ -1,14 +1,14 @@
 """Client of a service: what a scheduler needs to be steered, with nothing but the standard library.
 
-What has happened is told until it is acknowledged: events have ids, so that telling twice does no harm.
+Events are sent until they are acknowledged: requests are idempotent, as events have ids.
 
 ::
 
     client = Client("http://127.0.0.1:8410", token=Path("pool.db.token").read_text().strip())
     client.arrived("train-7", "training")
-    for told in client.follow():
-        resize(told["job"], told["cores"])
-        client.held(told["job"], told["cores"], generation=told["generation"])
+    for row in client.follow():
+        resize(row["job"], row["cores"])
+        client.held(row["job"], row["cores"], generation=row["generation"])
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Client:
     token : str, optional
         The token; writing needs it, and reading from elsewhere.
     patience : float, optional
-        For how many seconds to try again where nobody answers.
+        For how many seconds to try again if there is no answer.
     timeout : float, optional
         How many seconds to wait for one answer.
     """
@@ -73,27 +73,27 @@ class Client:
         self._timeout = checks.positive(timeout, "timeout")
         self._mine = local()
 
-    # --- telling ------------------------------------------------------------------------------------
+    # --- reports ------------------------------------------------------------------------------------
 
     def tell(self, events: Iterable[happened.Event]) -> dict[str, Any]:
-        """Tell events, all or none, and return what was answered once they are safe."""
+        """Report events, all or none, and return the answer once they are safe."""
         rows = [happened.event_to_mapping(event) for event in events]
         return self._ask("POST", "/v1/events", rows)
 
     def arrived(
         self, job: str, job_class: str, *, least: int | None = None, most: int | None = None
     ) -> dict[str, Any]:
-        """Tell that a job has arrived."""
+        """Report the arrival of a job."""
         return self._tell(happened.JobArrived, job, job_class, least, most)
 
     def present(self, job: str, job_class: str, held: int) -> dict[str, Any]:
-        """Tell of a job that was there before anybody looked."""
+        """Report a job that was there before the observation began."""
         return self._tell(happened.JobPresent, job, job_class, held)
 
     def held(
         self, job: str, cores: int, *, paused: float = 0.0, generation: int | None = None
     ) -> dict[str, Any]:
-        """Tell what a job holds from now on, and for how many seconds it stood still for the move.
+        """Report the cores of a job from now on, and for how many seconds it stood still for the move.
 
         `generation` is that of the instruction which was carried out: with it, no core is promised twice
         though instructions cross with answers.
@@ -103,23 +103,23 @@ class Client:
     def refused(
         self, job: str, cores: int, why: str, *, fits: int | None = None, generation: int | None = None
     ) -> dict[str, Any]:
-        """Tell that a job cannot hold so many cores, why, and how many it could hold if that is known."""
+        """Report that a job cannot hold so many cores, why, and how many would fit if that is known."""
         return self._tell(happened.MoveRefused, job, cores, why, fits, generation)
 
     def progress(self, job: str, amount: float) -> dict[str, Any]:
-        """Tell how much work a job has done since it last told."""
+        """Report the work that a job has done since its last report."""
         return self._tell(happened.Progress, job, amount)
 
     def finished(self, job: str) -> dict[str, Any]:
-        """Tell that a job has done its work."""
+        """Report that a job has done its work."""
         return self._tell(happened.JobFinished, job)
 
     def ended(self, job: str, why: Literal["failed", "cancelled", "lost"]) -> dict[str, Any]:
-        """Tell that a job has left without having done its work."""
+        """Report that a job has left without having done its work."""
         return self._tell(happened.JobEnded, job, why)
 
     def pool_changed(self, cores: int) -> dict[str, Any]:
-        """Tell that there are so many cores now."""
+        """Report the number of cores of the pool."""
         return self._tell(happened.PoolChanged, cores)
 
     def _tell(self, kind: type[happened.Event], *values: Any) -> dict[str, Any]:
@@ -183,18 +183,18 @@ class Client:
             after, journal = int(now["last"]), now["journal"]
             waiting = [row for row in now["jobs"] if row["told"] != row["held"]]
             for row in sorted(waiting, key=lambda row: row["told"] - row["held"]):  # shrinks come first
-                told = {"job": row["job"], "cores": row["told"], "generation": row["generation"]}
-                yield {"number": after, "kind": "set-cores", **told}
+                instructed = {"job": row["job"], "cores": row["told"], "generation": row["generation"]}
+                yield {"number": after, "kind": "set-cores", **instructed}
         while True:
             page = self.instructions(after, _WAIT, journal=journal)
             journal = page["journal"]
-            for told in page["instructions"]:
-                after = told["number"]
-                if told["kind"] == "set-cores":
-                    yield told
+            for row in page["instructions"]:
+                after = row["number"]
+                if row["kind"] == "set-cores":
+                    yield row
 
     def allocation(self) -> dict[str, Any]:
-        """Return what every job holds, was told to hold and should hold."""
+        """Return the cores that every job holds, is instructed to hold and should hold."""
         return self._ask("GET", "/v1/allocation")
 
     def explanation(self, job: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Engines over a cluster that is asked by its own commands: one thread owns all state and looks now and then.
 
-A command may take long, or get no answer: so nobody waits for one but this thread, and what it could not do
+A command may take long, or get no answer: so only this thread waits for one, and what it could not do
 it tries again at the next look.
 """
 
@@ -53,7 +53,7 @@ def carried_out(
 
 
 def give(future: Future[Any], outcome: object) -> None:
-    """Put the result of a job, or its error, where others wait for it; those of one cancelled are told."""
+    """Set the result or the error of a job; of one that was cancelled, call its callbacks."""
     if future.set_running_or_notify_cancel():
         with suppress(InvalidStateError):
             if isinstance(outcome, BaseException):
@@ -94,11 +94,11 @@ class CommandedEngine(ABC):
         self._inbox.put(partial(self._add, job))
 
     def set_cores(self, job: str, cores: int) -> None:
-        """Have a job hold so many cores, which is told by `CoresHeld`."""
+        """Have a job hold so many cores, which is reported by `CoresHeld`."""
         self._inbox.put(partial(self._aim, job, cores))
 
     def end(self, job: str) -> None:
-        """Give a job up; when nothing is left of it, `JobEnded` is told."""
+        """Give a job up; when nothing is left of it, `JobEnded` is reported."""
         self._inbox.put(partial(self._end, job, "cancelled"))
 
     def close(self) -> None:

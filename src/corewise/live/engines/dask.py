@@ -1,7 +1,7 @@
 """Engine over a Dask cluster, whose workers may come and go.
 
-Dask looks after its own workers: the calls of one that dies run again elsewhere, so they should be such that
-this does no harm. Two equal calls are two calls here, unlike what Dask does if it is not told otherwise.
+Dask looks after its own workers: the calls of one that dies run again elsewhere, so they should be
+idempotent. Two equal calls are two calls here, unlike Dask's default.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DaskEngine(ElasticDispatcher):
     ----------
     client : distributed.Client or str, optional
         A client, which stays open, or the address of a scheduler. By default a cluster is started on this
-        machine, which nobody else can reach, and ended with the engine.
+        machine, which no other machine can reach, and ended with the engine.
     workers, threads : int, optional
         The processes of such a cluster and the threads in each; by default one thread for each core of the
         machine.

@@ -204,21 +204,21 @@ class Dispatcher:
             self.report(happened.PoolChanged, cores)
 
     def _fill(self) -> None:
-        """Let gangs that wait for their cores begin, and feed the bags."""
+        """Let gangs that wait for their cores begin, and begin calls of bags."""
         waiting = [gang for gang in self._growing if not gang.cores]
         for gang in sorted(waiting, key=attrgetter("number")):
             gang.step()
         if self._waiting_bags:
-            self._feed()
+            self._begin_bag_calls()
 
-    def _feed(self) -> None:
+    def _begin_bag_calls(self) -> None:
         """Begin calls of bags."""
         free = self.free + self._extra
         wanted = sum(gang.wants for gang in self._growing)
         while free > 0 and (bag := self._waiting_bags.first()) is not None:
             if bag.in_flight >= bag.assigned and free <= wanted:
                 return
-            bag.feed()
+            bag.begin_call()
             free -= 1
 
     # --- what jobs ask for --------------------------------------------------------------------------
@@ -624,7 +624,7 @@ class RunningBag(RunningJob):
         self.dispatcher.update(self)
         self._leave_if_idle()
 
-    def feed(self) -> None:
+    def begin_call(self) -> None:
         """Begin the next call."""
         self.in_flight += 1
         self._next += 1
@@ -702,7 +702,7 @@ class BagQueue:
         self._ranks.pop(bag, None)
 
     def first(self) -> RunningBag | None:
-        """Return the bag to feed next, None if none has a call to begin."""
+        """Return the bag whose call is to be begun next, None if none has one."""
         while self._heap:
             rank, bag = self._heap[0]
             if self._ranks.get(bag) == rank:

@@ -25,7 +25,7 @@ class ExecutorEngine(Dispatcher):
         How many calls at once; by default as many as the executor has workers, or the machine has cores.
     extra : int, optional
         How many calls of bags to have in flight beyond that: more of the cores are busy then, and fewer of
-        them with what they were told. A quarter of the cores is plenty.
+        them with the jobs that they are assigned to. A quarter of the cores is plenty.
     round_timeout : float, optional
         Seconds that a round may last before there is an alert; by default a minute. A round that lasts twenty
         times as long as every earlier one of its job, and ten seconds, is an alert at any rate.

@@ -5,7 +5,7 @@ The shapes are those that Kubernetes documents:
 - *Resize CPU and Memory Resources assigned to Containers*
   (kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources): `kubectl patch pod …
   --subresource resize` (kubectl 1.32 or newer), stable since 1.35; what a container really has is
-  `status.containerStatuses[].resources`; a resize under way is told by the conditions `PodResizePending`
+  `status.containerStatuses[].resources`; a resize under way is shown by the conditions `PodResizePending`
   (`Deferred`: not now, the node tries again; `Infeasible`: never) and `PodResizeInProgress` (with the reason
   `Error` if something is wrong).
 - KEP-1287, *In-place Update of Pod Resources* (github.com/kubernetes/enhancements): of a container that does
@@ -109,7 +109,7 @@ class Kubectl:
         self._run = run or partial(carried_out, of="kubectl", server="the server")
 
     def require_access(self) -> None:
-        """Raise `CorewiseError` if nobody answers, or we may not resize pods there."""
+        """Raise `CorewiseError` if the cluster does not answer, or pods may not be resized there."""
         code, text = self._run(
             ["kubectl", *self._where, "auth", "can-i", "patch", "pods", "--subresource=resize"], None
         )
@@ -194,7 +194,7 @@ def _quantity(cores: int) -> str:
 
 
 def held_by(quantity: object) -> int:
-    """Return the whole cores that nobody else can count on where a container has such a limit."""
+    """Return the whole cores that are reserved for a container with such a limit."""
     cpu = cpu_of(quantity)
     return 0 if cpu <= cpu_of(PARKED) else math.ceil(cpu - 1e-9)
 

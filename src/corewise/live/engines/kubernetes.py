@@ -5,8 +5,8 @@ it, requests and limits of cpu of one container are patched by the subresource `
 its node says it has, not what was asked for. `corewise.live.engines.kubectl` has the calls and their sources.
 
 - A resize that is not granted (`Infeasible`), that the server does not accept, or that takes too long (a
-  `Deferred` one is tried again by the node, one in progress may be stuck) is told by `MoveRefused`: somebody
-  is alerted, and the controller counts on what the pod holds. It then asks for a number that the pod can
+  `Deferred` one is tried again by the node, one in progress may be stuck) is reported by `MoveRefused`: there
+  is an alert, and the controller counts on what the pod holds. It then asks for a number that the pod can
   have, which also withdraws the old one: an infeasible one left as it is has been seen to be applied at a
   restart (kubernetes/kubernetes#126033), and limits lowered to be disobeyed (#118371).
 - A pod that holds no core has a limit of 10m, the least that there is.
@@ -43,7 +43,7 @@ class _Job:
     """A pod at work.
 
     What it is to hold, what was asked of the cluster and in which generation of the pod, and since when; what
-    was last told of it; whether it is there, and why it is given up.
+    was last reported of it; whether it is there, and why it is given up.
     """
 
     pod: Pod
@@ -75,7 +75,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
     namespace, context : str, optional
         Where the pods are; by default where kubectl looks by itself.
     patience : float, optional
-        Seconds that a resize may take before it is given up and somebody is alerted.
+        Seconds that a resize may take before it is given up, with an alert.
     every : float, optional
         Seconds between two looks at the pods.
     kubectl : Kubectl, optional
@@ -140,7 +140,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         return self._pods
 
     def _add(self, job: JobSpec) -> None:
-        assert isinstance(job, Pod)  # whoever submits has looked
+        assert isinstance(job, Pod)  # `require_kind` has checked it
         self._jobs[job.holding.name] = _Job(job, begun=job.manifest is None)
 
     def _waits(self) -> bool:
@@ -206,13 +206,13 @@ class KubernetesEngine(CommandedEngine, RunsPods):
                 self._follow(job, seen)
 
     def _complain(self, error: CorewiseError) -> None:
-        """Say once that there is no answer; whoever waits for a move is alerted in time."""
+        """Log once that there is no answer; the controller alerts if a move takes too long."""
         if not self._silent:
             _log.warning("%s", error)
         self._silent = True
 
     def _follow(self, job: _Job, seen: SeenPod) -> None:
-        """Tell what a pod holds, and if it will not hold what was asked for."""
+        """Report the cores of a pod, and a refusal if it will not hold what was asked for."""
         if seen.cores is not None and seen.cores != job.held:
             job.held = job.pod.holding.cores = seen.cores
             self._report(CoresHeld, job.name, seen.cores)
@@ -224,7 +224,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
             self._refuse(job, seen.why or f"nothing has come of it in {self._patience:g} s", seen.fits)
 
     def _refuse(self, job: _Job, why: str, fits: int | None = None) -> None:
-        """ReportEvent, once, that a pod cannot hold what it was told to; it is to be told something else."""
+        """Report, once, that a pod cannot hold what it is assigned."""
         if job.refused or job.name not in self._jobs:
             return
         job.refused, job.asked = True, None
@@ -249,7 +249,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
             self._leave(job, why)
             return
         self._delete(job)
-        if self._closing:  # nobody waits for it to be gone
+        if self._closing:  # closing does not wait for it
             self._leave(job, why)
 
     def _delete(self, job: _Job) -> None:

@@ -35,7 +35,7 @@ class RayExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave Ray to whoever has started it."""
+        """Do nothing: Ray is shut down where it was started."""
 
 
 class RayEngine(ElasticDispatcher):
@@ -45,7 +45,7 @@ class RayEngine(ElasticDispatcher):
     ----------
     address : str, optional
         Where Ray runs, as `ray.init` takes it; by default it is started on this machine. It then listens on
-        an address of the machine that others can reach, whatever it is told.
+        an address of the machine that others can reach, whatever the options are.
     cores : int, optional
         The CPUs of one that is started here.
     extra : int, optional

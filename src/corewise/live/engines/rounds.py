@@ -3,7 +3,7 @@ r"""Measurement of the rounds of a gang: calls with a clock, times of rounds, an
 A round on z cores whose calls take t₁, t₂, … where they are carried out, each begun by the first core that is
 free, takes their makespan T, and beyond that D for dispatching: sending, waiting for a worker, and taking the
 answers in. What is seen of the job is T + D. With D = T(1)/2 on any number of cores a p of 0.9 looks like one
-of 0.6, and D grows with z, as there is more to send: where D > T/2 a round tells about the dispatcher. One
+of 0.6, and D grows with z, as there is more to send: where D > T/2 a round measures the dispatcher. One
 that happens to wait says little, so what counts is whether most rounds of a job are so.
 
 A round is overdue beyond the timeout of its engine, or once it has lasted twenty times as long as every

@@ -159,7 +159,7 @@ class SlurmEngine(CommandedEngine, RunsCommands):
         return self._groups
 
     def _add(self, job: JobSpec) -> None:
-        assert isinstance(job, WorkerGroup)  # whoever submits has looked
+        assert isinstance(job, WorkerGroup)  # `require_kind` has checked it
         self._jobs[job.holding.name] = _Job(job)
 
     def _waits(self) -> bool:
@@ -171,7 +171,7 @@ class SlurmEngine(CommandedEngine, RunsCommands):
         try:
             running = self._slurm.steps()
         except CorewiseError:
-            return  # asked again soon; who waits too long is told of by the controller
+            return  # asked again soon; the controller alerts if it takes too long
         for job in self._jobs.values():
             before = job.held
             for worker in job.workers:
@@ -191,12 +191,12 @@ class SlurmEngine(CommandedEngine, RunsCommands):
                 self._hire(job)
 
     def _withdraw(self, worker: _Worker) -> None:
-        """Take a worker away: its step is told, or if there is none yet, the command that waits for one."""
+        """Take a worker away: signal its step, or if there is none yet, the command that waits for one."""
         worker.withdrawn = True
         if worker.step is None:
             worker.process.terminate()
             return
-        with suppress(CorewiseError):  # it has just ended; if not, its cores are missed and somebody is told
+        with suppress(CorewiseError):  # it has just ended; if not, there is an alert for its cores
             self._slurm.stop(worker.step)
 
     def _hire(self, job: _Job) -> None:

@@ -172,7 +172,7 @@ def _nothing() -> None:
 
 
 def _told(kind: type[Event], *values: Any, then: Callable[[], None] | None = None) -> None:  # noqa: ARG001
-    """Take nothing down, and let whoever waits for an answer go on."""
+    """Ignore an event, and acknowledge it at once."""
     if then is not None:
         then()
 

@@ -57,7 +57,7 @@ _FEW = 64  # jobs, among which to look for those that are gone takes no time
 class LivePool:
     """Live pool: runs jobs, learns how they scale, and moves cores to where they finish sooner.
 
-    A job works in rounds, and is told before each how many cores it holds. It is a generator function: what
+    A job works in rounds, and knows before each how many cores it holds. It is a generator function: what
     it yields is a list of calls, what it is sent are their answers, what it returns is its result. Calls are
     carried out by the engine, by default in processes of this machine; the generator itself runs in a thread
     that all jobs share, so that what it does between two rounds should be quick.
@@ -325,7 +325,7 @@ class LivePool:
 
     @property
     def alerts(self) -> tuple[Alert, ...]:
-        """What somebody should know, the latest last."""
+        """The alerts to the operator, the latest last."""
         return tuple(self._runner.alerts)
 
     @property
@@ -395,7 +395,7 @@ class LivePool:
         self._callbacks.close()
 
     def _break_down(self, error: CorewiseError) -> None:
-        """Fail all jobs: nobody is told any more how they end."""
+        """Fail all jobs: their ends cannot be reported any more."""
         with self._lock:
             jobs = dict(self._jobs)
         for name, future in jobs.items():

@@ -9,7 +9,7 @@
     speedup = { family = "amdahl", p = 0.5 }
 
     [control]                       # optional
-    patience = 30.0                 # seconds that a job may take to hold what it was told
+    patience = 30.0                 # seconds that a job may take to hold what it is instructed to
     least_seen = 10                 # departures of a class before it is part of a policy other than EQUI
     window = 50                     # departures before the first look at what was learned
     lateness = 300.0                # seconds that an event may be late and still be learned from

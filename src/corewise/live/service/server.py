@@ -323,7 +323,7 @@ class _Connection(H11Protocol):
         self.trusted = self._heard = False
         self._middleware = middleware
         self._last: object = None
-        self._impatience: asyncio.TimerHandle | None = None
+        self._head_timeout: asyncio.TimerHandle | None = None
         app = self.app
 
         async def known_by(scope: Any, receive: Any, send: Any) -> None:
@@ -346,13 +346,13 @@ class _Connection(H11Protocol):
             transport.write(_REFUSAL)
             transport.close()
             return
-        self._impatience = self.loop.call_later(_SLOWEST, self._lose_patience)
+        self._head_timeout = self.loop.call_later(_SLOWEST, self._close_if_idle)
         self._hear(_TURNS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let a connection go."""
-        if self._impatience is not None:
-            self._impatience.cancel()
+        if self._head_timeout is not None:
+            self._head_timeout.cancel()
         super().connection_lost(exc)
 
     def _all(self) -> list[_Connection]:
@@ -374,13 +374,13 @@ class _Connection(H11Protocol):
         if len(heard) > most and others:
             min(others, key=lambda one: (not one.idle, one._since)).transport.abort()
 
-    def _lose_patience(self) -> None:
+    def _close_if_idle(self) -> None:
         """Close if no request has come since the last look, and none is being answered."""
         if self.idle and self.cycle is self._last:
             self.transport.close()
             return
         self._last = self.cycle
-        self._impatience = self.loop.call_later(_SLOWEST, self._lose_patience)
+        self._head_timeout = self.loop.call_later(_SLOWEST, self._close_if_idle)
 
 
 @contextmanager

@@ -139,7 +139,7 @@ def _reported(row: object, now: float, earliest: float, where: str) -> happened.
         raise Problem(422, f"unknown kind of event {checks.shown(kind)}{hint}", where)
     values = {**row, "time": now} if row.get("time") is None else dict(row)
     for name in _NUMBERS:
-        if type(values.get(name)) is int:  # JSON does not tell 3 from 3.0
+        if type(values.get(name)) is int:  # JSON does not distinguish 3 from 3.0
             values[name] = _float(values[name])
     try:
         event = happened.event_from_mapping(values)
