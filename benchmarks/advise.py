@@ -59,7 +59,7 @@ CV2, FAILING = 4.0, 0.03
 TARGET = 0.9
 LONG_RUN = 200_000
 OPENS, FORWARD = "2026-03-28T11:00:00", "2026-03-29T01:00:00"  # of UTC: noon the day before, 2 at night
-TABLE = ImportOptions().told(
+TABLE = ImportOptions().with_options(
     submit="asked", start="began", end="over", cores="cpus", state="how", job="ticket", classes=("team",),
     zone="Europe/Amsterdam", unit="minutes", pool=64.0,
 )  # fmt: skip

@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed
-from corewise.live.journal.verification import prove
+from corewise.live.journal.verification import verify_replay
 from corewise.live.service.pool_file import load_pool
 from corewise.observation.event_logs import load_events
 from tests.helpers.serving import POOL, service
@@ -45,7 +45,7 @@ def require_same(found: Any, expected: Any, where: str) -> None:
 def test_a_journal_leads_to_the_same_numbers_and_instructions(journal: Path) -> None:
     expected = json.loads((THERE / "expected.json").read_text())
     with Journal.read(journal) as reader:
-        proof = prove(reader)
+        proof = verify_replay(reader)
         report = replayed(reader, partial(controller_of, reader)).report().as_mapping()
     assert (proof.events, proof.refused, proof.instructions, proof.missing) == (240, 0, 66, 0)
     require_same(report, {key: value for key, value in expected.items() if key != "events"}, "report")
@@ -63,7 +63,7 @@ def test_a_service_goes_on_with_it(journal: Path) -> None:
         assert client.report()["jobs"] == 1
         assert client.instructions(last)["last"] > last
     with Journal.read(journal) as reader:
-        assert prove(reader).refused == 0
+        assert verify_replay(reader).refused == 0
     (journal.parent / "pool.toml").write_text(text)
     log = load_events(journal, load_pool(journal.parent / "pool.toml").system)
     assert log.path.departures == 57

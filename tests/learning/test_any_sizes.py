@@ -69,7 +69,7 @@ def test_a_simulated_plant_tells_jobs_apart_unless_sizes_are_exponential() -> No
 
 
 def test_windows_of_a_simulated_plant_add_up_to_one() -> None:
-    """Attained work is carried over: with one seed the jobs are the same whatever the windows are."""
+    """AttainedWork work is carried over: with one seed the jobs are the same whatever the windows are."""
     tables = []
     for windows in ([300], [1, 99, 200]):
         seen = plant()

@@ -18,7 +18,7 @@ from corewise.errors import CorewiseError, InvalidFile, InvalidInput
 from corewise.live.engines.base import Holding, Rounds
 from corewise.live.engines.executor import ExecutorEngine
 from corewise.live.journal.journal import Journal
-from corewise.live.journal.verification import prove, state_digest
+from corewise.live.journal.verification import state_digest, verify_replay
 from corewise.live.state.controller import Controller, Options
 from corewise.observation import events as happened
 from tests.helpers.engines import PATIENCE
@@ -174,7 +174,7 @@ def test_it_is_said_jobs_go_on_and_the_journal_stays_whole(
             act(pool)
         assert pool.run("two", steps).result(PATIENCE) == 2
     with Journal.read(tmp_path / "pool.db") as journal:
-        proof = prove(journal)
+        proof = verify_replay(journal)
     assert proof.missing == 0
     with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
         assert pool.run("two", steps).result(PATIENCE) == 2
@@ -187,7 +187,7 @@ def test_results_that_cannot_be_sent_back_fail_their_job_alone(tmp_path: Path) -
         assert "pickle" in str(bad.exception(PATIENCE))
         assert good.result(PATIENCE) == 2
     with Journal.read(tmp_path / "pool.db") as journal:
-        assert prove(journal).events
+        assert verify_replay(journal).events
 
 
 def test_an_executor_that_is_shut_down_is_said_by_every_job(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_an_executor_that_is_shut_down_is_said_by_every_job(tmp_path: Path) -> N
         assert isinstance(error, CorewiseError)
         assert "the executor takes no calls, it may have been shut down" in str(error)
     with Journal.read(tmp_path / "pool.db") as journal:
-        assert prove(journal).events
+        assert verify_replay(journal).events
 
 
 def test_two_pools_cannot_have_one_journal_and_the_first_goes_on(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_journal_goes_on_otherwise_and_one_of_another_version_is_refused_and_l
             assert pool.run("one", steps).result(PATIENCE) == 2
             assert pool.report().classes[0].finished == number + 1
     with Journal.read(path) as journal:
-        before = prove(journal)
+        before = verify_replay(journal)
     with sqlite3.connect(path) as to:
         to.execute("UPDATE about SET value = '\"corewise journal 9\"' WHERE key = 'format'")
     to.close()
@@ -228,7 +228,7 @@ def test_a_journal_goes_on_otherwise_and_one_of_another_version_is_refused_and_l
         to.execute("UPDATE about SET value = '\"corewise journal 1\"' WHERE key = 'format'")
     to.close()
     with Journal.read(path) as journal:
-        assert prove(journal) == before
+        assert verify_replay(journal) == before
 
 
 def controller(lateness: float = 0.0) -> Controller:

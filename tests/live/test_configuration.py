@@ -15,7 +15,7 @@ from corewise.learning.learner import infer
 from corewise.live.journal.journal import Journal
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import replayed
-from corewise.live.journal.verification import prove
+from corewise.live.journal.verification import verify_replay
 from corewise.live.service.pool_file import load_pool
 from corewise.live.state.configuration import Configuration, Options
 from corewise.live.state.controller import Controller
@@ -177,7 +177,7 @@ def test_a_changed_pool_file_goes_on_where_the_journal_ends(tmp_path: Path) -> N
             assert report["pool"] == (32 if label == "cores" else 8)
             assert running.runtime.runner.ask(lambda seen: seen.reconfigured) == number
     with Journal.read(tmp_path / "pool.db") as journal:
-        assert prove(journal).refused == 0
+        assert verify_replay(journal).refused == 0
         again = replayed(journal, lambda snapshot: controller_of(journal, snapshot))
     assert again.reconfigured == len(CHANGES)
     path = tmp_path / "last.toml"

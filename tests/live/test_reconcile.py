@@ -13,7 +13,7 @@ import corewise as cw
 from corewise.errors import InvalidInput
 from corewise.learning.algorithms import live_algorithm
 from corewise.live.journal.journal import Journal
-from corewise.live.journal.verification import prove
+from corewise.live.journal.verification import verify_replay
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Alert, SetCores
 from corewise.live.state.job_table import PoolJob
@@ -150,7 +150,7 @@ def test_a_scheduler_reconciles_over_the_wire(tmp_path: Path) -> None:
         assert running.ask("PUT", "/v1/jobs", {"jobs": []})[0] == 401
         assert client.report()["jobs"] == before  # nothing was half taken in
     with Journal.read(tmp_path / "pool.db") as journal:
-        assert prove(journal).refused == 0
+        assert verify_replay(journal).refused == 0
 
 
 def test_ids_and_times_on_the_wire(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_batch_shares_cores_once(tmp_path: Path) -> None:
         told = [(row["job"], row["cores"]) for row in answer["instructions"]]
         assert told == [(f"j{k}", 1) for k in range(8)]  # the first was not told 8, then 4, then 2
     with Journal.read(tmp_path / "pool.db") as journal:
-        assert prove(journal).missing == 0
+        assert verify_replay(journal).missing == 0
 
 
 def test_alerts_of_jobs_are_given_to_the_sender(tmp_path: Path) -> None:

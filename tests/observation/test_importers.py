@@ -18,9 +18,8 @@ import pytest
 import corewise as cw
 from corewise.errors import InvalidFile, InvalidInput
 from corewise.observation.importers.imported import ImportedLog
-from corewise.observation.importers.importing import import_log
+from corewise.observation.importers.importing import IMPORTERS, import_log
 from corewise.observation.importers.options import ImportOptions
-from corewise.observation.importers.registry import IMPORTERS
 from corewise.observation.importers.rows import Verdict
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -48,7 +47,7 @@ def of_job(lines: Lines, job: str) -> list[tuple[float, str, float | None]]:
 
 def imported(text: str, directory: Path, name: str = "jobs.csv", **options: Any) -> ImportedLog:
     (directory / name).write_text(text)
-    return import_log(directory / name, ImportOptions().told(**options))
+    return import_log(directory / name, ImportOptions().with_options(**options))
 
 
 def accounted(log: ImportedLog) -> None:
@@ -112,7 +111,9 @@ def test_seconds_and_dates_of_slurm_are_the_same_log(tmp_path: Path) -> None:
 def test_classes_are_columns_or_what_a_pattern_finds(
     classes: tuple[str, ...], pattern: str | None, names: set[str]
 ) -> None:
-    log = import_log(RECORDED / "sacct-all.txt", ImportOptions().told(classes=classes, class_pattern=pattern))
+    log = import_log(
+        RECORDED / "sacct-all.txt", ImportOptions().with_options(classes=classes, class_pattern=pattern)
+    )
     assert set(log.names) == names
     assert sum(log.jobs_by_class.values()) == log.jobs
 
@@ -261,7 +262,7 @@ def test_a_parquet_file_is_the_same_as_the_table(tmp_path: Path) -> None:
 
     (tmp_path / "jobs.csv").write_text(TABLE)
     parquet.write_table(csv.read_csv(tmp_path / "jobs.csv"), tmp_path / "jobs.parquet")
-    options = ImportOptions().told(unit="minutes", **MAPPING)
+    options = ImportOptions().with_options(unit="minutes", **MAPPING)
     logs = [import_log(tmp_path / f"jobs.{kind}", options) for kind in ("csv", "parquet")]
     assert [log.format for log in logs] == ["csv", "parquet"]
     for log in logs:

@@ -11,7 +11,7 @@ from corewise.estimation.robust.strata import JobScore, NodeScore
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.sample_path import Event
 from corewise.observation.strata.tables import NODES, Strata
-from corewise.observation.strata.tally import Attained, StrataTally
+from corewise.observation.strata.tally import AttainedWork, StrataTally
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path
 
 SYSTEM = cw.load_system("paper:2").at_load(0.7)
@@ -102,9 +102,9 @@ def test_tables_of_earlier_versions_are_read() -> None:
     assert np.array_equal((read + whole).bins[..., 12:], whole.bins[..., 12:])
     state = np.array([[1.0, 0.5, 0.25, 2.0, 1.5, 9.0], [0.0, 0.0, 0.0, 0.0, 0.0, 9.0]])
     plain = {"unit": 1.0, "jobs": [7], "states": [state[:, :5].tolist()]}
-    assert Attained.of(SYSTEM.classes[0], plain).states[7][:, 5].tolist() == [0.75, 0.0]
+    assert AttainedWork.of(SYSTEM.classes[0], plain).states[7][:, 5].tolist() == [0.75, 0.0]
     plain["states"] = [state.tolist()]
-    assert np.array_equal(Attained.of(SYSTEM.classes[0], plain).states[7], state)
+    assert np.array_equal(AttainedWork.of(SYSTEM.classes[0], plain).states[7], state)
 
 
 def test_products_are_those_of_single_jobs() -> None:

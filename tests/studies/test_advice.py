@@ -22,8 +22,8 @@ from corewise.sizes import Exponential
 from corewise.studies.advice.advice import advise
 from corewise.studies.advice.curves import _falls, resized_share
 from corewise.studies.advice.logged_jobs import LoggedJobs
-from corewise.studies.advice.outcomes import CoresNeeded, Outcome, Outcomes
-from corewise.studies.advice.replay import Replay, ratio_of
+from corewise.studies.advice.outcomes import CoresNeeded, Outcomes, PolicyOutcome
+from corewise.studies.advice.replay import LogReplay, ratio_of
 from corewise.studies.advice.results import Advice, less_time
 from corewise.studies.advice.words import (
     cores_in_words,
@@ -75,7 +75,7 @@ def test_work_on_the_true_curve_is_the_size(per_job: bool) -> None:
 def test_the_log_run_again_under_its_own_policy_is_the_log() -> None:
     """Whatever the curves are: on others the same jobs have other sizes, and take the same time."""
     jobs = LoggedJobs.of(LOG)
-    replay = Replay.of(jobs, [Exponential()] * 2, most=10_000, seed=1)
+    replay = LogReplay.of(jobs, [Exponential()] * 2, most=10_000, seed=1)
     for curves in (CURVES, [cw.Amdahl(0.3), cw.PowerLaw(0.9)]):
         plant = SYSTEM.with_curves(dict(zip(SYSTEM.names, curves, strict=True)))
         again = replay.run(SYSTEM, bind("equi", plant), curves)
@@ -102,7 +102,7 @@ def test_jobs_that_failed_or_go_on_run_and_do_not_count() -> None:
     assert not np.any(jobs.counted & (jobs.failed | jobs.unfinished))
     assert np.allclose(sizes[ended], true[ended], rtol=1e-9)
     assert np.all(sizes[jobs.unfinished] > done[jobs.unfinished])
-    times = Replay.of(jobs, [Exponential()] * 2, most=10_000, seed=1).run(
+    times = LogReplay.of(jobs, [Exponential()] * 2, most=10_000, seed=1).run(
         SYSTEM, bind("equi", SYSTEM), CURVES
     )
     assert times.size == jobs.counted.sum()
@@ -298,7 +298,7 @@ def test_one_question_without_an_answer_leaves_the_others(monkeypatch: pytest.Mo
     monkeypatch.undo()
     of = Outcomes.of
 
-    def only_equi(self: Outcomes, name: str, policy: BoundPolicy) -> Outcome:
+    def only_equi(self: Outcomes, name: str, policy: BoundPolicy) -> PolicyOutcome:
         return of(self, name, policy) if name == "equi" else refuse()  # type: ignore[return-value]
 
     monkeypatch.setattr(Outcomes, "of", only_equi)
@@ -427,7 +427,7 @@ def test_a_band_holds_the_interval_of_every_family_that_is_not_excluded(advice: 
 def test_jobs_that_take_no_time_take_none_under_any_policy() -> None:
     """Logs that are kept to the second have jobs that begin and end in one; the others are as before."""
     jobs = LoggedJobs.of(LOG)
-    replay = Replay.of(jobs, [Exponential()] * 2, most=10_000, seed=1)
+    replay = LogReplay.of(jobs, [Exponential()] * 2, most=10_000, seed=1)
     quick = np.arange(jobs.time.size) == 700
     response = np.where(quick, 0.0, jobs.response)
 

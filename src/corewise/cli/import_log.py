@@ -118,7 +118,7 @@ def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
         "done": tuple(done) if done else None,
         "unfinished": tuple(unfinished) if unfinished else None,
     }  # fmt: skip
-    options = _options_beside(file, mapping).told(
+    options = _options_beside(file, mapping).with_options(
         **{name: value for name, value in given.items() if value is not None}
     )
     require_target(out, file)

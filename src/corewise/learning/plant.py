@@ -16,7 +16,7 @@ from corewise.kit.report import Summarised
 from corewise.model.system import System, require_system
 from corewise.observation.sample_path import Event, SamplePath
 from corewise.observation.statistics import PathTally, Statistics
-from corewise.observation.strata.tally import Attained, StrataTally
+from corewise.observation.strata.tally import AttainedWork, StrataTally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
 from corewise.simulation.general.box import BoxJobWalk
@@ -121,7 +121,7 @@ class SimulatedPlant(Summarised):
         self._capacity: tuple[int, ...] | None = None
         self._jobs: RandomJobs | None = None
         self._families: System | None = None
-        self._attained: tuple[Attained | None, ...] | None = None
+        self._attained: tuple[AttainedWork | None, ...] | None = None
 
     def attend(self, system: System) -> None:
         """Keep strata of attained work, for curves of the families that a system has.
@@ -193,7 +193,9 @@ class SimulatedPlant(Summarised):
             numbers = tuple(map(tuple, snapshot["numbers"]))
             state = replace(state, jobs=numbers, named=snapshot["named"])
             pairs = zip(self._families.classes, snapshot["strata"], strict=True)
-            self._attained = tuple(None if one is None else Attained.of(known, one) for known, one in pairs)
+            self._attained = tuple(
+                None if one is None else AttainedWork.of(known, one) for known, one in pairs
+            )
         state = start_state(state, self.system)
         kind, own = snapshot["rng"]["bit_generator"], self.rng.bit_generator
         if kind != type(own).__name__:

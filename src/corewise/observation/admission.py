@@ -6,8 +6,8 @@
   job whose name was used before belongs to the earlier job.
 - *Overtaken*: what a job holds is what was dated last; a report that a later one has overtaken says nothing.
 
-A live controller admits events by this rule before they are journaled; whoever reads a journal as a record
-admits them by it again, since earlier versions journaled first.
+A live controller admits events by this rule before they are journaled; a reader of the journal admits them by
+it again, since earlier versions journaled first.
 """
 
 from __future__ import annotations

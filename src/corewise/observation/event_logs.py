@@ -1,6 +1,6 @@
 """Event logs: CSV on disk to a `SamplePath` and back.
 
-A log has one row an event, in order of time, in one of two forms. Either every row has the cores of every
+A log has one row per event, in order of time, in one of two forms. Either every row has the cores of every
 class, shared equally by its jobs from this event until the next::
 
     time,event,class,job,cores:one,cores:two
@@ -106,16 +106,16 @@ class EventLog(ByValue, Summarised):
             return str(self.path)
         more = ["  …"] if self.skipped > len(self.reasons) else []
         censored = f", {self.censored} jobs censored there" if self.censored else ""
-        told = [
+        lines = [
             f"{self.skipped} of {self.rows} rows skipped{censored}",
             *(f"  {reason}" for reason in self.reasons),
         ]
-        return "\n".join([str(self.path), *told, *more])
+        return "\n".join([str(self.path), *lines, *more])
 
     def _summary(self) -> Mapping[str, object]:
         path = self.path
-        told = {"classes": path.names, "arrivals": path.arrivals, "departures": path.departures}
-        return {"rows": self.rows, "skipped": self.skipped, **told}
+        counts = {"classes": path.names, "arrivals": path.arrivals, "departures": path.departures}
+        return {"rows": self.rows, "skipped": self.skipped, **counts}
 
     def _content(self) -> Mapping[str, object]:
         return self.path._content()
@@ -258,7 +258,7 @@ def _csv(record: SamplePath, rows: slice, names: list[str]) -> bytes:
     columns = [
         map(repr, record.time[rows].tolist()),
         map(events.__getitem__, record.event[rows].tolist()),
-        map(classes.__getitem__, record.job_class[rows].tolist()),  # nobody, −1, finds the last
+        map(classes.__getitem__, record.job_class[rows].tolist()),  # no class, −1, finds the last
         ("" if job == NOBODY else str(job) for job in record.job[rows].tolist()),
         *(["" if isnan(x) else repr(x) for x in column.tolist()] for column in held.T),
     ]

@@ -1,7 +1,7 @@
-"""Events of a live pool: what has happened, as values that a journal and a wire can hold.
+"""Typed events of a pool of jobs, as values that journals, event logs and the HTTP wire serialise.
 
 Every event has the time at which it happened and an id that its sender chose: an id that was seen before
-changes nothing, so whoever is not sure that an event arrived sends it again.
+changes nothing, so a sender that is not sure that an event arrived sends it again.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class JobEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class CoresHeld(Event):
-    """What a job really holds from now on, whatever it was told; overtaken by a later one it says nothing."""
+    """Cores that a job holds from now on, whatever it was assigned; ignored if a later report was first."""
 
     kind: ClassVar[str] = "cores-held"
     job: str
@@ -164,7 +164,7 @@ class CoresHeld(Event):
 class MoveRefused(Event):
     """A move that will not come about: the job cannot hold so many cores, and keeps those that it holds.
 
-    It is not told so many again: of a growth that was refused, what would fit is its most from now on, or
+    It is not assigned so many again: of a growth that was refused, what would fit is its most from now on, or
     what it holds. A job that refuses to give up cores keeps them, and is not asked again. One whose start was
     refused is offered cores again after a while, or at once if it is known how many would fit.
     """
@@ -188,7 +188,7 @@ class MoveRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class Progress(Event):
-    """Work done by a job since it last told, in a unit of its class: rounds, tasks, bytes."""
+    """Work done by a job since its last report, in a unit of its class: rounds, tasks, bytes."""
 
     kind: ClassVar[str] = "progress"
     job: str
@@ -201,7 +201,7 @@ class Progress(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoundOverdue(Event):
-    """A round of a job that lasts longer than expected; it is told of once."""
+    """A round of a job that lasts longer than expected; it is reported once."""
 
     kind: ClassVar[str] = "round-overdue"
     job: str
@@ -264,8 +264,8 @@ class LimitsChanged(Event):
 class Solved(Event):
     """Answer to a request to solve: a policy, by its digest, and what it is worth.
 
-    Gains are fractions of the mean cost, three numbers: what it exceeds nine times in ten, given what was
-    seen; its mean; and what it exceeds once in ten.
+    Gains are fractions of the mean cost, three numbers of their distribution given the data: the 10 %
+    quantile, the mean and the 90 % quantile.
     """
 
     kind: ClassVar[str] = "solved"

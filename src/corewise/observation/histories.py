@@ -39,9 +39,9 @@ class JobHistories:
     number : ndarray of int
         The number of each job.
     truncated : ndarray of bool
-        Whether it was there at the start, so that nobody knows what it had attained by then.
+        Whether it was present at the start, so that its attained work is unknown.
     cancelled : ndarray of bool
-        Whether it left unfinished, so that nobody knows what it would have needed.
+        Whether it left unfinished, so that its size is unknown.
     rows : int
         How many rows the record has.
     """
@@ -104,7 +104,7 @@ def owners_of(path: Record) -> Ints:
     """Return the class of each row's job, also where the row does not name it."""
     numbers, job = dense(path.job)
     named = (job >= 0) & (path.job_class >= 0)
-    owner = np.full(numbers.size + 1, NOBODY, dtype=np.int64)  # the last is that of nobody
+    owner = np.full(numbers.size + 1, NOBODY, dtype=np.int64)  # the last is that of no job
     owner[job[named]] = path.job_class[named]
     return owner[job]
 

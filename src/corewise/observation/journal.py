@@ -252,7 +252,7 @@ def located(path: str | Path) -> Path:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a connection that changes nothing.
 
-    A journal at rest in a folder where nothing can be made is read as it lies: nobody else can write to it,
+    A journal at rest in a folder where nothing can be made is read as it lies: no process can write to it,
     and SQLite would want a log beside it.
     """
     own = {"effective_ids": True} if os.access in os.supports_effective_ids else {}

@@ -170,7 +170,7 @@ def repaired(columns: Columns) -> Repaired:
 
 
 def _guess_helps(columns: Columns, faults: NDArray[np.int8], suspected: Ints) -> bool:
-    """Return whether jobs that nobody knows to be broken may be cut short: a class that holds cores has some.
+    """Return whether jobs that are not known to be wrong may be censored: a class that holds cores has some.
 
     Cutting one that stayed makes the rows after it impossible, and more of them than jobs are cut.
     """
@@ -220,7 +220,7 @@ class _Censorings(NamedTuple):
 
 
 def _faults_of_time(columns: Columns) -> NDArray[np.int8]:
-    """Return the faults that can be told without those of other kinds: times, and ends that are none."""
+    """Return the faults that can be found without those of other kinds: times, and ends that are none."""
     time, event = columns.time, columns.event
     faults = np.zeros(time.size, dtype=np.int8)
     finite = np.isfinite(time)
@@ -271,8 +271,8 @@ def _cuts(columns: Columns, faults: NDArray[np.int8], suspected: Ints, guess: bo
 
 
 def _mark_lost(faults: NDArray[np.int8], first: Ints, gone: Ints, broken: Ints, job: Ints) -> None:
-    """Take jobs that never leave to be broken at the first row below their last that is about nobody."""
-    strange = np.append(first == job.size, True)[job]  # nobody, or a job of whom nothing is good
+    """Take jobs that never leave to be broken at the first row below their last that has no known job."""
+    strange = np.append(first == job.size, True)[job]  # no job, or one of which no row is good
     lost = np.flatnonzero((faults != Fault.NONE) & strange)
     if not lost.size:
         return

@@ -1,4 +1,4 @@
-"""Observations: whatever has sufficient statistics or a sample path, so that nobody has to take them out.
+"""Observations: objects that have sufficient statistics or a sample path, and how to get at them.
 
 A run of a simulation has both, the path if it was recorded; an event log has a path.
 """

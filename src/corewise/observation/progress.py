@@ -69,15 +69,15 @@ class ClassProgress:
 
     def as_counts(self) -> ClassStatistics:
         """Return the statistics of as many events as tell the same: of work in units of its dispersion."""
-        told = self.widths > 0.0
+        held = self.widths > 0.0
         return ClassStatistics(
-            0, self.widths[told], self.work[told] / self.dispersion, self.job_time[told].copy()
+            0, self.widths[held], self.work[held] / self.dispersion, self.job_time[held].copy()
         )
 
 
 @dataclass(slots=True)
 class JobProgress:
-    """What a job has done since it took its width, and before.
+    """Progress of one job since it took its width, and before.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class JobProgress:
     whole : float
         Its work in all.
     silent : dict
-        Its stretches and time at each width, while it has told of no work.
+        Its stretches and time at each width, while it has reported no work.
     """
 
     work: float = 0.0

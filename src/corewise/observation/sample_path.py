@@ -1,6 +1,6 @@
 """Sample paths: the columnar record of arrivals, departures and the cores held in between.
 
-A path is a table with one row an event, times nondecreasing. A row says what happened, to which class and
+A path is a table with one row per event, times nondecreasing. A row says what happened, to which class and
 job, and which cores are held from then until the next row, in one of two forms:
 
 - *totals*: the cores of every class, shared equally by its jobs (what a simulation records);
@@ -259,7 +259,7 @@ class SamplePath(ByValue, Summarised):
             self.event, self.job_class, job, widths, nobody, nobody.copy(), kinds, whose, own
         )
         row, job_class, place = whose[:, :size]
-        named = np.append(numbers, NOBODY)[place]  # nobody, −1, finds the last
+        named = np.append(numbers, NOBODY)[place]  # no job, −1, finds the last
         return SamplePath(self.names, self.pool, self.time[row], kinds[:size], job_class, named, own[:size])
 
     def _require_numbers(self, rows: NDArray[np.intp], what: str) -> None:
@@ -301,7 +301,7 @@ def _distinct_names(names: object) -> tuple[str, ...]:
 
 
 def _column(values: object, what: str, kind: type[Number]) -> NDArray[Number]:
-    """Return values as a contiguous array that cannot be written to, also not by whoever has given them."""
+    """Return values as a contiguous array that cannot be written to, also not by the caller."""
     try:
         column = np.ascontiguousarray(values, dtype=kind)
     except (TypeError, ValueError, OverflowError):

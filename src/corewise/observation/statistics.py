@@ -180,8 +180,8 @@ class Statistics(ByValue, Reported):
     classes : tuple of ClassStatistics
         The statistics of each class, in the order of `names`.
     strata : tuple of Strata or None
-        What is kept of single jobs besides, where somebody asked for it and jobs can be told apart: then
-        estimates hold for sizes of any law.
+        What is kept of single jobs besides, where that was asked for and jobs are distinguishable: then
+        estimates hold for any size distribution.
 
     Examples
     --------

@@ -17,10 +17,10 @@ def replay(journal: JournalName, as_json: AsJson = False) -> None:
 
     Exit code 2 and the first difference if they do not.
     """
-    from corewise.live.journal.verification import prove
+    from corewise.live.journal.verification import verify_replay
 
     with opened(journal) as reader, waiting(f"Replaying {journal} ..."):
-        proof = prove(reader)
+        proof = verify_replay(reader)
     if as_json:
         print_json(proof.as_mapping())
         return

@@ -1,4 +1,4 @@
-"""Where a live pool keeps what has happened: a journal, or nowhere."""
+"""Event stores of a live pool: the protocol that a journal satisfies, and one in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["InMemory", "Ledger"]
 
 
 class Ledger(Protocol):
-    """What a live pool asks of a journal.
+    """Event store: what a live pool needs of a journal.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Ledger(Protocol):
 
 
 class InMemory:
-    """Ledger of a pool without a journal: it numbers events and keeps policies, and forgets all else."""
+    """Event store of a pool without a journal: it numbers events, keeps policies, and drops all else."""
 
     durable: ClassVar[bool] = False
     snapshot_at = 0

@@ -1,9 +1,9 @@
-r"""The journal of a live pool: what was told, durable before anybody acts on it.
+r"""Journal of a live pool: its events, on disk before any of them is acted on.
 
 Journal first, handle second, acknowledge third, instruct last. An event that `append` has answered for is on
 the disk: SQLite in WAL mode with ``synchronous=FULL``. All that several threads append while the disk is busy
 goes into one transaction, so that they share the wait. A batch is there whole or not at all. An id that is
-there already changes nothing: whoever is not sure that an event arrived sends it again.
+there already changes nothing: a sender that is not sure that an event arrived sends it again.
 
 Instructions are kept for people, and need not be waited for: those of the last events before a crash are what
 replaying the events gives again.
@@ -91,7 +91,7 @@ class Journal(JournalReader):
             self._right.close()
             raise
         self._gate, self._closed = Lock(), False
-        self._turn = Lock()  # of whoever uses the connection that writes
+        self._turn = Lock()  # to use the connection that writes
         self._owed: list[_Write] = []  # instructions that could not be written yet, and why
         self._missed: str | None = None
         self._queue: SimpleQueue[_Write | None] = SimpleQueue()
@@ -146,7 +146,7 @@ class Journal(JournalReader):
         If they cannot be written they go into the next transaction, before all else, so that there is no gap
         in them. Those that are lost with the process `replayed` makes good when the journal is opened again.
         """
-        rows = [(event_seq, _encoded(instruction_to_mapping(told))) for told in instructions]
+        rows = [(event_seq, _encoded(instruction_to_mapping(one))) for one in instructions]
         if rows:
             self._put(_Write(partial(_record, rows), None))
 
@@ -215,7 +215,7 @@ class Journal(JournalReader):
     def _gathered(self) -> tuple[list[_Write], bool]:
         """Return what goes into the next transaction, and whether it is the last.
 
-        All that is there, as soon as somebody waits for some of it.
+        All that is queued, as soon as a thread waits for some of it.
         """
         group: list[_Write] = []
         urgent = False

@@ -53,7 +53,7 @@ CREATE TABLE snapshot (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 
 
 def sole_right(path: Path) -> sqlite3.Connection:
-    """Return the right to write to a journal, which nobody else has until it is closed."""
+    """Return the exclusive right to write to a journal, held until it is closed."""
     is_made(path)  # what is no journal is refused before a lock is put beside it
     beside = Path(f"{path}-lock")
     with journal_errors(path, "written"):

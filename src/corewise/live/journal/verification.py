@@ -1,10 +1,10 @@
-"""Proof of a journal: its events, handled again, lead to the same instructions and to the same state.
+"""Replay verification: the events of a journal, handled again, give the same instructions and state.
 
-Every instruction that the journal has is held against the one that the event leads to now; of a journal of an
-earlier version all but alerts, of which there may be more now. Those of the last
-events before a crash may be missing, as they are not waited for. The events are handled twice, and the state
-after them, jobs, statistics, estimates, policy, must be the same to the last bit; its digest is told, so that
-two machines can be compared.
+Every instruction in the journal is compared with the one that the event leads to now; in a journal of an
+earlier version all but alerts, of which there may be more now. Those of the last events before a crash may be
+missing, as they are not waited for. The events are handled twice, and the state after them (jobs, statistics,
+estimates, policy) must be the same to the last bit; its digest is reported, so that two machines can be
+compared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from corewise.live.state.controller import Controller
 from corewise.live.state.instructions import Alert, instruction_to_mapping
 from corewise.observation.journal import JournalReader
 
-__all__ = ["Proof", "prove", "state_digest"]
+__all__ = ["ReplayVerification", "state_digest", "verify_replay"]
 
 
 @dataclass(frozen=True)
-class Proof:
-    """Proof of a journal.
+class ReplayVerification:
+    """Result of the replay verification of a journal.
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class Proof:
         return asdict(self)
 
 
-def prove(journal: JournalReader) -> Proof:
-    """Handle the events of a journal again and hold what comes of them against what it says.
+def verify_replay(journal: JournalReader) -> ReplayVerification:
+    """Handle the events of a journal again and compare the instructions with those in it.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def prove(journal: JournalReader) -> Proof:
     state = state_digest(controller)
     if state_digest(again) != state:
         raise InvalidFile(f"{journal.path}: handled twice, its events lead to different states")
-    return Proof(events, refused, same, missing, state)
+    return ReplayVerification(events, refused, same, missing, state)
 
 
 class _Recorded:
@@ -94,7 +94,7 @@ class _Recorded:
 
     def matched(self, step: Replayed) -> tuple[int, int]:
         """Return how many instructions of an event are in the journal, and how many it lacks."""
-        made = [instruction_to_mapping(told) for told in step.instructions]
+        made = [instruction_to_mapping(one) for one in step.instructions]
         if step.seq > self._instructed:
             return 0, len(made)
         rows = []

@@ -18,7 +18,7 @@ from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit.encodings import opened_as_utf8
 from corewise.kit.files import reason_of
 from corewise.observation.importers.clock import TimeFormat
-from corewise.observation.importers.outcomes import Outcome, vocabulary
+from corewise.observation.importers.outcomes import JobOutcome, vocabulary
 from corewise.observation.importers.rows import JobRows
 
 __all__ = ["Importer", "Roles", "Source", "Wanted"]
@@ -64,7 +64,7 @@ class Roles:
         return tuple(dict.fromkeys([*named, *self.classes]))
 
     def overridden(self, named: Roles, known: Sequence[str]) -> Roles:
-        """Return the roles with those that somebody has named instead; columns must be known."""
+        """Return the roles with those that the user has named instead; columns must be known."""
         for column in named.columns:
             if column not in known:
                 raise InvalidInput(f"no column {column!r}{nearest(column, list(known))}")
@@ -93,13 +93,13 @@ class Wanted:
     roles: Roles = field(default_factory=Roles)
     pattern: str | None = None
     nodes: str | None = None
-    words: Mapping[str, Outcome] = field(default_factory=vocabulary)
+    words: Mapping[str, JobOutcome] = field(default_factory=vocabulary)
     time_format: TimeFormat = field(default_factory=TimeFormat)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file to be imported, compressed or not, and who is told how far it has been read."""
+    """File to be imported, compressed or not, and the callback for the progress of reading it."""
 
     path: str
     progress: Callable[[float], None] = lambda _: None

@@ -129,7 +129,7 @@ class Delimited:
             moments[role] = values
         start = np.where(np.isnan(moments["start"]), moments["submit"] + moments["wait"], moments["start"])
         if self.roles.end is None:
-            # It ran, and nobody says how long it waited.
+            # It ran, and how long it waited is unknown.
             unsaid = np.isnan(start) & (moments["duration"] >= 0.0)
             start = np.where(unsaid, moments["submit"], start)
             self._unsaid += int(np.count_nonzero(unsaid))

@@ -17,19 +17,19 @@ from corewise.kit.arrays import Ints
 from corewise.kit.files import writing
 from corewise.kit.report import Summarised
 from corewise.observation.importers import _kernels
-from corewise.observation.importers.events import Timeline
 from corewise.observation.importers.rows import Verdict
-from corewise.observation.rows import EVENT_NAMES, NOBODY
+from corewise.observation.importers.stretches import ticks_of
+from corewise.observation.rows import EVENT_NAMES, Columns
 from corewise.observation.sample_path import SamplePath
 
-__all__ = ["ImportedLog", "Jobs", "RowAccount"]
+__all__ = ["ImportedJobs", "ImportedLog", "RowAccount"]
 
 _BLOCK_ROWS = 500_000  # written at a time
 _NUMBERS = 48  # bytes that a time, the cores and what separates fields may take
 
 
 @dataclass(frozen=True, eq=False)
-class Jobs:
+class ImportedJobs:
     """Jobs of an imported log: class, and where the name of each is."""
 
     job_class: Ints
@@ -63,7 +63,7 @@ class RowAccount:
         return self.line.size
 
     def count(self, *, drops: bool) -> dict[Verdict, int]:
-        """Return how many rows were dropped, or else cut short, by reason."""
+        """Return how many rows were dropped, or else censored, by reason."""
         counts = np.bincount(self.verdict, minlength=len(Verdict))
         return {v: int(counts[v]) for v in Verdict if counts[v] and v.drops is drops and v != Verdict.USED}
 
@@ -97,9 +97,9 @@ class ImportedLog(Summarised):
     unit : str
         The unit of its times.
     origin : float or None
-        When its time is zero, in seconds since 1970; None if nobody knows.
+        When its time is zero, in seconds since 1970; None if that is unknown.
     notes : tuple of str
-        What whoever uses it should know.
+        What a user of it should know.
     account : RowAccount
         What was made of every row.
     """
@@ -114,14 +114,14 @@ class ImportedLog(Summarised):
     origin: float | None
     notes: tuple[str, ...]
     account: RowAccount
-    _timeline: Timeline
+    _columns: Columns
     _decimals: int
-    _jobs: Jobs
+    _jobs: ImportedJobs
 
     @property
     def rows(self) -> int:
         """The number of events."""
-        return self._timeline.ticks.size
+        return self._columns.time.size
 
     @property
     def jobs(self) -> int:
@@ -131,11 +131,11 @@ class ImportedLog(Summarised):
     @property
     def duration(self) -> float:
         """How long the observation lasts, in its unit."""
-        return float(self._timeline.ticks[-1]) / 10.0**self._decimals
+        return float(self._columns.time[-1])
 
     def events(self, kind: str) -> int:
         """Return how many events there are of a kind, such as ``"departure"``."""
-        return int(np.count_nonzero(self._timeline.kind == EVENT_NAMES[kind]))
+        return int(np.count_nonzero(self._columns.event == EVENT_NAMES[kind]))
 
     @property
     def departures(self) -> int:
@@ -156,10 +156,7 @@ class ImportedLog(Summarised):
     @cached_property
     def path(self) -> SamplePath:
         """The events as a sample path; jobs are numbered."""
-        seen = self._timeline
-        classes = np.append(self._jobs.job_class, NOBODY)  # nobody, −1, finds the last
-        time = seen.ticks / 10.0**self._decimals
-        return SamplePath(self.names, self.pool, time, seen.kind, classes[seen.job], seen.job, seen.cores)
+        return SamplePath(*self._columns)
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write it as an event log, whole or not at all; compressed if its name ends in ``.gz``."""
@@ -172,7 +169,8 @@ class ImportedLog(Summarised):
 
     def _write(self, out: IO[bytes] | gzip.GzipFile) -> None:
         out.write(b"time,event,class,job,cores\n")
-        seen, jobs = self._timeline, self._jobs
+        seen, jobs = self._columns, self._jobs
+        ticks = ticks_of(seen.time, self._decimals)
         events, event_ends = _texts(list(EVENT_NAMES))
         names, name_ends = _texts([_quoted(name) for name in self.names])
         labels, label_ends = _safe_labels(jobs.labels, jobs.label_ends)
@@ -181,7 +179,7 @@ class ImportedLog(Summarised):
         for begin in range(0, self.rows, _BLOCK_ROWS):
             part = slice(begin, begin + _BLOCK_ROWS)
             size = _kernels.write_lines(
-                seen.ticks[part], self._decimals, seen.kind[part], seen.job[part], seen.cores[part],
+                ticks[part], self._decimals, seen.event[part], seen.job[part], seen.cores[part],
                 jobs.job_class, jobs.row, jobs.again,
                 events, event_ends, names, name_ends, labels, label_ends, buffer,
             )  # fmt: skip

@@ -11,25 +11,42 @@ from pathlib import Path
 
 import numpy as np
 
-from corewise.errors import InvalidFile, InvalidInput
+from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit.arrays import Bools, Ints
 from corewise.kit.files import require_path
 from corewise.model.units import UNITS
 from corewise.observation.importers import _kernels
-from corewise.observation.importers.base import Source
+from corewise.observation.importers.base import Importer, Source
 from corewise.observation.importers.clock import TimeFormat, at_time, to_utc, zone_named
-from corewise.observation.importers.events import Window, timeline_of
-from corewise.observation.importers.imported import ImportedLog, Jobs, RowAccount
+from corewise.observation.importers.elastisim import ElastiSim
+from corewise.observation.importers.imported import ImportedJobs, ImportedLog, RowAccount
 from corewise.observation.importers.options import ImportOptions
-from corewise.observation.importers.outcomes import Outcome
-from corewise.observation.importers.registry import importer_for
+from corewise.observation.importers.outcomes import JobOutcome
 from corewise.observation.importers.rows import JobRows, Verdict
-from corewise.observation.importers.stretches import Stretches, stretches_of
+from corewise.observation.importers.slurm import SlurmCompletions, SlurmJson, SlurmTable
+from corewise.observation.importers.stretches import (
+    ObservationWindow,
+    Stretches,
+    events_of,
+    stretches_of,
+    ticks_of,
+)
+from corewise.observation.importers.swf import Swf
+from corewise.observation.importers.table import PHILLY, POLLUX, CsvTable, ParquetTable
 
-__all__ = ["import_log"]
+__all__ = ["IMPORTERS", "import_log"]
 
 _MOST_CORES = 999_999.0
 """A job that is said to hold more cores is not believed, unless the pool is said to be larger."""
+
+IMPORTERS: dict[str, Importer] = {
+    importer.name: importer
+    for importer in (
+        SlurmTable(), SlurmJson(), SlurmCompletions(), Swf(), POLLUX, PHILLY, ElastiSim(), ParquetTable(),
+        CsvTable(),
+    )
+}  # fmt: skip
+"""Every importer by its name; the first that recognises a file is taken, so the most general comes last."""
 
 _OTHER = "other"
 _DATE = re.compile(r"\d{1,4}\s?[./-]\s?\d{1,2}[./-]\s?\d{1,4}|\d[ -][A-Za-z]{3}|[A-Za-z]{3,} \d")
@@ -64,13 +81,28 @@ def import_log(
         raise InvalidFile(f"{name}: a directory, not a log")
     source = Source(name, progress)
     try:
-        importer = importer_for(source, how.format)
+        importer = _importer_for(source, how.format)
         rows = _in_utc(importer.read(source, how.wanted), how)
         return _assembled(rows, importer.name, how)
     except InvalidFile:
         raise
     except InvalidInput as error:
         raise InvalidFile(f"{name}: {error}") from None
+
+
+def _importer_for(source: Source, name: str | None = None) -> Importer:
+    """Return the importer of a name, or the one that recognises a file."""
+    if name is not None:
+        if name not in IMPORTERS:
+            raise InvalidInput(f"unknown format {name!r}{nearest(name, list(IMPORTERS))}")
+        return IMPORTERS[name]
+    head = source.head()
+    if not head.strip():
+        raise InvalidInput("an empty file, not a log")
+    for importer in IMPORTERS.values():
+        if importer.recognises(head):
+            return importer
+    raise InvalidInput(f"not a log of a format that is known: {', '.join(IMPORTERS)}")
 
 
 def _in_utc(rows: JobRows, how: ImportOptions) -> JobRows:
@@ -101,17 +133,19 @@ def _assembled(rows: JobRows, name: str, how: ImportOptions) -> ImportedLog:
     job = np.where(inside, np.cumsum(seen.first & inside) - 1, -1)
     opens = seen.first & inside
     job_class, names = _largest(rows.job_class[seen.row[opens]], rows.names, how.most_classes)
-    timeline = timeline_of(seen, job, window)
-    jobs = Jobs(job_class, seen.row[opens], seen.again[opens], rows.labels, rows.label_ends)
-    peak = float(_kernels.most_held(timeline.ticks, timeline.job, timeline.cores, np.zeros(jobs.row.size)))
+    columns = events_of(seen, job, window, names, job_class)
+    jobs = ImportedJobs(job_class, seen.row[opens], seen.again[opens], rows.labels, rows.label_ends)
+    ticks = ticks_of(columns.time, window.decimals)
+    peak = float(_kernels.most_held(ticks, columns.job, columns.cores, np.zeros(jobs.row.size)))
+    pool = max(peak, said) if said > 0.0 else max(peak, 1.0)
     notes = (*rows.notes, *_dates(account, how), *_notes(rows, seen, how, peak, said))
     return ImportedLog(
-        name, names, max(peak, said) if said > 0.0 else max(peak, 1.0), peak, how.unit, _origin(rows, window),
-        notes, account, timeline, window.decimals, jobs,
+        name, names, pool, peak, how.unit, _origin(rows, window), notes, account,
+        columns._replace(pool=pool), window.decimals, jobs,
     )  # fmt: skip
 
 
-def _window(seen: Stretches, rows: JobRows, how: ImportOptions) -> Window:
+def _window(seen: Stretches, rows: JobRows, how: ImportOptions) -> ObservationWindow:
     """Return when the observation opens and closes."""
     moments = (seen.arrival, seen.start, seen.end)
     ends = [_asked(how.since, "--since", rows, how), _asked(how.until, "--until", rows, how)]
@@ -121,7 +155,7 @@ def _window(seen: Stretches, rows: JobRows, how: ImportOptions) -> Window:
     )
     if not closes >= opens:
         raise InvalidInput(f"the observation would close ({closes:g}) before it opens ({opens:g})")
-    return Window(opens, closes, UNITS[how.unit])
+    return ObservationWindow(opens, closes, UNITS[how.unit])
 
 
 def _asked(text: str | None, option: str, rows: JobRows, how: ImportOptions) -> float | None:
@@ -138,11 +172,11 @@ def _asked(text: str | None, option: str, rows: JobRows, how: ImportOptions) -> 
     return value
 
 
-def _inside(seen: Stretches, window: Window) -> Bools:
+def _inside(seen: Stretches, window: ObservationWindow) -> Bools:
     """Return which stretches are of jobs that are there while the observation lasts."""
     which = np.cumsum(seen.first) - 1
     arrival = seen.arrival[seen.first]
-    stays = np.isnan(seen.end[seen.last]) & (seen.outcome[seen.last] != Outcome.UNFINISHED)
+    stays = np.isnan(seen.end[seen.last]) & (seen.outcome[seen.last] != JobOutcome.UNFINISHED)
     leaves = np.where(stays, np.inf, seen.end[seen.last])
     leaves = np.fmax(leaves, arrival)
     there = (arrival <= window.closes) & ((leaves > window.opens) | (arrival >= window.opens))
@@ -162,7 +196,7 @@ def _largest(codes: Ints, names: tuple[str, ...], most: int) -> tuple[Ints, tupl
     return place[codes], (*chosen, _OTHER) if kept.size < order.size else tuple(chosen)
 
 
-def _origin(rows: JobRows, window: Window) -> float | None:
+def _origin(rows: JobRows, window: ObservationWindow) -> float | None:
     """Return when the observation opens in seconds since 1970, if that is known."""
     if rows.clock == "zoned":
         return window.opens

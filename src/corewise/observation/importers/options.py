@@ -84,15 +84,15 @@ class ImportOptions:
     def load(cls, path: str | os.PathLike[str]) -> ImportOptions:
         """Return the options in a TOML file, under the names that they and the roles have here."""
         try:
-            told = tomllib.loads(read_text(path))
+            given = tomllib.loads(read_text(path))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidFile(f"{os.fspath(path)}: not a TOML file: {error}") from None
         try:
-            return cls().told(**_checked(told))
+            return cls().with_options(**_checked(given))
         except InvalidInput as error:
             raise InvalidFile(f"{os.fspath(path)}: {error}") from None
 
-    def told(self, **given: Any) -> ImportOptions:
+    def with_options(self, **given: Any) -> ImportOptions:
         """Return the options with others, and with columns by their roles."""
         roles = {name: given.pop(name) for name in _ROLES if name in given}
         return replace(self, roles=replace(self.roles, **roles), **given)
@@ -104,11 +104,11 @@ class ImportOptions:
         return Wanted(self.roles, self.class_pattern, self.nodes, words, TimeFormat(self.time_format))
 
 
-def _checked(told: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a file says, with the types that options have."""
     known = [*(option.name for option in fields(ImportOptions) if option.name != "roles"), *_ROLES]
     options: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in given.items():
         if name not in known:
             raise InvalidInput(f"unknown key {name!r}{nearest(name, known)}")
         if name not in (*_LISTS, *_NUMBERS) and not isinstance(value, str):

@@ -11,11 +11,11 @@ from enum import IntEnum
 
 from corewise.errors import InvalidInput, nearest
 
-__all__ = ["Outcome", "outcome_of", "vocabulary"]
+__all__ = ["JobOutcome", "outcome_of", "vocabulary"]
 
 
-class Outcome(IntEnum):
-    """Outcome of a stretch of a job: how it ended, or that it did not."""
+class JobOutcome(IntEnum):
+    """JobOutcome of a stretch of a job: how it ended, or that it did not."""
 
     DONE = 0
     UNFINISHED = 1
@@ -26,28 +26,28 @@ class Outcome(IntEnum):
 
 
 _WORDS = {
-    Outcome.DONE: "completed cd complete done success successful succeeded finished pass passed ok exited "
+    JobOutcome.DONE: "completed cd complete done success successful succeeded finished pass passed ok exited "
     "ended",
-    Outcome.UNFINISHED: "failed f fail failure error cancelled ca canceled killed timeout to timed timedout "
-    "timed_out terminated preempted pr node_fail nf out_of_memory oom boot_fail bf deadline dl revoked rv "
-    "special_exit se launch_failed reconfig_fail lost aborted evicted stopped crashed requeued rq "
+    JobOutcome.UNFINISHED: "failed f fail failure error cancelled ca canceled killed timeout to timed "
+    "timedout timed_out terminated preempted pr node_fail nf out_of_memory oom boot_fail bf deadline dl "
+    "revoked rv special_exit se launch_failed reconfig_fail lost aborted evicted stopped crashed requeued rq "
     "requeue_fed rf requeue_hold rh expired",
-    Outcome.RUNNING: "running r completing cg suspended s signaling si stage_out so",
-    Outcome.WAITING: "pending pd queued waiting configuring cf held resv_del_hold rd submitted",
-    Outcome.RESIZED: "resizing rs resized",
-    Outcome.UNSAID: "unknown none null nan n/a",
+    JobOutcome.RUNNING: "running r completing cg suspended s signaling si stage_out so",
+    JobOutcome.WAITING: "pending pd queued waiting configuring cf held resv_del_hold rd submitted",
+    JobOutcome.RESIZED: "resizing rs resized",
+    JobOutcome.UNSAID: "unknown none null nan n/a",
 }
 
 
-def vocabulary(done: Iterable[str] = (), unfinished: Iterable[str] = ()) -> Mapping[str, Outcome]:
+def vocabulary(done: Iterable[str] = (), unfinished: Iterable[str] = ()) -> Mapping[str, JobOutcome]:
     """Return what each word means, with words of one's own for jobs that are done or left unfinished."""
     words = {word: outcome for outcome, known in _WORDS.items() for word in known.split()}
-    words[""] = Outcome.UNSAID
-    words |= {word.strip().lower(): Outcome.DONE for word in done}
-    return words | {word.strip().lower(): Outcome.UNFINISHED for word in unfinished}
+    words[""] = JobOutcome.UNSAID
+    words |= {word.strip().lower(): JobOutcome.DONE for word in done}
+    return words | {word.strip().lower(): JobOutcome.UNFINISHED for word in unfinished}
 
 
-def outcome_of(state: str, words: Mapping[str, Outcome]) -> Outcome:
+def outcome_of(state: str, words: Mapping[str, JobOutcome]) -> JobOutcome:
     """Return what a state means: the whole of it, or its first word ("CANCELLED by 1000")."""
     text = state.strip().lower()
     found = words.get(text)

@@ -74,7 +74,7 @@ _DROPS = frozenset(
         Verdict.ARRAY,
     }
 )
-"""Of other rows the arrival is kept: the job is cut short at the last moment that can be believed."""
+"""Of other rows the arrival is kept: the job is censored at the last moment that can be believed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class JobRows:
     cores : ndarray
         The cores that it held from start to end.
     outcome : ndarray of int8
-        An `Outcome`.
+        An `JobOutcome`.
     job_class : ndarray of int
         The position of its class in `names`.
     names : tuple of str
@@ -106,7 +106,7 @@ class JobRows:
     pool : float
         The cores there are, if the file says so; else NaN.
     notes : tuple of str
-        What whoever uses the log should know.
+        What a user of the log should know.
     values : mapping
         The offending field of some rows, by line.
     said, words : ndarray of int, tuple of str

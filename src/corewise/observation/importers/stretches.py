@@ -1,12 +1,12 @@
-"""Stretches of jobs: rows put in order job by job, and what cannot be believed cut short.
+"""Stretches of jobs, and the events that they are: rows in order job by job, then in order of time.
 
 A job may have several rows: Slurm writes one more each time that it resizes or requeues a job, and a table of
 one's own may have a row for every change of width. Rows of one name follow each other. After one that says
 *resized*, or nothing at all, the next is the same job with other cores. After any other the name is used
 again: for a job that was requeued, whose work is lost, and which begins anew.
 
-What is wrong with a row does not take the job away: it arrived, and is cut short (as if cancelled) at the
-last moment that can be believed.
+What is wrong with a row does not take the job away: it arrived, and is censored (as if cancelled) at the last
+moment that can be believed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.observation.importers.outcomes import Outcome
+from corewise.observation.importers.outcomes import JobOutcome
 from corewise.observation.importers.rows import JobRows, Verdict
+from corewise.observation.rows import NOBODY, Columns, Event
 
-__all__ = ["Stretches", "stretches_of"]
+__all__ = ["ObservationWindow", "Stretches", "events_of", "stretches_of", "ticks_of"]
+
+_DIGITS = 15  # of a time: so many are read back as they were written
+_MOST_DECIMALS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,7 @@ def stretches_of(rows: JobRows, most_cores: float) -> tuple[Stretches, NDArray[n
     key, outcome = rows.label_keys[row], rows.outcome[row].copy()
     start, end, cores = rows.start[row].copy(), rows.end[row].copy(), rows.cores[row]
     same = _shifted(key[1:] == key[:-1], row.size)
-    goes_on = np.isin(outcome, (Outcome.RESIZED, Outcome.UNSAID))
+    goes_on = np.isin(outcome, (JobOutcome.RESIZED, JobOutcome.UNSAID))
     first = ~(same & _shifted(goes_on[:-1], row.size))
     later = np.flatnonzero(~first)
     start[later] = np.fmax(start[later], end[later - 1])  # Slurm repeats the first start
@@ -108,15 +112,15 @@ def _ordered(rows: JobRows, kept: Ints) -> Ints:
 def _complete(start: Floats, end: Floats, cores: Floats, outcome: NDArray[np.int8], last: Bools) -> None:
     """Write the outcome where a row says nothing of it, and forget times that it cannot have."""
     over, ran = ~np.isnan(end), ~np.isnan(start)
-    unsaid = outcome == Outcome.UNSAID
-    outcome[unsaid & ~last] = Outcome.RESIZED
-    outcome[unsaid & last & over & ran] = Outcome.DONE
-    outcome[unsaid & last & ~over & ran] = Outcome.RUNNING
-    outcome[unsaid & last & ~ran] = Outcome.WAITING
-    outcome[last & (outcome == Outcome.RESIZED)] = Outcome.UNFINISHED  # nobody says how it went on
-    start[(outcome == Outcome.UNFINISHED) & ~(cores > 0.0)] = np.nan  # it never ran
-    start[outcome == Outcome.WAITING] = np.nan
-    end[(outcome == Outcome.RUNNING) | (outcome == Outcome.WAITING)] = np.nan
+    unsaid = outcome == JobOutcome.UNSAID
+    outcome[unsaid & ~last] = JobOutcome.RESIZED
+    outcome[unsaid & last & over & ran] = JobOutcome.DONE
+    outcome[unsaid & last & ~over & ran] = JobOutcome.RUNNING
+    outcome[unsaid & last & ~ran] = JobOutcome.WAITING
+    outcome[last & (outcome == JobOutcome.RESIZED)] = JobOutcome.UNFINISHED  # how it went on is unknown
+    start[(outcome == JobOutcome.UNFINISHED) & ~(cores > 0.0)] = np.nan  # it never ran
+    start[outcome == JobOutcome.WAITING] = np.nan
+    end[(outcome == JobOutcome.RUNNING) | (outcome == JobOutcome.WAITING)] = np.nan
 
 
 def _judge(
@@ -128,8 +132,8 @@ def _judge(
     """Write what cannot be believed of each stretch."""
     start, end, cores, outcome = columns
     over, ran = ~np.isnan(end), ~np.isnan(start)
-    runs = np.isin(outcome, (Outcome.DONE, Outcome.RUNNING, Outcome.RESIZED))
-    ends = np.isin(outcome, (Outcome.DONE, Outcome.UNFINISHED, Outcome.RESIZED))
+    runs = np.isin(outcome, (JobOutcome.DONE, JobOutcome.RUNNING, JobOutcome.RESIZED))
+    ends = np.isin(outcome, (JobOutcome.DONE, JobOutcome.UNFINISHED, JobOutcome.RESIZED))
     for what, where in (
         (Verdict.NO_START, runs & ~ran),
         (Verdict.NO_END, ends & ~over),
@@ -156,7 +160,7 @@ def _cut(
     after: Bools = seen_before > seen_before[first][np.cumsum(first) - 1]
     verdict[row[after & ~bad]] = Verdict.CUT_BEFORE
     cut = bad & ~after
-    outcome[cut] = Outcome.UNFINISHED
+    outcome[cut] = JobOutcome.UNFINISHED
     end[cut], start[cut] = start[cut], np.nan
     return np.asarray(~after)
 
@@ -168,3 +172,111 @@ def _times_before(key: NDArray[np.uint64], first: Bools) -> Ints:
     nth = np.arange(opens.size)
     again = nth - np.maximum.accumulate(np.where(fresh, nth, 0))
     return np.asarray(again[np.cumsum(first) - 1])
+
+
+# --- events -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ObservationWindow:
+    """Window of observation in seconds, and the length of the unit that times are written in."""
+
+    opens: float
+    closes: float
+    unit: float
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals times have."""
+        whole = len(str(int((self.closes - self.opens) / self.unit)))
+        return max(0, min(_MOST_DECIMALS, _DIGITS - whole))
+
+
+def events_of(
+    seen: Stretches, job: Ints, window: ObservationWindow, names: tuple[str, ...], job_class: Ints
+) -> Columns:
+    """Return the events of stretches in order of time, in a pool of infinitely many cores.
+
+    A job arrives when it is submitted, with no cores until it starts. Its simultaneous rows come in the order
+    in which they can happen: kinds of events are put one after another, and sorted by time without changing
+    the order of equals.
+
+    Parameters
+    ----------
+    seen : Stretches
+        The stretches.
+    job : ndarray of int
+        The number of each one's job, −1 if it is left out.
+    window : ObservationWindow
+        When the observation opens and closes.
+    names : tuple of str
+        The classes.
+    job_class : ndarray of int
+        The class of each job.
+    """
+    opens, closes = window.opens, window.closes
+    first, last = seen.first & (job >= 0), seen.last & (job >= 0)
+    held = ~np.isnan(seen.start) & (job >= 0) & (seen.start <= closes)
+    # A stretch that is over before the observation opens does not count; of one that is not, the rest does.
+    held &= ~(seen.end <= opens) | (seen.start >= opens)
+    begins = np.maximum(seen.start, opens)
+    arrives = np.maximum(_of_first(seen.arrival, seen.first), opens)
+    at_once = held & (begins == arrives)
+    follows = np.append(held[1:] & ~seen.first[1:] & (seen.start[1:] == seen.end[:-1]), False)[: held.size]
+    leaves_at = np.fmax(np.where(np.isnan(seen.end), -np.inf, seen.end), _of_first(seen.arrival, seen.first))
+    over = np.isin(seen.outcome, (JobOutcome.DONE, JobOutcome.UNFINISHED))
+    still = seen.end == seen.start
+    parts = [_edge(Event.START, opens)]
+    there = _of_first(seen.arrival, seen.first) < opens
+    opening = _held_at_once(seen, at_once)
+    for kind, some in ((Event.PRESENT, first & there), (Event.ARRIVAL, first & ~there)):
+        parts.append(_rows(kind, job[some], arrives[some], opening[some]))
+    gap = held & ~seen.last & ~follows & ~still & (seen.end <= closes)
+    parts.append(_rows(Event.RESIZE, job[gap], seen.end[gap], np.zeros(int(gap.sum()))))
+    grows = held & ~at_once & ~(still & ~seen.last)
+    parts.append(_rows(Event.RESIZE, job[grows], begins[grows], seen.cores[grows]))
+    ends = last & over & (leaves_at <= closes)
+    kinds = np.where(seen.outcome[ends] == JobOutcome.DONE, Event.DEPARTURE, Event.CANCEL)
+    parts.append(_rows(kinds, job[ends], leaves_at[ends], np.full(int(ends.sum()), np.nan)))
+    parts.append(_edge(Event.END, closes))
+    return _sorted(parts, window, names, job_class)
+
+
+Part = tuple[NDArray[np.int8], Ints, Floats, Floats]
+
+
+def _rows(kind: Event | Ints, job: Ints, at: Floats, cores: Floats) -> Part:
+    return np.broadcast_to(np.asarray(kind, dtype=np.int8), job.shape), job, at, cores
+
+
+def _edge(kind: Event, at: float) -> Part:
+    return _rows(kind, np.array([-1]), np.array([at]), np.array([np.nan]))
+
+
+def _of_first(values: Floats, first: Bools) -> Floats:
+    """Return for each stretch the value of the first one of its job."""
+    return np.asarray(values[first][np.cumsum(first) - 1]) if first.any() else values
+
+
+def _held_at_once(seen: Stretches, at_once: Bools) -> Floats:
+    """Return what a job holds when it arrives, at its first stretch: that of whichever begins then."""
+    opening = np.zeros(seen.row.size)
+    opens = np.flatnonzero(seen.first)
+    which = np.flatnonzero(at_once)
+    opening[opens[np.cumsum(seen.first)[which] - 1]] = seen.cores[which]  # the last of them counts
+    return opening
+
+
+def _sorted(parts: list[Part], window: ObservationWindow, names: tuple[str, ...], job_class: Ints) -> Columns:
+    scale = 10.0**window.decimals / window.unit
+    ticks = np.concatenate([np.rint((at - window.opens) * scale).astype(np.int64) for _, _, at, _ in parts])
+    # The end comes last of its instant, whatever else happens then.
+    order = np.argsort(ticks, kind="stable")
+    kind, job, _, cores = (np.concatenate(column)[order] for column in zip(*parts, strict=True))
+    classes = np.append(job_class, NOBODY)[job]  # no job, −1, finds the last
+    return Columns(names, np.inf, ticks[order] / 10.0**window.decimals, kind, classes, job, cores)
+
+
+def ticks_of(time: Floats, decimals: int) -> Ints:
+    """Return times as whole numbers of units of 10^−decimals, which they are up to rounding."""
+    return np.rint(time * 10.0**decimals).astype(np.int64)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from corewise.kit.arrays import Floats
 from corewise.observation.importers.base import Roles, Source, Wanted
 from corewise.observation.importers.delimited import Delimited
-from corewise.observation.importers.outcomes import Outcome
+from corewise.observation.importers.outcomes import JobOutcome
 from corewise.observation.importers.rows import JobRows, Verdict
 from corewise.observation.text.fields import Layout, line_blocks
 
@@ -36,13 +36,13 @@ _ROLES = Roles(
     classes=("user", "application"),
 )  # fmt: skip
 _STATUS = {
-    "1": Outcome.DONE,
-    "0": Outcome.UNFINISHED,
-    "5": Outcome.UNFINISHED,
-    "-1": Outcome.UNSAID,
-    "2": Outcome.RESIZED,
-    "3": Outcome.DONE,
-    "4": Outcome.UNFINISHED,
+    "1": JobOutcome.DONE,
+    "0": JobOutcome.UNFINISHED,
+    "5": JobOutcome.UNFINISHED,
+    "-1": JobOutcome.UNSAID,
+    "2": JobOutcome.RESIZED,
+    "3": JobOutcome.DONE,
+    "4": JobOutcome.UNFINISHED,
 }
 _LINE = re.compile(rb"[ \t]*-?\d+(?:[ \t]+-?[\d.]+(?:[eE][+-]?\d+)?){10,}[ \t\r]*")
 _BURSTS = ("2", "3", "4")
@@ -85,7 +85,7 @@ class Swf:
 
 def _left_while_waiting(rows: JobRows) -> tuple[Floats, Floats]:
     """Return ends and starts, where a job that was cancelled before it ran ends when it no longer waits."""
-    waited = (rows.outcome == Outcome.UNFINISHED) & np.isnan(rows.end)
+    waited = (rows.outcome == JobOutcome.UNFINISHED) & np.isnan(rows.end)
     return np.where(waited, rows.start, rows.end), np.where(waited, np.nan, rows.start)
 
 

@@ -1,4 +1,4 @@
-r"""Strata tables: sums over single jobs that estimates for sizes of any law can be made from; they add.
+r"""Strata tables: sums over single jobs that estimates for any size distribution can be made from; they add.
 
 The attained work of a job depends on the parameter p of its curve, so everything is kept for a few values of
 p, the *nodes*. For each node there are, in each stratum of attained work, departures D, work E, its slope in

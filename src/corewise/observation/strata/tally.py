@@ -17,7 +17,7 @@ from corewise.observation.sample_path import SamplePath
 from corewise.observation.strata import _kernels
 from corewise.observation.strata.tables import OCTAVES, Strata
 
-__all__ = ["Attained", "StrataTally", "can_be_stratified"]
+__all__ = ["AttainedWork", "StrataTally", "can_be_stratified"]
 
 
 _STATE = 6  # numbers of a job at a node, see `corewise.observation.strata._kernels`
@@ -29,7 +29,7 @@ def can_be_stratified(family: SpeedUp) -> bool:
     return len(ends) == 2 and all(math.isfinite(end) for end in ends)
 
 
-class Attained(NamedTuple):
+class AttainedWork(NamedTuple):
     """Attained work of the jobs of a class, by their numbers and at every node, and empty tables for it."""
 
     nothing: Strata
@@ -45,7 +45,7 @@ class Attained(NamedTuple):
         }
 
     @classmethod
-    def of(cls, known: JobClass, plain: Mapping[str, Any]) -> Attained:
+    def of(cls, known: JobClass, plain: Mapping[str, Any]) -> AttainedWork:
         """Return what `plain` has given, for a class with a curve of the same family."""
         (bounds,) = known.speedup.bounds.values()
         states = {
@@ -64,12 +64,12 @@ class StrataTally:
         The record.
     system : System
         The families of the curves.
-    before : sequence of Attained or None, optional
+    before : sequence of AttainedWork or None, optional
         What the jobs of each class had attained when the record before this one ended, if it goes on there.
     """
 
     def __init__(
-        self, path: SamplePath, system: System, before: Sequence[Attained | None] | None = None
+        self, path: SamplePath, system: System, before: Sequence[AttainedWork | None] | None = None
     ) -> None:
         self.path, self.row = path, 0
         earlier = before or [None] * len(system.classes)
@@ -79,7 +79,7 @@ class StrataTally:
         ]
 
     @property
-    def attained(self) -> tuple[Attained | None, ...]:
+    def attained(self) -> tuple[AttainedWork | None, ...]:
         """What the jobs of each class that are there have attained."""
         return tuple(None if one is None else one.attained for one in self._classes)
 
@@ -113,14 +113,14 @@ class _ClassTally:
         self._live: dict[int, _Live] = {}
 
     @classmethod
-    def of(cls, known: JobClass, jobs: JobHistories, before: Attained | None) -> _ClassTally | None:
+    def of(cls, known: JobClass, jobs: JobHistories, before: AttainedWork | None) -> _ClassTally | None:
         """Return a tally that has seen nothing yet; None if the family of the curve has no strata."""
         if not can_be_stratified(known.speedup):
             return None
         ((name, bounds),) = known.speedup.bounds.items()
         if before is None:
             unit = _mean_size(known, jobs) if known.size_rate is None else 1.0 / known.size_rate
-            before = Attained(Strata.empty(known.speedup.family, bounds, unit), {})
+            before = AttainedWork(Strata.empty(known.speedup.family, bounds, unit), {})
         nothing, carried = before
         curves = [known.curve.with_parameters(**{name: p}) for p in nothing.nodes.tolist()]
         speeds = np.stack([curve.rate(jobs.widths) for curve in curves])
@@ -128,10 +128,12 @@ class _ClassTally:
         return cls(jobs, nothing, (speeds, slopes), carried)
 
     @property
-    def attained(self) -> Attained:
+    def attained(self) -> AttainedWork:
         """What the jobs that are there have attained, if they were seen to arrive."""
         live = self._live.items()
-        return Attained(self.nothing, {int(self.jobs.number[j]): job.state for j, job in live if job.whole})
+        return AttainedWork(
+            self.nothing, {int(self.jobs.number[j]): job.state for j, job in live if job.whole}
+        )
 
     def _arrived(self, j: int) -> _Live:
         """Return a job that has come, or was there when the record began."""

@@ -40,9 +40,9 @@ from corewise.studies.advice.curves import (
     curves_of_log,
     why_not_a_curve,
 )
-from corewise.studies.advice.logged_jobs import Law, LoggedJobs
-from corewise.studies.advice.outcomes import CoresNeeded, Outcome, Outcomes
-from corewise.studies.advice.replay import Replay
+from corewise.studies.advice.logged_jobs import LoggedJobs, SizeDistribution
+from corewise.studies.advice.outcomes import CoresNeeded, Outcomes, PolicyOutcome
+from corewise.studies.advice.replay import LogReplay
 from corewise.studies.advice.results import Advice, ClassAdvice
 from corewise.studies.advice.usage import Usage
 
@@ -100,11 +100,11 @@ def advise(
     findings, estimates, unfitted = _findings(path, jobs, measured, generator)
     _tell(progress, 0.4)
     work = jobs.work([finding.curve for finding in findings])
-    laws = [_law(finding) for finding in findings]
-    system = replace(_system(path, jobs, findings, work, laws), unit=unit)
+    distributions = [_size_distribution(finding) for finding in findings]
+    system = replace(_system(path, jobs, findings, work, distributions), unit=unit)
     fits = goodness_of_fit(path, unfitted, estimates)
     usage = Usage.of(whole, every, every.work([finding.curve for finding in findings]))
-    replay = Replay.of(jobs, laws, most=_MOST_JOBS, seed=int(generator.integers(2**32)))
+    replay = LogReplay.of(jobs, distributions, most=_MOST_JOBS, seed=int(generator.integers(2**32)))
     _tell(progress, 0.5)
     outcomes = Outcomes(system, replay, findings)
     rows, policies, notes = _compared(outcomes, system, progress)
@@ -199,13 +199,17 @@ def _findings(
     return findings, estimates, unknown
 
 
-def _law(finding: CurveFinding) -> Law:
-    law = finding.estimate.size_law if finding.informative and finding.estimate else None
-    return law or Exponential()
+def _size_distribution(finding: CurveFinding) -> SizeDistribution:
+    found = finding.estimate.size_law if finding.informative and finding.estimate else None
+    return found or Exponential()
 
 
 def _system(
-    path: SamplePath, jobs: LoggedJobs, findings: list[CurveFinding], work: Floats, laws: list[Law]
+    path: SamplePath,
+    jobs: LoggedJobs,
+    findings: list[CurveFinding],
+    work: Floats,
+    distributions: list[SizeDistribution],
 ) -> System:
     """Return the pool as it was found: departures over work done are the size rate.
 
@@ -214,18 +218,18 @@ def _system(
     """
     classes = []
     ended = ~jobs.failed & ~jobs.unfinished
-    for i, (finding, law) in enumerate(zip(findings, laws, strict=True)):
+    for i, (finding, sizes) in enumerate(zip(findings, distributions, strict=True)):
         own = jobs.which == i
         came, done = max(int((own & ~jobs.before).sum()), 1), max(int((own & ended).sum()), 1)
         amount = float(work[own].sum())
         size_rate = done / amount if amount > 0.0 else int(ended.sum()) / float(work.sum())
-        classes.append(JobClass(finding.name, came / path.duration, size_rate, finding.curve, sizes=law))
+        classes.append(JobClass(finding.name, came / path.duration, size_rate, finding.curve, sizes=sizes))
     return System(path.pool, classes)
 
 
 def _compared(
     outcomes: Outcomes, system: System, progress: Progress | None
-) -> tuple[tuple[Outcome, ...], dict[str, BoundPolicy], list[str]]:
+) -> tuple[tuple[PolicyOutcome, ...], dict[str, BoundPolicy], list[str]]:
     """Return what the log and the policies achieved, the policies, and what could not be compared."""
     notes, names = [], ["equi", "whittle"]
     plain = system.as_memoryless()

@@ -30,39 +30,39 @@ DOUBTFUL = 0.0025
 def warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJobs) -> list[str]:
     """Return what a reader must know before relying on advice; classes of which the same is true together."""
     largest = sorted(classes, key=lambda row: -row.usage.jobs)
-    told = [*_about_curves(largest), *_about_few(largest)]
+    lines = [*_about_curves(largest), *_about_few(largest)]
     if any(resized_share(history) < RIGID for history in jobs.histories):
-        told.append("jobs kept their cores while they ran: that they could be resized is taken for granted")
+        lines.append("jobs kept their cores while they ran: that they could be resized is taken for granted")
     failed = float(jobs.failed.mean())
     if failed > 0.2:
-        told.append(f"{failed:.0%} of the jobs failed or were cancelled: they run for the work they did")
+        lines.append(f"{failed:.0%} of the jobs failed or were cancelled: they run for the work they did")
     quick = int(np.count_nonzero(jobs.quick))
     if quick:
-        told.append(
+        lines.append(
             f"{quick} jobs waited and were then done in no time of the log's clock: their work is none"
         )
     peak = float(path.total_cores()[1].max())
     if path.pool > 4.0 * peak:
-        told.append(f"at most {peak:g} of the {path.pool:g} cores were ever held at once")
-    return told
+        lines.append(f"at most {peak:g} of the {path.pool:g} cores were ever held at once")
+    return lines
 
 
 def assumptions(jobs: LoggedJobs, every: LoggedJobs, classes: tuple[ClassAdvice, ...]) -> tuple[str, ...]:
     """Return the assumptions."""
-    told = [
+    lines = [
         "The same jobs come at the same times, whatever the policy.",
         "Cores can be given out in fractions and taken back at no cost; whole cores and pauses cost some.",
         "Within a class, cores are shared equally.",
         "A job that failed would fail after the same work; its time is not counted.",
     ]
     if jobs.time.size < every.time.size:
-        told.append(
+        lines.append(
             f"Curves and policies are from the last {jobs.time.size:,} of {every.time.size:,} jobs; "
             f"what was observed is of all."
         )
     if any(row.curve.source == FROM_TABLE for row in classes):
-        told.append("Measured curves are taken as exact.")
-    return tuple(told)
+        lines.append("Measured curves are taken as exact.")
+    return tuple(lines)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -3,9 +3,9 @@ r"""What a log says of the curve of a class: a curve, others that are likely too
 *Which family.* Amdahl's law, the power law and the free concave curve are compared by the Bayesian
 information criterion, with the likelihood divided by the dispersion φ of sizes where that is above one
 (quasi-likelihood: C. F. J. Wedderburn, Biometrika 61, 1974), or sizes that differ would pass for corners.
-Likely curves are drawn: a family by its weight, then its parameter from a normal law on either side of the
-estimate, as wide there as its interval. So means and intervals of what a policy gains allow for families that
-are not known.
+Likely curves are drawn: a family by its weight, then its parameter from a normal distribution on either side
+of the estimate, as wide there as its interval. So means and intervals of what a policy gains allow for
+families that are not known.
 
 *Bands* are 95 % whichever family is true: they hold the interval of every family that is not excluded, not
 the middle of the drawn curves. Two families that fit a log alike lie side by side, and the middle of the two
@@ -14,10 +14,10 @@ cuts off the outer end of each: of 176 curves it missed 21, all of them on the o
 The curve to go on with has the mean of the drawn parameters of the likeliest family, not the likeliest
 parameter: policies made for the latter are far worse where it lies at the end of its range.
 
-*Where it cannot tell.* Curves are learned from jobs whose cores were set by somebody who did not think of
-their size. Where jobs kept the cores they began with, the cores were most likely asked for with the job in
-mind. And where jobs leave at a lower rate the more cores they hold, they were for certain: no curve falls.
-That is tested by grouped rates D/W against the nearest ones that do not fall (isotonic regression).
+*Where it cannot tell.* Curves are learned from jobs whose cores were set without regard to their size. Where
+jobs kept the cores they began with, the cores were most likely asked for with the job in mind. And where jobs
+leave at a lower rate the more cores they hold, they were for certain: no curve falls. That is tested by
+grouped rates D/W against the nearest ones that do not fall (isotonic regression).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ASSUMED_RANGE = (Amdahl(0.5), Amdahl(1.0))
 
 _PARAMETRIC = ("amdahl", "power")
 _DRAWN = 400
-_QUANTILE = 1.959964  # of the normal law, for the ends of a 95 % interval
+_QUANTILE = 1.959964  # of the normal distribution, for the ends of a 95 % interval
 RIGID = 0.05  # of the jobs: if fewer changed their cores, the log is one of rigid jobs
 _GROUPS = 8
 _GROUP = 20.0  # departures in a group of widths

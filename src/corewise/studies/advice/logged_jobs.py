@@ -7,8 +7,8 @@ they held cores, but their response times are not counted:
 - one that was there at the start runs from then on for the work that it was seen to do;
 - one that failed or was cancelled runs for the work that it did, and leaves: under another policy it would
   fail after the same work (if it was cancelled before it did any, it is left out);
-- one that is there at the end has done its work and then some: what is left is drawn from the law of sizes of
-  its class, given what it has done.
+- one that is there at the end has done its work and then some: what is left is drawn from the size
+  distribution of its class, given what it has done.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from corewise.simulation.general.trace import Trace
 
 __all__ = ["LoggedJobs"]
 
-Law = PiecewiseExponential | Exponential
+SizeDistribution = PiecewiseExponential | Exponential
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,15 +118,17 @@ class LoggedJobs:
             done[place] = jobs.sums(curve.rate(jobs.widths))
         return np.maximum(done, 0.0)
 
-    def completed(self, work: Floats, laws: Sequence[Law], rng: np.random.Generator) -> Floats:
+    def completed(
+        self, work: Floats, distributions: Sequence[SizeDistribution], rng: np.random.Generator
+    ) -> Floats:
         """Return the sizes: the work done, and for jobs there at the end what is left of it, drawn."""
         sizes = work.copy()
-        for i, law in enumerate(laws):
+        for i, distribution in enumerate(distributions):
             own = (self.which == i) & self.unfinished
             done = (self.which == i) & self.counted
             mean = float(work[self.which == i].sum()) / max(int(done.sum()), 1)
             if own.any() and mean > 0.0:
-                sizes[own] += mean * _residual(law, work[own] / mean, rng)
+                sizes[own] += mean * _residual(distribution, work[own] / mean, rng)
         return sizes
 
     def trace(self, sizes: Floats, chosen: Bools) -> Trace:
@@ -135,8 +137,8 @@ class LoggedJobs:
         return Trace(self.time[chosen], names[self.which[chosen]].tolist(), sizes[chosen])
 
 
-def _residual(law: Law, attained: Floats, rng: np.random.Generator) -> Floats:
+def _residual(distribution: SizeDistribution, attained: Floats, rng: np.random.Generator) -> Floats:
     """Return draws of what is left of jobs that have attained so much, both in mean sizes."""
-    if isinstance(law, PiecewiseExponential):
-        return law.draw_residual(rng, attained)
+    if isinstance(distribution, PiecewiseExponential):
+        return distribution.draw_residual(rng, attained)
     return rng.standard_exponential(attained.size)

@@ -1,4 +1,4 @@
-"""What policies and numbers of cores would have made of the jobs of a log, with intervals."""
+"""Outcomes of policies and numbers of cores on the jobs of a log, with intervals."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.curves import ASSUMED, CurveFinding
-from corewise.studies.advice.replay import Replay, mean_of, ratio_of
+from corewise.studies.advice.replay import LogReplay, mean_of, ratio_of
 
-__all__ = ["CoresNeeded", "Outcome", "Outcomes"]
+__all__ = ["CoresNeeded", "Outcomes", "PolicyOutcome"]
 
 _DRAWS = 120  # sets of likely curves
 _MOST_DRAWN_JOBS = 3_000
@@ -25,8 +25,8 @@ _MOST_TIMES = 4  # the cores there are, when looking for enough of them
 
 
 @dataclass(frozen=True, repr=False)
-class Outcome(Summarised):
-    """Outcome of a policy on the jobs of a log.
+class PolicyOutcome(Summarised):
+    """PolicyOutcome of a policy on the jobs of a log.
 
     Attributes
     ----------
@@ -127,10 +127,10 @@ class Outcomes:
     """Simulations of the jobs of a log, made when they are asked for."""
 
     system: System
-    replay: Replay
+    replay: LogReplay
     findings: Sequence[CurveFinding]
-    _on_cores: dict[int, Floats] = field(default_factory=dict)
-    _at_ends: dict[int, tuple[float, float]] = field(default_factory=dict)
+    _on_cores: dict[tuple[str, int], Floats] = field(default_factory=dict)
+    _at_ends: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
     _on_curves: dict[tuple[str, float], Floats] = field(default_factory=dict)
 
     @property
@@ -164,15 +164,15 @@ class Outcomes:
             for k in (0, 1)
         ]
 
-    def of_log(self) -> Outcome:
+    def of_log(self) -> PolicyOutcome:
         """Return what was achieved in the log."""
         times = self.replay.logged
         mean = mean_of(times)
-        return Outcome(
+        return PolicyOutcome(
             "log", mean.value, mean.interval, 0.0, (0.0, 0.0), (0.0, 0.0), (), self._by_class(times)
         )
 
-    def of(self, name: str, policy: BoundPolicy) -> Outcome:
+    def of(self, name: str, policy: BoundPolicy) -> PolicyOutcome:
         """Return what a policy would have achieved."""
         times = self.replay.run(self.system, policy, self.curves)
         moves = _moves(self._sums(name, policy))
@@ -181,7 +181,7 @@ class Outcomes:
         extremes = [self.replay.run(self.system, policy, curves).sum() for curves in self.extremes]
         gains = [ratio.value, *(ratio.value * float(end / times.sum()) for end in extremes)]
         within, low, high = ratio.interval, min(gains) / ratio.value, max(gains) / ratio.value
-        return Outcome(
+        return PolicyOutcome(
             name,
             mean.value,
             (mean.interval[0] * low, mean.interval[1] * high),
@@ -219,7 +219,7 @@ class Outcomes:
             may = may if may is not None and may >= least else None
             fewest, surely = (None if found is None else max(found, least) for found in (fewest, surely))
         one_more, interval = self._one_more(policy, here)
-        looked = {cores: ratio(cores) for cores in sorted(self._on_cores)}
+        looked = {cores: ratio(cores) for name, cores in sorted(self._on_cores) if name == policy}
         return CoresNeeded(
             policy,
             target,
@@ -247,20 +247,20 @@ class Outcomes:
 
     def _factors(self, policy: str, cores: int) -> tuple[float, float]:
         """Return by which factors the ends of the range of assumptions move the mean on so many cores."""
-        if cores not in self._at_ends:
+        if (policy, cores) not in self._at_ends:
             here = float(self._times(policy, cores).sum())
             ends = [float(self._run(policy, cores, curves).sum()) / here for curves in self.extremes]
-            self._at_ends[cores] = min([1.0, *ends]), max([1.0, *ends])
-        return self._at_ends[cores]
+            self._at_ends[policy, cores] = min([1.0, *ends]), max([1.0, *ends])
+        return self._at_ends[policy, cores]
 
     def _policy(self, name: str, cores: int) -> BoundPolicy:
         system = replace(self.system, cores=cores)
         return bind(name, system if name == "residual" else system.as_memoryless())
 
     def _times(self, policy: str, cores: int) -> Floats:
-        if cores not in self._on_cores:
-            self._on_cores[cores] = self._run(policy, cores, self.curves)
-        return self._on_cores[cores]
+        if (policy, cores) not in self._on_cores:
+            self._on_cores[policy, cores] = self._run(policy, cores, self.curves)
+        return self._on_cores[policy, cores]
 
     def _run(self, policy: str, cores: int, curves: Sequence[SpeedUp]) -> Floats:
         system = replace(self.system, cores=cores)

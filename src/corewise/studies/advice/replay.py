@@ -1,4 +1,4 @@
-r"""A log run again under other policies: the same jobs at the same times, and how sure the outcome is.
+r"""Replay of a log under other policies: the same jobs at the same times, with intervals.
 
 With T_j the response time of job j in the log, and T'_j in the simulation, a policy is worth the ratio
 R = ΣT'/ΣT over the jobs that count. Two things make it uncertain, and their variances add:
@@ -7,10 +7,11 @@ R = ΣT'/ΣT over the jobs that count. Two things make it uncertain, and their v
   with e_b = Σ_b T' − R Σ_b T the variance of log R is B/(B−1) Σ e_b² / (ΣT')²;
 - *the curves*: the sizes of jobs are work done on the estimated curve, and they run on it. For each set of
   likely curves both are done again, with the policy as it is, made for the estimate. It is best where the
-  estimate is the truth, and so promises too much there: what is told is the mean of log R over likely
-  curves, not its value at the estimate. They lie more to the worse side, so no normal law is taken of them.
+  estimate is the truth, and so promises too much there: what is reported is the mean of log R over likely
+  curves, not its value at the estimate. They lie more to the worse side: no normal distribution is assumed.
 
-The law of log R is that of likely curves, widened by Student's with B − 1 degrees of freedom for the jobs.
+The distribution of log R is that of likely curves, widened by Student's with B − 1 degrees of freedom for
+the jobs.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from corewise.observation.sample_path import Event
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.general.trace import Trace
 from corewise.simulation.simulator import simulate
-from corewise.studies.advice.logged_jobs import Law, LoggedJobs
+from corewise.studies.advice.logged_jobs import LoggedJobs, SizeDistribution
 
-__all__ = ["Ratio", "Replay", "mean_of", "ratio_of", "response_times"]
+__all__ = ["LogReplay", "Ratio", "mean_of", "ratio_of", "response_times"]
 
 _BLOCKS = 20
 _LEAST_IN_BLOCK = 5
-_STEPS = 199  # quantiles that stand for Student's law
+_STEPS = 199  # quantiles that stand for Student's distribution
 _QUICK = 0.01  # of the jobs may be done within a tick of the clock; more, and cores are missing in the log
 _AS_ESTIMATED = np.zeros(1)
 
@@ -90,7 +91,7 @@ class Ratio(Summarised):
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
+class LogReplay:
     """Replay of the jobs of a log: a part of it that is run, with the sizes that jobs have on curves.
 
     Attributes
@@ -101,8 +102,8 @@ class Replay:
         Which of them run.
     counted : ndarray of bool
         Which of all jobs count.
-    laws : sequence
-        The law of sizes of each class, for what is left of jobs that are there at the end.
+    distributions : sequence
+        The size distribution of each class, for what is left of jobs that are there at the end.
     seed : int
         For those draws.
     """
@@ -110,22 +111,24 @@ class Replay:
     jobs: LoggedJobs
     chosen: Bools
     counted: Bools
-    laws: Sequence[Law]
+    distributions: Sequence[SizeDistribution]
     seed: int
 
     @classmethod
-    def of(cls, jobs: LoggedJobs, laws: Sequence[Law], *, most: int, seed: int) -> Replay:
+    def of(
+        cls, jobs: LoggedJobs, distributions: Sequence[SizeDistribution], *, most: int, seed: int
+    ) -> LogReplay:
         """Return the replay of at most so many jobs, those that came last; the first tenth only warms up."""
         chosen = np.ones(jobs.time.size, dtype=bool)
         counted = jobs.counted.copy()
         if jobs.time.size > most:
             chosen[:-most] = False
             counted[: -most + most // 10] = False
-        return cls(jobs, chosen, counted, laws, seed)
+        return cls(jobs, chosen, counted, distributions, seed)
 
-    def with_fewer(self, most: int) -> Replay:
+    def with_fewer(self, most: int) -> LogReplay:
         """Return the replay of at most so many jobs."""
-        return Replay.of(self.jobs, self.laws, most=most, seed=self.seed)
+        return LogReplay.of(self.jobs, self.distributions, most=most, seed=self.seed)
 
     @property
     def logged(self) -> Floats:
@@ -142,7 +145,9 @@ class Replay:
 
     def run(self, system: System, policy: BoundPolicy, curves: Sequence[SpeedUp]) -> Floats:
         """Return the response times of the jobs that count, if classes have these curves."""
-        sizes = self.jobs.completed(self.jobs.work(curves), self.laws, np.random.default_rng(self.seed))
+        sizes = self.jobs.completed(
+            self.jobs.work(curves), self.distributions, np.random.default_rng(self.seed)
+        )
         ran = self.chosen & (sizes > 0.0)
         at_once = self.counted & ~ran  # begun and done in one tick of the clock of the log
         waited, counted = np.count_nonzero(self.jobs.response[at_once] > 0.0), np.count_nonzero(self.counted)

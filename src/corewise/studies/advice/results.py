@@ -10,7 +10,7 @@ from corewise.kit.unit_labels import time_suffix
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.studies.advice.curves import ASSUMED, ASSUMED_RANGE, CurveFinding
-from corewise.studies.advice.outcomes import CoresNeeded, Outcome
+from corewise.studies.advice.outcomes import CoresNeeded, PolicyOutcome
 from corewise.studies.advice.usage import ClassUsage, Usage
 
 __all__ = ["Advice", "ClassAdvice", "less_time"]
@@ -60,7 +60,7 @@ class Advice(Summarised):
         What was observed over time.
     classes : tuple of ClassAdvice
         What was found of each class.
-    outcomes : tuple of Outcome
+    outcomes : tuple of PolicyOutcome
         Mean response times of the policies on the same jobs, that of the log first.
     best : str
         The policy to go on with.
@@ -81,7 +81,7 @@ class Advice(Summarised):
     system: System
     usage: Usage
     classes: tuple[ClassAdvice, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PolicyOutcome, ...]
     best: str
     policy: BoundPolicy
     cores: CoresNeeded
@@ -89,7 +89,7 @@ class Advice(Summarised):
     assumptions: tuple[str, ...]
     unit: str | None
 
-    def __getitem__(self, policy: str) -> Outcome:
+    def __getitem__(self, policy: str) -> PolicyOutcome:
         """Return the outcome of a policy by name."""
         for row in self.outcomes:
             if row.name == policy:
@@ -117,7 +117,7 @@ class Advice(Summarised):
         return f"if {whose} can be resized and their p lies between {low:g} and {high:g} (Amdahl's law)"
 
     @property
-    def best_policy(self) -> Outcome:
+    def best_policy(self) -> PolicyOutcome:
         """The outcome of the best policy other than that of the log; of the log if there is no other."""
         return min(self.outcomes[1:] or self.outcomes, key=lambda row: row.mean)
 

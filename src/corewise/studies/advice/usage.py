@@ -1,4 +1,4 @@
-"""What was observed in a log: jobs, cores held over time, widths, waiting, and sizes."""
+"""Usage of a pool by a log: jobs, cores held over time, widths, waiting times and sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARTS = (0.1, 0.5, 0.9)
 
 @dataclass(frozen=True, repr=False)
 class ClassUsage(Summarised):
-    """What was observed of one class.
+    """Usage by one class.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class ClassUsage(Summarised):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Usage(Summarised):
-    """What was observed in all.
+    """Usage by all classes.
 
     Attributes
     ----------
