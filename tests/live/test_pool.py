@@ -474,8 +474,8 @@ def test_a_disk_that_stays_full_fails_the_jobs(tmp_path: Path, monkeypatch: pyte
     with cw.LivePool(CLASSES, threads(), tmp_path / "pool.db") as pool:
         job = pool.run("one", steps, 10**9, partial(time.sleep, 0.001))
         until(lambda: job.cores > 0)
-        assert isinstance(pool._ledger, Journal)
-        assert pool._ledger.last_instruction() > 0  # nothing is left to be written
+        assert isinstance(pool._store, Journal)
+        assert pool._store.last_instruction() > 0  # nothing is left to be written
         monkeypatch.setattr(
             "corewise.live.journal.journal.transaction",
             lambda *_: (_ for _ in ()).throw(OSError("disk full")),

@@ -28,7 +28,7 @@ SYSTEM = cw.System(4, [cw.JobClass("one", arrival_rate=1.0, size_rate=2.0, speed
 
 
 class Diary(InMemory):
-    """What a ledger, a controller, a client and an engine do, in order."""
+    """What an event store, a controller, a client and an engine do, in order."""
 
     pool = 4
     pause = 0.0

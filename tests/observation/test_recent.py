@@ -7,7 +7,6 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
-from corewise.observation.recent import recent_part
 from corewise.observation.sample_path import NOBODY, Event, SamplePath
 
 SYSTEM = cw.System(
@@ -25,7 +24,7 @@ def record(per_job: bool) -> SamplePath:
 @pytest.mark.parametrize("jobs", [1, 37, 200])
 def test_the_first_part_and_the_last_make_the_whole(per_job: bool, jobs: int) -> None:
     whole = record(per_job)
-    last = recent_part(whole, jobs)
+    last = whole.recent(jobs)
     assert np.count_nonzero(last.event == Event.ARRIVAL) == jobs
     assert last.end == whole.end
     first_rows = int(np.count_nonzero(whole.time <= last.start))
@@ -51,7 +50,7 @@ def test_the_first_part_and_the_last_make_the_whole(per_job: bool, jobs: int) ->
 
 def test_a_record_with_no_more_jobs_stays_as_it_is() -> None:
     whole = record(per_job=False)
-    assert recent_part(whole, 10**6) is whole
+    assert whole.recent(10**6) is whole
     nameless = SamplePath(
         whole.names,
         whole.pool,
@@ -62,4 +61,4 @@ def test_a_record_with_no_more_jobs_stays_as_it_is() -> None:
         whole.cores,
     )
     with pytest.raises(InvalidInput, match="needs the number"):
-        recent_part(nameless, 3)
+        nameless.recent(3)

@@ -262,6 +262,41 @@ class SamplePath(ByValue, Summarised):
         named = np.append(numbers, NOBODY)[place]  # no job, −1, finds the last
         return SamplePath(self.names, self.pool, self.time[row], kinds[:size], job_class, named, own[:size])
 
+    def recent(self, jobs: int) -> SamplePath:
+        """Return the part from about the arrival of the last so many jobs on; all of it if it has no more.
+
+        It opens at the instant before, with the jobs that are present then. All jobs need numbers.
+        """
+        comes = np.flatnonzero(self.event == Event.ARRIVAL)
+        if comes.size <= jobs:
+            return self
+        moves = np.flatnonzero(STEPS[self.event])
+        if np.any(self.job[moves] == NOBODY):
+            raise InvalidInput("a part of a record needs the number of every job")
+        cut = int(
+            np.searchsorted(self.time, self.time[comes[-jobs]], side="left")
+        )  # rows of one instant stay together
+        if cut == 0:
+            return self
+        job_class, job, cores = _present_before(self, moves[moves < cut], cut)
+        opening = job.size + 1
+        time = np.concatenate([np.full(opening, self.time[cut - 1]), self.time[cut:]])
+        event = np.concatenate([[Event.START], np.full(job.size, Event.PRESENT), self.event[cut:]]).astype(
+            np.int8
+        )
+        held = cores if self.per_job else np.zeros((opening, self.cores.shape[1]))
+        if not self.per_job:
+            held[-1] = self.cores[cut - 1]  # what is on the way to it is held for no time
+        return SamplePath(
+            self.names,
+            self.pool,
+            time,
+            event,
+            np.concatenate([[NOBODY], job_class, self.job_class[cut:]]),
+            np.concatenate([[NOBODY], job, self.job[cut:]]),
+            np.concatenate([held, self.cores[cut:]]),
+        )
+
     def _require_numbers(self, rows: NDArray[np.intp], what: str) -> None:
         nameless = rows[self.job[rows] == NOBODY]
         if nameless.size:
@@ -287,6 +322,23 @@ class SamplePath(ByValue, Summarised):
         if self.per_job:
             return {**whose, "cores": self.cores}
         return {**whose, **{f"cores.{name}": self.cores[:, i] for i, name in enumerate(self.names)}}
+
+
+def _present_before(path: SamplePath, moves: Ints, cut: int) -> tuple[Ints, Ints, Floats]:
+    """Return class, number and cores of the jobs present before a row; cores begin with those of no job."""
+    numbers, place = dense(path.job[:cut])
+    there = np.zeros(numbers.size, dtype=np.int64)
+    np.add.at(there, place[moves], STEPS[path.event[moves]])
+    own = np.flatnonzero(there > 0)
+    arrived = np.full(numbers.size, -1)
+    comes = moves[STEPS[path.event[moves]] > 0]
+    arrived[place[comes]] = comes
+    order = np.argsort(arrived[own], kind="stable")
+    own = own[order]
+    last = np.full(numbers.size, -1)
+    last[place[place >= 0]] = np.flatnonzero(place >= 0)  # of several the last one stays
+    cores = np.append(np.nan, path.cores[last[own]]) if path.per_job else np.empty(0)
+    return path.job_class[arrived[own]], numbers[own], cores
 
 
 def _distinct_names(names: object) -> tuple[str, ...]:

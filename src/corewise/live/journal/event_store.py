@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Protocol
 from corewise.live.state.instructions import Instruction
 from corewise.observation.events import Event
 
-__all__ = ["InMemory", "Ledger"]
+__all__ = ["EventStore", "InMemory"]
 
 
-class Ledger(Protocol):
+class EventStore(Protocol):
     """Event store: what a live pool needs of a journal.
 
     Attributes

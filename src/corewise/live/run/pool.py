@@ -127,13 +127,13 @@ class LivePool:
         self._lock, self._closed = threading.Lock(), False
         self._look_through_at = _FEW  # jobs, at which those that were cancelled and are gone are forgotten
         with ExitStack() as stack:
-            self._ledger = InMemory() if journal is None else Journal.open(journal, wanted.mapping)
-            stack.callback(self._ledger.close)
+            self._store = InMemory() if journal is None else Journal.open(journal, wanted.mapping)
+            stack.callback(self._store.close)
             controller = self._controller(wanted)
             self._numbers = count(1 + sum(book.arrived for book in controller.counters))
             solver = stack.enter_context(solver_process(made))
             self._runner = Runner(
-                controller, self._engine, solver, self._ledger, self._break_down, give_up=_GIVE_UP
+                controller, self._engine, solver, self._store, self._break_down, give_up=_GIVE_UP
             )
             stack.callback(self._runner.close)
             self._runner.start()
@@ -144,15 +144,15 @@ class LivePool:
 
     def _controller(self, wanted: Configuration) -> Controller:
         """Return the controller in the state in which the journal leaves it, or a new one."""
-        ledger = self._ledger
-        if isinstance(ledger, Journal):
-            made = replayed(ledger, lambda snapshot: controller_of(ledger, snapshot, wanted))
+        store = self._store
+        if isinstance(store, Journal):
+            made = replayed(store, lambda snapshot: controller_of(store, snapshot, wanted))
             made.options = made.options.like(wanted.options)
             return made
         return Controller(wanted.algorithm, self._policy, options=wanted.options)
 
     def _policy(self, digest: str) -> Policy:
-        return policy_from_bytes(self._ledger.policy(digest), f"policy {digest}")
+        return policy_from_bytes(self._store.policy(digest), f"policy {digest}")
 
     # --- jobs ---------------------------------------------------------------------------------------
 

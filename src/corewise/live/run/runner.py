@@ -42,7 +42,7 @@ from corewise.errors import CorewiseError, InvalidFile, InvalidInput, JournalUna
 from corewise.kit.workers import Workers
 from corewise.learning.solving import solve_request
 from corewise.live.engines.base import Engine, RemoteEngine
-from corewise.live.journal.event_store import Ledger
+from corewise.live.journal.event_store import EventStore
 from corewise.live.state.admission import Admission
 from corewise.live.state.baseline import EquiBaseline
 from corewise.live.state.configuration import Configuration
@@ -148,7 +148,7 @@ class Runner:
         What runs the jobs; it is started and closed with the runner. Jobs of a `RemoteEngine` outlive it.
     solver : Workers
         The process to solve in; likewise.
-    ledger : Ledger
+    store : EventStore
         Where events and policies are kept.
     on_failure : callable, optional
         Called with the error when the runner cannot go on.
@@ -172,7 +172,7 @@ class Runner:
         controller: Controller,
         engine: Engine,
         solver: Workers,
-        ledger: Ledger,
+        store: EventStore,
         on_failure: Callable[[CorewiseError], None] = lambda _error: None,
         *,
         give_up: float = math.inf,
@@ -182,7 +182,7 @@ class Runner:
         self.engine = engine
         self.failed = False
         self.alerts: deque[Alert] = deque(maxlen=_ALERTS)
-        self._controller, self._solver, self._ledger = controller, solver, ledger
+        self._controller, self._solver, self._store = controller, solver, store
         self._baseline: EquiBaseline | None = None
         self._remote = isinstance(engine, RemoteEngine)
         self._on_failure, self._give_up = on_failure, give_up
@@ -198,9 +198,7 @@ class Runner:
         self._ticked = controller.time
         self._session = f"{time.time_ns():x}-{os.getpid():x}"
         self._numbers = count(1)
-        self._number = self._kept = (
-            ledger.snapshot_at
-        )  # the last event handled, and that of the last snapshot
+        self._number = self._kept = store.snapshot_at  # the last event handled, and that of the last snapshot
 
     # --- from any thread ----------------------------------------------------------------------------
 
@@ -379,7 +377,7 @@ class Runner:
         """Drain the inbox; add a `Tick` when one is due."""
         due = min(self._ticked + self._controller.options.patience, self._controller.due)
         waiting = self.error is not None and not self.failed
-        longest = _RETRY if waiting else _LOOK if self._ledger.durable and not self.failed else math.inf
+        longest = _RETRY if waiting else _LOOK if self._store.durable and not self.failed else math.inf
         left = min(due - self._now(), longest)
         news: list[Submission | Callable[[], None] | None] = []
         with suppress(Empty):
@@ -400,7 +398,7 @@ class Runner:
         """See whether the journal is still there, and whether it could not be written for too long."""
         if self.failed:
             return
-        self._ledger.require_in_place()
+        self._store.require_in_place()
         if self.error is not None and time.monotonic() - self._refusing_since >= self._give_up:
             self._break_down(self.error.__cause__ or self.error)
 
@@ -467,7 +465,7 @@ class Runner:
         answers, admitted = self._admitted(group)
         events = [event for _, batch in admitted for event in batch]
         shared = [event is batch[-1] for _, batch in admitted for event in batch]
-        numbers = iter(self._ledger.append(events, time.time(), shared))
+        numbers = iter(self._store.append(events, time.time(), shared))
         if events:
             self._resume()
         instructed: list[Instruction] = []
@@ -487,9 +485,9 @@ class Runner:
 
     def _keep_snapshot(self) -> None:
         """Write a snapshot of the state when one is due, so that a restart need not replay all events."""
-        if self._ledger.durable and self._number - self._kept >= self._controller.options.snapshot_every:
+        if self._store.durable and self._number - self._kept >= self._controller.options.snapshot_every:
             try:
-                self._ledger.put_snapshot(self._number, self._controller.snapshot())
+                self._store.put_snapshot(self._number, self._controller.snapshot())
             except JournalUnavailable as error:  # the next event tries again
                 _log.warning("no snapshot was written: %s", error)
             else:
@@ -500,7 +498,7 @@ class Runner:
     ) -> tuple[list[Callable[[], None]], list[tuple[Submission, Sequence[happened.Event]]]]:
         """Return the refusals to be sent, and the other submissions with their events that are new."""
         foreign = [event.id for one in group if one.foreign for event in one.events]
-        state, journaled = self._controller, self._ledger.known(foreign) if foreign else {}
+        state, journaled = self._controller, self._store.known(foreign) if foreign else {}
         admission = Admission(state.system, state.known_jobs, state.pool, journaled)
         refusals: list[Callable[[], None]] = []
         admitted: list[tuple[Submission, Sequence[happened.Event]]] = []
@@ -520,7 +518,7 @@ class Runner:
         """Have the controller handle an event that is safe; return the instructions."""
         instructions = self._controller.handle(event, share=share)
         self._number = number
-        self._ledger.record(number, instructions)
+        self._store.record(number, instructions)
         self._observer.handled(number, event, instructions, self._controller)
         return [*instructions, *self._share_equally(event)]
 
@@ -551,7 +549,7 @@ class Runner:
         if self._controller.request != name:
             return
         adopted = self._controller.adopted
-        in_force = None if adopted is None else self._ledger.policy(adopted.policy)
+        in_force = None if adopted is None else self._store.policy(adopted.policy)
         try:
             request = self._controller.inference_request()
             future = self._solver.submit(partial(solve_request, request, in_force))
@@ -570,7 +568,7 @@ class Runner:
         else:
             inference = found.inference
             remember = partial(self._controller.learner.install_memory, inference.windows, inference.memory)
-            digest = self._ledger.put_policy(found.policy)
+            digest = self._store.put_policy(found.policy)
             self.report(found.event, name, digest, then=remember)
 
     def _not_solved(self, name: str, error: BaseException) -> None:

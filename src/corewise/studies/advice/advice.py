@@ -26,7 +26,6 @@ from corewise.model.speedup import Amdahl, SpeedUp
 from corewise.model.system import System
 from corewise.model.units import require_unit
 from corewise.observation.observed import HasPath, path_of
-from corewise.observation.recent import recent_part
 from corewise.observation.sample_path import SamplePath
 from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.cautions import assumptions, warnings
@@ -93,7 +92,7 @@ def advise(
     generator = np.random.default_rng(rng)
     every = LoggedJobs.of(whole)
     _require_done(every)
-    path = recent_part(whole, _MOST_JOBS)
+    path = whole.recent(_MOST_JOBS)
     jobs = every if path is whole else LoggedJobs.of(path)
     _require_done(jobs)
     _tell(progress, 0.1)
