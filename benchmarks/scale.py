@@ -29,8 +29,8 @@ import numpy as np
 import corewise as cw
 from benchmarks.bounds import curve_of, many_classes
 from benchmarks.measure import Findings, Target, progress, table_of
+from corewise.simulation.decisions.levels import LevelChain
 from corewise.simulation.state import State
-from corewise.simulation.tableless.level import LevelWalk
 
 PARTS = ("engine", "policies", "learn")
 ROUNDS = 7
@@ -71,7 +71,7 @@ def measure_engine(report: Report) -> None:
         start = cw.simulate(system, cw.Whittle(), departures=20_000, rng=1).state.counts
 
         def run(events: int) -> int:
-            walk = LevelWalk(system, cw.Whittle().on(system), State(start), np.random.default_rng(2))
+            walk = LevelChain(system, cw.Whittle().on(system), State(start), np.random.default_rng(2))
             walk.run_departures([events // 2], None)
             return walk.events
 

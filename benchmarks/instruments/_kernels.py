@@ -1,6 +1,6 @@
 """The compiled loop that draws a path until a CUSUM along it comes to a height.
 
-States, moves and thresholds are those of `corewise.simulation._kernels`.
+States, moves and thresholds are those of `corewise.simulation.loops._kernels.chain`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from numba import njit
 from numpy.random import Generator
 
 from corewise.kit.arrays import Floats, Int
-from corewise.simulation._kernels import Steps, u
+from corewise.simulation.loops._kernels.chain import Steps, u
 
 
 @njit(cache=True, nogil=True)

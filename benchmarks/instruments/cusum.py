@@ -38,8 +38,8 @@ from corewise.model.rates import departure_rates
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.policies.base import Policy, bind, tabulate
+from corewise.simulation.decisions.table import TransitionTables
 from corewise.simulation.randomness import random_generator
-from corewise.simulation.tables import Tables
 
 __all__ = ["Jump", "RunLength", "cusum_delays", "cusum_height", "cusum_run_length"]
 
@@ -133,7 +133,7 @@ class _Cusum:
     def __init__(self, jump: Jump, rng: np.random.Generator) -> None:
         self.jump, self.rng, self.level = jump, rng, 0.0
         empty = (0,) * len(jump.system.classes)
-        self._tables = Tables.of(jump.system, bind(jump.policy, jump.system), empty)
+        self._tables = TransitionTables.of(jump.system, bind(jump.policy, jump.system), empty)
         self._here = self._tables.state(empty)
         self._weigh()
 

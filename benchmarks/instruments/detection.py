@@ -21,10 +21,9 @@ from corewise.kit.frozen import FrozenMapping
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import Policy, bind
+from corewise.simulation.decisions.table import TableChain, TransitionTables
 from corewise.simulation.randomness import random_generator, random_streams
 from corewise.simulation.state import State
-from corewise.simulation.tables import Tables
-from corewise.simulation.walk import Walk
 
 __all__ = ["DelayCurve", "FalseAlarms", "delay_curve", "detection_delays", "false_alarms"]
 
@@ -34,17 +33,17 @@ Rng = np.random.Generator | int | None
 class _Windows:
     """A simulated system under a policy that stays, seen window by window."""
 
-    def __init__(self, tables: Tables, state: State, rng: np.random.Generator) -> None:
+    def __init__(self, tables: TransitionTables, state: State, rng: np.random.Generator) -> None:
         self.tables, self.state, self.rng = tables, state, rng
 
     @classmethod
     def of(cls, system: System, policy: Policy, rng: np.random.Generator) -> _Windows:
         counts = (0,) * len(system.classes)
-        return cls(Tables.of(system, bind(policy, system), counts), State(counts), rng)
+        return cls(TransitionTables.of(system, bind(policy, system), counts), State(counts), rng)
 
     def next(self, departures: int) -> Statistics:
         """Return what is seen until so many more jobs have left."""
-        walk = Walk(self.tables, self.state, self.rng)
+        walk = TableChain(self.tables, self.state, self.rng)
         walk.run_departures([departures], None)
         self.tables, (self.state, _) = walk.tables, walk.finish()
         return walk.statistics()

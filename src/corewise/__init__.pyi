@@ -53,9 +53,9 @@ from .policies.priority import Priority as Priority
 from .policies.tabular import Tabular as Tabular
 from .policies.whittle import Whittle as Whittle
 from .policies.whole import WholeCores as WholeCores
-from .simulation.general.trace import Trace as Trace
 from .simulation.replicate import replicate as replicate
 from .simulation.simulator import simulate as simulate
+from .simulation.trace import Trace as Trace
 from .studies.compare import compare as compare
 from .studies.means import simulated_mean as simulated_mean
 from .studies.plan import plan as plan

@@ -20,7 +20,7 @@ from corewise.learning.loop import Learning
 from corewise.observation.event_logs import EventLog
 from corewise.observation.sample_path import Event
 from corewise.observation.statistics import ClassStatistics
-from corewise.simulation.general.times import ClassTimes
+from corewise.simulation.job_times import ClassTimes
 from corewise.simulation.replicate import ClassReplications, Percentile, Replications
 from corewise.simulation.run import ClassRun, Run
 from corewise.simulation.state import State

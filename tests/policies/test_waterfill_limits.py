@@ -30,9 +30,9 @@ from corewise.model.space import StateSpace
 from corewise.policies.base import bind
 from corewise.policies.waterfill.demand import linear_width, marginal_shapes
 from corewise.policies.waterfill.split import certified_split, priced_split, split
-from corewise.simulation.tableless._kernels.events import speed
-from corewise.simulation.tableless._kernels.fitted import share
-from corewise.simulation.tableless.curves import curve_arrays
+from corewise.simulation.decisions._kernels.fitted import share
+from corewise.simulation.loops._kernels.clocked import speed
+from corewise.simulation.loops.curves import curve_arrays
 from tests.helpers.curves import bent
 
 

@@ -25,9 +25,11 @@ from corewise.model.sizes import (
 from corewise.observation.sample_path import Event
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.fitted.rule import Fitted
-from corewise.simulation.engine import Engine
-from corewise.simulation.general.source import JobSource, RandomJobs
-from corewise.simulation.general.tableless import FittedJobWalk, LevelJobWalk, TablelessJobWalk
+from corewise.simulation.decisions.fitted import FittedJobs
+from corewise.simulation.decisions.levels import LevelJobs
+from corewise.simulation.decisions.remembered import RememberedJobs
+from corewise.simulation.loops.loop import Loop
+from corewise.simulation.loops.sources import JobSource, RandomJobs
 from corewise.simulation.paths import first_walk
 from corewise.simulation.run import Run
 from corewise.simulation.state import State
@@ -138,21 +140,21 @@ def drawn_jobs(source: JobSource, end: float) -> list[tuple[float, int, float]]:
     return sorted(jobs)
 
 
-def box(system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
+def box(system: cw.System, policy: cw.Policy | str, seed: int) -> Loop:
     begin, rng = State((0,) * len(system.classes)), np.random.default_rng(seed)
     source = RandomJobs(system, rng, begin)
     return first_walk(system, bind(policy, system), begin, rng, record=True, source=source)
 
 
-def by_level(system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
-    return _tableless(LevelJobWalk, system, policy, seed)
+def by_level(system: cw.System, policy: cw.Policy | str, seed: int) -> Loop:
+    return _tableless(LevelJobs, system, policy, seed)
 
 
-def by_rule(system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
-    return _tableless(TablelessJobWalk, system, policy, seed)
+def by_rule(system: cw.System, policy: cw.Policy | str, seed: int) -> Loop:
+    return _tableless(RememberedJobs, system, policy, seed)
 
 
-def _tableless(kind: type[TablelessJobWalk], system: cw.System, policy: cw.Policy | str, seed: int) -> Engine:
+def _tableless(kind: type[RememberedJobs], system: cw.System, policy: cw.Policy | str, seed: int) -> Loop:
     begin, rng = State((0,) * len(system.classes)), np.random.default_rng(seed)
     source = RandomJobs(system, rng, begin)
     return kind(system, bind(policy, system), source, begin, rng, record=True, tally=True)
@@ -169,7 +171,7 @@ RENEWAL = cw.System(
 )
 
 
-Build = Callable[[cw.System, cw.Policy | str, int], Engine]
+Build = Callable[[cw.System, cw.Policy | str, int], Loop]
 
 
 @pytest.mark.parametrize("engine", [box, by_level, by_rule])
@@ -435,19 +437,19 @@ def test_percentiles_are_those_of_the_recorded_times() -> None:
         assert run.response_times[name].percentiles[50.0] == pytest.approx(exact[1], rel=0.012)
 
 
-@pytest.mark.parametrize("kind", [LevelJobWalk, FittedJobWalk, TablelessJobWalk])
-def test_many_classes_are_followed_without_tables(kind: type[TablelessJobWalk]) -> None:
+@pytest.mark.parametrize("kind", [LevelJobs, FittedJobs, RememberedJobs])
+def test_many_classes_are_followed_without_tables(kind: type[RememberedJobs]) -> None:
     """The path under a compiled rule is that under the rule itself; five classes have no table."""
     laws = [Lognormal(4.0), Erlang(3), Exponential(), Hyperexponential(3.0), Deterministic()]
     system = cw.System(
         6, [cw.JobClass(f"k{i}", 0.8, 1.0, cw.Amdahl(0.2 * i), sizes=law) for i, law in enumerate(laws)]
     )
     rule: cw.Policy = cw.Whittle()
-    if kind is FittedJobWalk:
+    if kind is FittedJobs:
         fitted = Fitted(system, some_values(5, 1), np.full(6, 8.0))
         rule = BoundPolicy(system, "fitted", fitted)
     bound, begin, paths = bind(rule, system), State((0,) * 5), []
-    for engine in (kind, TablelessJobWalk):
+    for engine in (kind, RememberedJobs):
         rng = np.random.default_rng(7)
         walk = engine(system, bound, RandomJobs(system, rng, begin), begin, rng, record=True)
         walk.run_departures([400], None)
@@ -457,7 +459,7 @@ def test_many_classes_are_followed_without_tables(kind: type[TablelessJobWalk]) 
     assert other is not None
     assert np.allclose(one.time, other.time, rtol=1e-7)
     assert np.array_equal(one.job, other.job)
-    if kind is not TablelessJobWalk:
+    if kind is not RememberedJobs:
         assert type(first_walk(system, bound, begin, np.random.default_rng(7))) is kind
 
 

@@ -10,17 +10,18 @@ import pytest
 
 import corewise as cw
 from corewise.model.rates import departure_rates
-from corewise.simulation import _kernels as walk_kernels
-from corewise.simulation.tables import Tables, Visits
+from corewise.simulation.decisions.table import TransitionTables
+from corewise.simulation.loops._kernels import chain as walk_kernels
+from corewise.simulation.loops.occupation import Visits
 from tests.helpers.twins import not_compared, same
 
 
-def tables_of(classes: int, capacity: int) -> Tables:
+def tables_of(classes: int, capacity: int) -> TransitionTables:
     curves = (cw.Amdahl(0.6), cw.PowerLaw(0.5), cw.Usl(0.1, 0.02))
     system = cw.System(
         6, [cw.JobClass("abc"[i], 1.0 + 0.3 * i, 1.0 + 0.5 * i, curves[i]) for i in range(classes)]
     )
-    return Tables.over(system, cw.Whittle().on(system), (capacity,) * classes)
+    return TransitionTables.over(system, cw.Whittle().on(system), (capacity,) * classes)
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])

@@ -26,7 +26,7 @@ import corewise as cw
 from corewise.kit.arrays import Floats
 from corewise.model import space
 from corewise.policies.base import BoundPolicy
-from corewise.simulation import tables
+from corewise.simulation.decisions import table as tables
 from tests.helpers import naive, naive_jobs
 
 Build = Callable[[naive.Model], cw.System]

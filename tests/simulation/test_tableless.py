@@ -27,10 +27,10 @@ from corewise.policies.waterfill import _kernels as split_kernels
 from corewise.policies.waterfill.demand import index_shapes, linear_width, marginal_shapes
 from corewise.policies.waterfill.levels import _kernels as kernels
 from corewise.policies.waterfill.split import split
+from corewise.simulation.decisions.fitted import FittedChain
+from corewise.simulation.decisions.levels import LevelChain
+from corewise.simulation.decisions.table import TableChain
 from corewise.simulation.paths import first_walk
-from corewise.simulation.tableless.fitted import FittedWalk
-from corewise.simulation.tableless.level import LevelWalk
-from corewise.simulation.walk import Walk
 from corewise.simulation.window import Window
 from tests.helpers import naive, naive_jobs
 from tests.simulation.test_simulate import mean_zero, stays, times_arrivals, window_of
@@ -46,11 +46,11 @@ FALSE_ALARM = 1e-6
 ENGINES = ["departures", "time"]
 
 
-class Forgetful(LevelWalk):
+class Forgetful(LevelChain):
     few = 0
 
 
-class Remembering(LevelWalk):
+class Remembering(LevelChain):
     few = 10**9
     likely = 10**18
 
@@ -380,7 +380,7 @@ def test_means_by_values_are_those_of_exact_analysis(as_system: Build, name: str
     system, more = as_system(model), as_system(times_arrivals(model, 1.05))
     policy = BoundPolicy(system, "by values", fitted_rule(system, 7.0))
     seen = Windows(
-        system, policy, window_of(engine, model, 12_000), [*map(ord, name + engine), 1], FittedWalk
+        system, policy, window_of(engine, model, 12_000), [*map(ord, name + engine), 1], FittedChain
     )
     means, other = (
         np.array([row.mean_jobs for row in cw.evaluate(truth, policy).classes.values()])
@@ -399,7 +399,7 @@ def chosen_walk(
 ) -> Any:
     """What `simulate` would use, which must be a path without tables."""
     walk = first_walk(system, policy, start, rng)
-    assert isinstance(walk, LevelWalk)
+    assert isinstance(walk, LevelChain)
     return walk
 
 
@@ -716,12 +716,12 @@ def test_tables_are_used_where_they_are_small() -> None:
     three = cw.System(small.cores, small.classes[:3])
     large = cw.System(3000.0, [cw.JobClass(c.name, 900.0, 1.0, c.speedup) for c in three.classes])
     for system, policy, kind in (
-        (three, cw.Whittle(), Walk),
-        (small, cw.Whittle(), LevelWalk),
-        (large, cw.Whittle(), LevelWalk),
-        (small, cw.Fixed([1.0 / 6.0] * 6), Walk),
-        (three, by_values(three), Walk),
-        (small, by_values(small), FittedWalk),
+        (three, cw.Whittle(), TableChain),
+        (small, cw.Whittle(), LevelChain),
+        (large, cw.Whittle(), LevelChain),
+        (small, cw.Fixed([1.0 / 6.0] * 6), TableChain),
+        (three, by_values(three), TableChain),
+        (small, by_values(small), FittedChain),
     ):
         start = cw.results.State((0,) * len(system.classes))
         assert type(first_walk(system, policy.on(system), start, rng)) is kind
@@ -733,7 +733,7 @@ def test_states_are_remembered_where_they_come_back() -> None:
         system = cw.System(cores, [cw.JobClass(name, 0.2 * cores, 1.0, cw.Amdahl(0.5)) for name in "abcd"])
         chosen, same, another = (
             engine(system, cw.Whittle().on(system), cw.results.State((0,) * 4), np.random.default_rng(1))
-            for engine in (LevelWalk, kind, other)
+            for engine in (LevelChain, kind, other)
         )
         for walk in (chosen, same, another):
             walk.run_departures([500], None)
@@ -742,7 +742,7 @@ def test_states_are_remembered_where_they_come_back() -> None:
 
 
 @pytest.mark.parametrize("engine", KINDS.values())
-def test_samples_are_the_states_at_their_times(engine: type[LevelWalk]) -> None:
+def test_samples_are_the_states_at_their_times(engine: type[LevelChain]) -> None:
     """As read off the recorded path, one time after the other."""
     system, times = six(0.5), 40
     start = cw.results.State((0,) * len(system.classes))
@@ -794,7 +794,7 @@ def test_a_rule_that_is_asked_gives_the_path_of_the_kernel(limit: float) -> None
     system = cw.System(first.cores, classes, [cw.Change(30.0, "own", cw.PowerLaw(0.3))])
     policy, paths = by_values(system, limit), []
     for times in (0, 7, 10**9):
-        kind = type("Asking", (FittedWalk,), {"patience": times})
+        kind = type("Asking", (FittedChain,), {"patience": times})
         start, rng = cw.results.State((1, 0, 2, 0)), np.random.default_rng(6)
         walk = kind(system, policy, start, rng, record=True, tally=True)
         walk.run_time(90.0, 3, None)
@@ -836,7 +836,7 @@ def test_changes_replications_and_plants_by_values() -> None:
     truth = made_for.with_curves({"c0": cw.Amdahl(0.1)})
     changing = cw.System(truth.cores, truth.classes, [cw.Change(20.0, "c0", cw.Amdahl(0.99))])
     walk = first_walk(changing, policy, cw.results.State((0,) * 6), np.random.default_rng(1))
-    assert isinstance(walk, FittedWalk)
+    assert isinstance(walk, FittedChain)
     walk.run_time(40.0, 2, None)
     assert walk.system.classes[0].speedup == cw.Amdahl(0.99)
     assert walk.spans == pytest.approx([20.0, 20.0])

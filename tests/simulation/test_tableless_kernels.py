@@ -17,17 +17,24 @@ import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.kit._kernels import _interpreted
+from corewise.kit.values import same as same_values
+from corewise.policies.base import BoundPolicy
 from corewise.policies.decisions import Levels
 from corewise.policies.fitted.rule import Fitted
 from corewise.policies.waterfill.levels import _kernels as level_kernels
 from corewise.policies.waterfill.levels.places import Places
-from corewise.simulation.tableless._kernels import events as loose_kernels
-from corewise.simulation.tableless._kernels import fitted as fitted_kernels
-from corewise.simulation.tableless._kernels import level as walk_kernels
-from corewise.simulation.tableless.curves import alias_table, curve_arrays
-from corewise.simulation.tableless.grid_tally import octave_parts, width_grid
-from corewise.simulation.tableless.level import LevelWalk
-from corewise.simulation.tableless.state_cache import StateCache
+from corewise.simulation.decisions._kernels import fitted as fitted_kernels
+from corewise.simulation.decisions._kernels import levels as walk_kernels
+from corewise.simulation.decisions.fitted import FittedJobs
+from corewise.simulation.decisions.levels import LevelChain, LevelJobs
+from corewise.simulation.decisions.remembered import RememberedJobs
+from corewise.simulation.loops._kernels import clocked as loose_kernels
+from corewise.simulation.loops.curves import alias_table, curve_arrays
+from corewise.simulation.loops.sources import RandomJobs
+from corewise.simulation.loops.state_cache import StateCache
+from corewise.simulation.loops.tally import octave_parts, width_grid
+from corewise.simulation.state import State
 from tests.control.test_improve import some_values
 from tests.helpers.twins import not_compared, same
 
@@ -388,7 +395,7 @@ def test_walks(policy: str, classes: int, tally: bool, record: bool) -> None:
     """Every draw, count, area, time and record, to the last bit; ends by time, by events, by departures."""
     system = system_of(classes)
     fixed = (*levels_of(policy, system).arrays, system.cores)
-    walk = Packed(walk_kernels.level_walk, (None, 9, None, 7, None, None, None, 3, 2, *(None,) * 4))
+    walk = Packed(walk_kernels.level_chain, (None, 9, None, 7, None, None, None, 3, 2, *(None,) * 4))
     check_walk(walk, fixed, system, tally=tally, record=record)
 
 
@@ -449,7 +456,7 @@ def test_what_is_remembered_of_a_state(classes: int) -> None:
         n = rng.poisson(0.0 if empty else 0.8, classes)
         widths = rng.uniform(0.1, 6.5, classes)
         same(
-            loose_kernels.remember,
+            loose_kernels.remember_rates,
             *(seen, 1, n, widths, *curve_arrays(system), system.size_rates, system.arrival_rates),
         )
         speeds = [float(c.speedup.rate(z)) for c, z in zip(system.classes, widths, strict=True)]
@@ -479,7 +486,7 @@ def test_many_states_are_remembered_as_one_by_one(classes: int) -> None:
         for n, z in zip(counts.T.copy(), widths.T.copy(), strict=True):
             row = (n @ theirs.units >> loose_kernels.FINE) % len(theirs.seen)
             plant = (*curve_arrays(system), system.size_rates, system.arrival_rates)
-            loose_kernels.remember(theirs.seen, row, n, z, *plant)
+            loose_kernels.remember_rates(theirs.seen, row, n, z, *plant)
         assert np.array_equal(np.isinf(ours.seen), np.isinf(theirs.seen))
         assert np.allclose(ours.seen, theirs.seen, rtol=1e-6)
         assert np.any(ours.seen >= 0.0)
@@ -489,7 +496,7 @@ def test_a_walk_stops_where_it_does_not_know() -> None:
     """Before it draws anything; in a state that it knows it draws one event, and then asks for the next."""
     system = system_of(3)
     seen, units, _ = StateCache.of(3, 2**12).arrays
-    walk = Packed(loose_kernels.known_walk, (*(None,) * 6, 3, 2, *(None,) * 5))
+    walk = Packed(loose_kernels.known_chain, (*(None,) * 6, 3, 2, *(None,) * 5))
     n, areas, moves = np.array([2, 0, 1]), np.zeros(3), np.zeros(6, dtype=np.int64)
     rng, tally, record = np.random.default_rng(1), (np.empty(0), *np.zeros((2, 3, 0))), np.empty(0)
     path = (seen, units, n, areas, moves, *tally, record, np.empty(0, dtype=np.int16))
@@ -505,7 +512,7 @@ def test_a_walk_stops_where_it_does_not_know() -> None:
     assert row == (n @ units >> loose_kernels.FINE) % len(seen)
     assert rng.bit_generator.state == fresh
     widths = np.array([1.5, 0.0, 3.5])
-    loose_kernels.remember(
+    loose_kernels.remember_rates(
         seen, row, n, widths, *curve_arrays(system), system.size_rates, system.arrival_rates
     )
     assert go_on(1e-9)[:3] == (-1, 1e-9, 0)
@@ -534,7 +541,7 @@ def test_what_is_remembered_does_not_matter(policy: str) -> None:
     system = system_of(3)
     paths = []
     for room in (1, 2**17):
-        kind = type("Asking", (LevelWalk,), {"patience": 10**9, "numbers": room})
+        kind = type("Asking", (LevelChain,), {"patience": 10**9, "numbers": room})
         start, rng = cw.results.State((0, 0, 0)), np.random.default_rng(3)
         walk = kind(system, POLICIES[policy](system).on(system), start, rng, record=True)
         walk.run_departures([2000], None)
@@ -592,9 +599,41 @@ def test_walks_by_values(classes: int, tally: bool, record: bool) -> None:
     system = system_of(classes)
     rule = fitted_rule(system, 4.0)
     fixed = (rule.guards, *rule.values.arrays, *arrays_of(rule.shapes), *arrays_of(rule.single), system.cores)
-    walk = Packed(fitted_kernels.fitted_walk, (None, 9, 3, None, 7, 3, None, None, None, 3, 2, *(None,) * 4))
+    walk = Packed(fitted_kernels.fitted_chain, (None, 9, 3, None, 7, 3, None, None, None, 3, 2, *(None,) * 4))
     for numbers in (1, 2**12):
         check_walk(walk, fixed, system, StateCache.of(classes, numbers).arrays, tally=tally, record=record)
+
+
+def paths_of_jobs(system: cw.System, policy: cw.Policy, kind: type[RememberedJobs]) -> tuple[Any, ...]:
+    start, rng = State((0,) * len(system.classes)), np.random.default_rng(3)
+    loop = kind(
+        system, policy.on(system), RandomJobs(system, rng, start), start, rng, record=True, tally=True
+    )
+    loop.run_departures([40, 60], None)
+    path = loop.finish()[1]
+    assert path is not None
+    return path.time.tolist(), path.job.tolist(), path.cores.tolist(), loop.areas, loop.statistics()
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_loops_over_every_job_are_their_sources(classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths, areas and statistics to the last bit, with a compiled loop and with the source of it."""
+    system = system_of(classes)
+    by_values = BoundPolicy(system, "by values", fitted_rule(system, 7.0))
+    loops: list[tuple[cw.Policy, type[RememberedJobs], Any, str]] = [
+        (cw.Whittle(), LevelJobs, walk_kernels.level_jobs, "levels.level_jobs"),
+        (by_values, FittedJobs, fitted_kernels.fitted_jobs, "fitted.fitted_jobs"),
+    ]
+    for policy, kind, kernel, name in loops:
+        compiled = paths_of_jobs(system, policy, kind)
+        monkeypatch.setattr(f"corewise.simulation.decisions.{name}", _interpreted(kernel.py_func))
+        with np.errstate(all="ignore"):
+            assert np.all(
+                [
+                    same_values(*pair)
+                    for pair in zip(compiled, paths_of_jobs(system, policy, kind), strict=True)
+                ]
+            )
 
 
 def test_every_kernel_is_compared_here() -> None:

@@ -11,8 +11,8 @@ from scipy import stats
 
 import corewise as cw
 from corewise.model.rates import departure_rates
+from corewise.simulation.decisions.table import TransitionTables
 from corewise.simulation.intervals import mean_interval, ratio_interval
-from corewise.simulation.tables import Tables
 
 
 def test_the_interval_of_a_mean_is_students() -> None:
@@ -34,7 +34,7 @@ def test_no_draw_makes_a_move_that_has_no_rate() -> None:
     """The total rate of the empty state is 49, and 49 · (1/49) < 1 in floating point."""
     jobs = [cw.JobClass("a", 47.0, 1.0, cw.Amdahl(0.3)), cw.JobClass("b", 1.0, 1.0, cw.Amdahl(0.3))]
     system = cw.System(1.0, jobs)
-    tables = Tables.over(system, cw.Priority(["a", "b"]).on(system), (9, 9))
+    tables = TransitionTables.over(system, cw.Priority(["a", "b"]).on(system), (9, 9))
     leaving = departure_rates(system, tables.space.jobs, tables.cores)
     rates = np.concatenate([np.broadcast_to(system.arrival_rates[:, None], leaving.shape), leaving])
     thresholds = tables.thresholds.reshape(tables.space.size, -1)

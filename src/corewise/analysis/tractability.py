@@ -17,8 +17,8 @@ A box that holds either to the last digits is predicted from these; work is coun
 some thousands for each state of the optimum and fewer for a mean, hardly more at a higher load.
 The answer depends on the system alone, not on a clock: results stay reproducible.
 
-Whether tables over states suit a *simulation* is another question, answered in `corewise.simulation.tables`:
-a path needs no sweeps, and may leave its tables for larger ones.
+Whether tables over states suit a *simulation* is another question, answered in
+`corewise.simulation.decisions.table`: a path needs no sweeps, and may leave its tables for larger ones.
 """
 
 from __future__ import annotations

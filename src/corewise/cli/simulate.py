@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from corewise.model.system import System
     from corewise.observation.sample_path import SamplePath
     from corewise.policies.base import Policy
-    from corewise.simulation.general.trace import Trace
     from corewise.simulation.replicate import Percentile, Replications
     from corewise.simulation.run import Run
+    from corewise.simulation.trace import Trace
 
 __all__ = ["simulate"]
 
@@ -90,9 +90,9 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     """
     from corewise.model.files import load_system
     from corewise.policies.base import policy_named
-    from corewise.simulation.general.trace import Trace
     from corewise.simulation.replicate import percentile_tables
     from corewise.simulation.run import Run
+    from corewise.simulation.trace import Trace
 
     problem = load_system(system)
     trace = None if jobs is None else Trace.load(jobs)

@@ -19,12 +19,11 @@ from corewise.observation.statistics import PathTally, Statistics
 from corewise.observation.strata.tally import AttainedWork, StrataTally
 from corewise.policies.base import Policy, bind
 from corewise.policies.tabular import Tabular
-from corewise.simulation.general.box import BoxJobWalk
-from corewise.simulation.general.source import RandomJobs
+from corewise.simulation.decisions.table import TableChain, TableJobs
+from corewise.simulation.loops.sources import RandomJobs
 from corewise.simulation.paths import first_walk
 from corewise.simulation.randomness import random_generator
 from corewise.simulation.state import State
-from corewise.simulation.walk import Walk
 from corewise.simulation.window import Window, start_state
 
 __all__ = ["Attentive", "Plant", "ReplayPlant", "Resumable", "SimulatedPlant"]
@@ -148,7 +147,7 @@ class SimulatedPlant(Summarised):
             self.system, bound, self.state, self.rng, record=told, tally=True, least=ample, source=self._jobs
         )
         window.walk(walk, 1, None)
-        self._capacity = walk.tables.space.capacity if isinstance(walk, Walk | BoxJobWalk) else None
+        self._capacity = walk.tables.space.capacity if isinstance(walk, TableChain | TableJobs) else None
         self.state, path = walk.finish()
         seen = walk.statistics()
         if self._families is None or path is None:

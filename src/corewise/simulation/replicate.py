@@ -31,8 +31,8 @@ from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
-from corewise.simulation.engine import Engine
 from corewise.simulation.intervals import mean_interval, ratio_interval
+from corewise.simulation.loops.loop import Loop
 from corewise.simulation.paths import another_walk
 from corewise.simulation.randomness import random_streams
 from corewise.simulation.run import Run, mean_response_time, run_of, simulation_report
@@ -322,7 +322,7 @@ class _Job:
 
         bound = self.bound or bind(self.policy, self.system)
         outcomes: list[_Outcome] = []
-        walk: Engine | None = None
+        walk: Loop | None = None
         for stream in streams:
             replay = Replay(self.system, self.policy, self.start, self.window, 1, deepcopy(stream), bound)
             walk = another_walk(walk, self.system, bound, self.start, stream, record=bool(self.percents))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.kit.arrays import Floats, Ints
-from corewise.simulation import _kernels
+from corewise.simulation.loops._kernels import chain as _kernels
 
 __all__ = ["ResponseTimes"]
 

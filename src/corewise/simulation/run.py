@@ -21,14 +21,13 @@ from corewise.model.system import System
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.simulation.correlation import correlation_time
-from corewise.simulation.engine import Engine
-from corewise.simulation.general.box import BoxJobWalk
-from corewise.simulation.general.times import ClassTimes, JobTimes, exact_percentiles
-from corewise.simulation.general.trace import Trace
-from corewise.simulation.general.walk import JobWalk
+from corewise.simulation.decisions.table import TableChain, TableJobs
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
+from corewise.simulation.job_times import ClassTimes, JobTimes, exact_percentiles
+from corewise.simulation.loops.jobs import JobLoop
+from corewise.simulation.loops.loop import Loop
 from corewise.simulation.state import State
-from corewise.simulation.walk import Walk
+from corewise.simulation.trace import Trace
 from corewise.simulation.window import LEAST_DEPARTURES, Replay
 
 __all__ = ["ClassRun", "Run", "has_batches", "mean_response_time", "run_of"]
@@ -303,7 +302,7 @@ def mean_response_time(rows: Iterable[ClassRun]) -> float:
     return math.fsum(n * time for n, time in done) / math.fsum(n for n, _ in done) if done else math.nan
 
 
-def run_of(walk: Engine, replay: Replay) -> Run:
+def run_of(walk: Loop, replay: Replay) -> Run:
     """Return what a walk saw; `replay` makes the same one again, for what it kept no count of."""
     names, moves = tuple(walk.system.names), walk.moves
     counts, times = walk.visits
@@ -345,22 +344,22 @@ def run_of(walk: Engine, replay: Replay) -> Run:
         classes=FrozenMapping(rows),
         visited=counts,
         times=times,
-        observed=walk.statistics() if isinstance(walk, Walk | BoxJobWalk) else replay,
+        observed=walk.statistics() if isinstance(walk, TableChain | TableJobs) else replay,
         response_times=FrozenMapping(_class_times(walk, rows, path, correlation, replay.jobs)),
-        job_times=walk.times if isinstance(walk, JobWalk) else None,
+        job_times=walk.times if isinstance(walk, JobLoop) else None,
         unit=walk.system.unit,
     )
 
 
 def _class_times(
-    walk: Engine,
+    walk: Loop,
     rows: Mapping[str, ClassRun],
     path: SamplePath | None,
     correlation: float,
     jobs: Trace | None,
 ) -> dict[str, ClassTimes]:
     """Return the response times of each class; `correlation` is zero if batches are not independent."""
-    if isinstance(walk, JobWalk):
+    if isinstance(walk, JobLoop):
         means = None if jobs is not None else 1.0 / walk.system.size_rates
         return walk.class_times(means, correlation)
     none = math.nan, math.nan
@@ -388,7 +387,7 @@ def has_batches(system: System, areas: Floats, spans: Floats, departures: int) -
     return float(spans.min()) >= BATCH_TIMES * correlation_time(system) and independent(areas / spans)
 
 
-def _responses(walk: Engine, replay: Replay, areas: Floats) -> tuple[list[float], list[float]]:
+def _responses(walk: Loop, replay: Replay, areas: Floats) -> tuple[list[float], list[float]]:
     """Return, by class, the time spent by the jobs that came and left, and how many those are.
 
     In a long run that no one has followed, Little's law says as much, if next to no jobs are left over from
@@ -396,7 +395,7 @@ def _responses(walk: Engine, replay: Replay, areas: Floats) -> tuple[list[float]
     """
     departures = walk.moves[areas.size :]
     over = np.array(walk.start.counts) + np.array(walk.counts)
-    if isinstance(walk, JobWalk):
+    if isinstance(walk, JobLoop):
         return walk.times.spent.tolist(), walk.times.left.tolist()
     if walk.responses is None and np.all(over <= _NEGLIGIBLE * departures):
         return areas.tolist(), departures.astype(np.float64).tolist()

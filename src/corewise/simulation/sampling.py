@@ -1,11 +1,11 @@
 """Sampling of the states that a policy visits, with the time in each: what a value function is fitted to.
 
-With few classes and cores they come from one long path over tables (`corewise.simulation.walk`), and
-otherwise, where the policy allows it, from a path without tables at regular times. For any other policy they
-come from a number of independent copies of the system that move at the same time, one event each: the rule is
-asked for all of them at once. A copy counts in a state for the mean time that it stays there, which has less
-variance than a time drawn at random and the same mean. Copies start from states of a like policy, if there
-are any.
+With few classes and cores they come from one long path over tables (`corewise.simulation.decisions.table`),
+and otherwise, where the policy allows it, from a path without tables at regular times. For any other policy
+they come from a number of independent copies of the system that move at the same time, one event each: the
+rule is asked for all of them at once. A copy counts in a state for the mean time that it stays there, which
+has less variance than a time drawn at random and the same mean. Copies start from states of a like policy, if
+there are any.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from corewise.model.rates import departure_rates
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.correlation import correlation_time, excess_growth
+from corewise.simulation.decisions.table import TableChain, suits_sampled_tables
 from corewise.simulation.intervals import BATCH_TIMES
 from corewise.simulation.paths import draws_without_tables, first_tables, first_walk
 from corewise.simulation.state import State
-from corewise.simulation.tables import suits_sampled_tables
-from corewise.simulation.walk import Walk
 
 __all__ = ["Sample", "sample_states", "settled_events"]
 
@@ -138,7 +137,7 @@ def _by_tables(system: System, policy: BoundPolicy, events: int, rng: np.random.
     tables = first_tables(system, policy, state)
     seen, times = [], []
     for batch in range(-int(_WARM_UP * _BATCHES), _BATCHES):
-        walk = Walk(tables, state, rng)
+        walk = TableChain(tables, state, rng)
         walk.run_departures([max(events // (2 * _BATCHES), 1)], None)
         tables, state = walk.tables, walk.finish()[0]
         if batch >= 0:

@@ -10,9 +10,9 @@ For exponential sizes and Poisson arrivals two engines, both exact, behind one f
 
 Both read the moves of a state from tables over a box. Nobody is ever blocked: tables grow with the path, and
 the path does not depend on them. For more than three classes policies that are one water level, or go by
-fitted values, are simulated without tables (`corewise.simulation.tableless`).
+fitted values, are simulated without tables (`corewise.simulation.loops.clocked`).
 
-For any other law, and for jobs that were recorded, every job is followed (`corewise.simulation.general`).
+For any other law, and for jobs that were recorded, every job is followed (`corewise.simulation.loops.jobs`).
 Recorded jobs that come to more states than tables hold are run again without tables.
 """
 
@@ -28,12 +28,12 @@ from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.kit.progress import Progress
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
-from corewise.simulation.general.source import RandomJobs, RecordedJobs
-from corewise.simulation.general.trace import Trace, require_trace
+from corewise.simulation.loops.sources import RandomJobs, RecordedJobs
 from corewise.simulation.paths import first_walk, require_clock
 from corewise.simulation.randomness import random_generator
 from corewise.simulation.run import Run, run_of
 from corewise.simulation.state import State
+from corewise.simulation.trace import Trace, require_trace
 from corewise.simulation.window import BATCHES, Replay, Window, start_state
 
 __all__ = ["simulate"]
@@ -112,7 +112,7 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
     bound = bind(policy, system)
     generator = random_generator(rng)
     if moving_costs:
-        from corewise.simulation.moving.run import moving_run, require_moves
+        from corewise.simulation.moving_run import moving_run, require_moves
 
         require_moves(system, bound)
         require_clock(system, begin)

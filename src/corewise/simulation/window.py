@@ -15,12 +15,12 @@ from corewise.kit.progress import Progress
 from corewise.model.system import System
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
-from corewise.simulation.engine import Engine
-from corewise.simulation.general.source import JobSource, RecordedJobs
-from corewise.simulation.general.trace import Trace
+from corewise.simulation.loops.loop import Loop
+from corewise.simulation.loops.sources import JobSource, RecordedJobs
 from corewise.simulation.paths import first_walk
 from corewise.simulation.response_times import ResponseTimes
 from corewise.simulation.state import State
+from corewise.simulation.trace import Trace
 
 __all__ = ["BATCHES", "LEAST_DEPARTURES", "Replay", "Window", "start_state"]
 
@@ -63,7 +63,7 @@ class Window:
         assert self.time is not None
         return self.time * float(system.arrival_rates.sum()) <= _FOLLOWED
 
-    def walk(self, walk: Engine, batches: int, progress: Progress | None) -> None:
+    def walk(self, walk: Loop, batches: int, progress: Progress | None) -> None:
         """Let a walk go on for this window, in batches if it is long enough for them."""
         if self.departures is None:
             assert self.time is not None
@@ -110,7 +110,7 @@ class Replay:
         assert walk.responses is not None
         return walk.responses
 
-    def _walk(self, *, tally: bool) -> Engine:
+    def _walk(self, *, tally: bool) -> Loop:
         """Return the run before it began; the generator is copied, so that it can be asked for again."""
         bound = self.bound or bind(self.policy, self.system)
         rng = deepcopy(self.rng)

@@ -26,8 +26,8 @@ from corewise.kit.unit_labels import time_suffix
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import bind
-from corewise.simulation.general.trace import Trace
 from corewise.simulation.randomness import random_generator
+from corewise.simulation.trace import Trace
 from corewise.studies.advice.logged_jobs import LoggedJobs
 from corewise.studies.advice.replay import response_times
 from corewise.studies.plan import least_meeting

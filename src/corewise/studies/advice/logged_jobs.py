@@ -25,7 +25,7 @@ from corewise.model.speedup import SpeedUp
 from corewise.model.tabulated_sizes import PiecewiseExponential
 from corewise.observation.histories import JobHistories
 from corewise.observation.sample_path import SamplePath
-from corewise.simulation.general.trace import Trace
+from corewise.simulation.trace import Trace
 
 __all__ = ["LoggedJobs"]
 

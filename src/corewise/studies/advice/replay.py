@@ -29,8 +29,8 @@ from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
 from corewise.observation.sample_path import Event
 from corewise.policies.base import BoundPolicy
-from corewise.simulation.general.trace import Trace
 from corewise.simulation.simulator import simulate
+from corewise.simulation.trace import Trace
 from corewise.studies.advice.logged_jobs import LoggedJobs, SizeDistribution
 
 __all__ = ["LogReplay", "Ratio", "mean_of", "ratio_of", "response_times"]

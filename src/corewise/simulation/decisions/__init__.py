@@ -1,0 +1,1 @@
+"""Decisions that complete the loops: by table, remembered, by water level, by fitted values."""

@@ -1,0 +1,1 @@
+"""Compiled loops that decide by themselves in states that are not known."""

@@ -1,1 +1,0 @@
-"""Simulation of jobs with sizes of any distribution."""

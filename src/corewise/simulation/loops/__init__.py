@@ -1,0 +1,1 @@
+"""Simulation loops: the clocked chain, every job, and moves that cost time."""

@@ -1,1 +1,0 @@
-"""Simulation of jobs that hold whole cores and pause when these change."""

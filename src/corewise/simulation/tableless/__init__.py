@@ -1,1 +1,0 @@
-"""Simulation without tables over states, for many classes or policies that are a rule."""
