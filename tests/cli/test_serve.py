@@ -184,7 +184,7 @@ def test_sighup_reloads_the_token_and_the_limits(folder: Path, capfd: pytest.Cap
         client.set_limits("two", most=5)
         (folder / "pool.db.token").write_text(second)
         (folder / "pool.toml").write_text(
-            POOL.replace('name = "one"', 'name = "one"\nleast_cores = 2\nmost_cores = 3')
+            POOL.replace('name = "one"', 'name = "one"\nmin_cores = 2\nmax_cores = 3')
             + "\n[control]\npatience = 77.0\n[service]\nlargest_body = 300\n"
         )
         os.kill(os.getpid(), signal.SIGHUP)
@@ -215,7 +215,7 @@ def test_sighup_reloads_the_token_and_the_limits(folder: Path, capfd: pytest.Cap
     lines = [json.loads(line) for line in heard().splitlines()]
     said = [line["message"] for line in lines]
     assert seen == [False, (1, 5), True]
-    assert "reloaded the token: it is another" in said
+    assert "reloaded the token: it has changed" in said
     assert "what else has changed in the pool file is for the next start" in said
     assert any("the token stays as it was" in line and "mode 644" in line for line in said)
     assert any("limits stay as they were" in line and "pool.toml" in line for line in said)
