@@ -17,7 +17,7 @@ from corewise.analysis.chain import Chain
 from corewise.analysis.performance import stationary_chain
 from corewise.control.improve.basis import Basis
 from corewise.control.improve.equations import Equations
-from corewise.control.improve.improved import Round, _choice, improve
+from corewise.control.improve.improved import ImprovementRound, _choice, improve
 from corewise.kit.threads import one_thread
 from corewise.model.space import StateSpace
 from corewise.policies.base import BoundPolicy
@@ -481,7 +481,7 @@ def test_a_step_that_is_clearly_worse_is_not_taken(monkeypatch: Any) -> None:
 )
 def test_which_policy_is_taken(means: Sequence[tuple[float, float]], chosen: int) -> None:
     rounds = [
-        Round(cast(Any, None), cast(Any, None), mean, (mean - error, mean + error), 1.0, 1)
+        ImprovementRound(cast(Any, None), cast(Any, None), mean, (mean - error, mean + error), 1.0, 1)
         for mean, error in means
     ]
     assert _choice(rounds) == chosen

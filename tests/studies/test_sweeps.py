@@ -25,7 +25,7 @@ from corewise.studies.sweeps import sweep as module
 from corewise.studies.sweeps import trial as trials
 from corewise.studies.sweeps.file import load_sweep
 from corewise.studies.sweeps.grid import Trial
-from corewise.studies.sweeps.results import Journal
+from corewise.studies.sweeps.results import SweepJournal
 from corewise.studies.sweeps.sweep import sweep_means
 from corewise.studies.sweeps.trial import SweepRow, carry_out
 
@@ -687,7 +687,7 @@ def test_an_address_that_is_none_is_refused_at_once(address: str) -> None:
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     """Also when the file is closed, for a row that could not be written is tried once more then."""
     plan = load_sweep(_plan(seeds=1))
-    journal = Journal(plan, tmp_path / "rows.csv")
+    journal = SweepJournal(plan, tmp_path / "rows.csv")
     journal.close()
     journal._file = Path("/dev/full").open("r+b")  # noqa: SIM115
     row = carry_out(plan.trials[0], plan.fingerprint, cw.__version__)

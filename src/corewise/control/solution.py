@@ -232,7 +232,7 @@ def solve(
         require_whole(system)
     if solver is not None and (isinstance(solver, type) or not isinstance(solver, Solver)):
         raise InvalidInput(f"solver must be an object such as PolicyIteration(), got {solver!r}")
-    problem = _Problem(system, tolerance, whole_cores, solver, progress)
+    problem = _SolveTask(system, tolerance, whole_cores, solver, progress)
     values = None if start is None else _warm_values(start, system)
     if capacity is not None:
         space = StateSpace.of(capacity, len(system.classes))
@@ -255,7 +255,7 @@ def _warm_values(start: object, system: System) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _SolveTask:
     """Problem to be solved: the system, the tolerance and the solver."""
 
     system: System
@@ -282,7 +282,7 @@ class _Problem:
             start, first = solution.values, None
         raise NotConverged(f"the box of the optimal policy still grows at {space.capacity}")
 
-    def _after(self, boxes: int) -> _Problem:
+    def _after(self, boxes: int) -> _SolveTask:
         """Return the problem with the progress after a number of boxes that were too small."""
         progress = self.progress
         if not (progress and boxes):

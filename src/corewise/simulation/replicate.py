@@ -261,7 +261,7 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     if isinstance(percentiles, str) or not isinstance(percentiles, Collection):
         raise InvalidInput(f"percentiles must be a list such as [50, 95], got {percentiles!r}")
     wanted = tuple(checks.within(percent, 0.0, 100.0, "percentile") for percent in percentiles)
-    job = _Job(system, policy, bind(policy, system), window, start_state(start, system), wanted)
+    job = _Replication(system, policy, bind(policy, system), window, start_state(start, system), wanted)
     streams = random_streams(rng, count)
     parts = [list(part) for part in np.array_split(np.array(streams, dtype=object), min(count, _TASKS))]
     if executor is not None:
@@ -283,7 +283,7 @@ _Outcome = tuple[Run, dict[str, Floats]]
 
 
 @dataclass(frozen=True)
-class _Job:
+class _Replication:
     """Task of every replication."""
 
     system: System
@@ -293,7 +293,7 @@ class _Job:
     start: State
     percents: tuple[float, ...]
 
-    def portable(self) -> _Job:
+    def portable(self) -> _Replication:
         """Return the job in a form that can be sent to other processes, raising `InvalidPolicy` if none can.
 
         A policy that took a computation is sent as it is bound; others are bound again where they arrive.

@@ -33,7 +33,7 @@ from corewise.simulation.intervals import ratio_interval
 from corewise.simulation.randomness import random_generator
 from corewise.simulation.sampling import Sample, sample_states, settled_events
 
-__all__ = ["Improved", "Improvement", "Round", "improve"]
+__all__ = ["Improved", "Improvement", "ImprovementRound", "improve"]
 
 _TRUSTED = 0.9999
 _OTHERS = 0.05
@@ -43,7 +43,7 @@ _LONGEST = 20  # times the events asked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Round(ByValue, Summarised):
+class ImprovementRound(ByValue, Summarised):
     """Round of policy improvement: one policy, its fitted values, and its cost by simulation.
 
     Attributes
@@ -80,7 +80,7 @@ class Improvement(ByValue, Summarised):
 
     Attributes
     ----------
-    rounds : tuple of Round
+    rounds : tuple of ImprovementRound
         The policies tried, the Whittle policy first.
     chosen : int
         Which of them is the answer: the last that was not clearly worse than the one chosen before it; the
@@ -99,7 +99,7 @@ class Improvement(ByValue, Summarised):
     _repr_fields = ("rounds", "chosen")
     _exported = ("policy", "chosen", "rounds")
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[ImprovementRound, ...]
     chosen: int
 
     @property
@@ -127,7 +127,7 @@ class Improvement(ByValue, Summarised):
     def _table(self) -> Table:
         return Table.of(self.rounds, "mean_cost", "interval", "variance_ratio", "states")
 
-    def _content(self) -> Sequence[Round]:
+    def _content(self) -> Sequence[ImprovementRound]:
         return self.rounds
 
 
@@ -209,7 +209,7 @@ def improve(
     events = checks.whole(events, "events", least=_LEAST_EVENTS)
     generator = random_generator(rng)
     policy = Whittle().on(system)
-    rounds: list[Round] = []
+    rounds: list[ImprovementRound] = []
     samples: list[Sample] = []
     limits = np.zeros(len(system.classes) + 1)
     for k in range(steps + 1):
@@ -224,7 +224,7 @@ def improve(
     return Improvement(tuple(rounds), _choice(rounds))
 
 
-def _choice(rounds: Sequence[Round]) -> int:
+def _choice(rounds: Sequence[ImprovementRound]) -> int:
     """Return which policy to take; see `Improvement.chosen`.
 
     With one round of which little is known between two others, the last may be clearly worse than the first
@@ -237,7 +237,7 @@ def _choice(rounds: Sequence[Round]) -> int:
     return 0 if rounds[0].interval[1] < rounds[chosen].interval[1] else chosen
 
 
-def _clearly_worse(new: Round, old: Round) -> bool:
+def _clearly_worse(new: ImprovementRound, old: ImprovementRound) -> bool:
     """Return whether the means differ by more than the error of their difference."""
     spread = math.hypot(*(row.interval[1] - row.interval[0] for row in (new, old))) / 2.0
     return new.mean_cost - old.mean_cost > spread
@@ -245,7 +245,7 @@ def _clearly_worse(new: Round, old: Round) -> bool:
 
 def _examine(
     system: System, policy: BoundPolicy, samples: Sequence[Sample], limits: Floats, rng: np.random.Generator
-) -> Round:
+) -> ImprovementRound:
     """Fit the values of a policy to states that it visited, the last sample, and see how good they are.
 
     Other states count a little as well: those that the policies before it visited, since a better policy
@@ -272,7 +272,7 @@ def _examine(
     spans = sample.times.sum(axis=1)
     spread = sum(_variance(row, weight[:here]) for row, weight in zip(controlled, weights, strict=False))
     plain = sum(_variance(cost, weight[:here]) for weight in weights[:2])
-    return Round(
+    return ImprovementRound(
         policy,
         equations.solved((0.5, 0.5, _OTHERS)),
         float(tops.sum() / spans.sum()),

@@ -128,7 +128,7 @@ class PendingChange:
         return self.alarm.kind == "size rate" and self.alarm.after["size_rate"] == 0.0
 
 
-class Evidence(NamedTuple):
+class ChangeEvidence(NamedTuple):
     """Evidence for a tentative change.
 
     Attributes
@@ -455,7 +455,7 @@ class ClassDetector:
 
     # --- confirmation -----------------------------------------------------------------------------
 
-    def _evidence(self, change: PendingChange, thresholds: Mapping[str, float]) -> Evidence:
+    def _evidence(self, change: PendingChange, thresholds: Mapping[str, float]) -> ChangeEvidence:
         """Return the evidence for a tentative change at this check."""
         before, after = change.row, self.buckets.rows.sum(axis=0)
         curve, whole = self._fitted(before + after)
@@ -468,9 +468,9 @@ class ClassDetector:
         skewness = self._skewness(both)[:, 0].tolist()
         tests = zip(self._factors.items(), skewness, strict=True)
         leads = [(found[test] / divisor - thresholds[test]) / factor for (test, factor), divisor in tests]
-        return Evidence(max(leads), curve, new)
+        return ChangeEvidence(max(leads), curve, new)
 
-    def _confirmed(self, change: PendingChange, evidence: Evidence) -> ClassDetector:
+    def _confirmed(self, change: PendingChange, evidence: ChangeEvidence) -> ClassDetector:
         """Return the detector after a change is confirmed: statistics from before it are dropped."""
         return replace(
             self._since(change.checks_since, evidence.after),
@@ -478,7 +478,7 @@ class ClassDetector:
         )
 
     def _retracted(
-        self, change: PendingChange, evidence: Evidence, now: DetectorCheck
+        self, change: PendingChange, evidence: ChangeEvidence, now: DetectorCheck
     ) -> tuple[ClassDetector, list[Alarm]]:
         """Return the detector after a tentative change is retracted, and the alarm that says so."""
         parameters = FrozenMapping(evidence.without.parameters)

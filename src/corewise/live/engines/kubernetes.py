@@ -39,7 +39,7 @@ _log = logging.getLogger("corewise.live")
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _PodJob:
     """A pod at work.
 
     What it is to hold, what was asked of the cluster and in which generation of the pod, and since when; what
@@ -105,7 +105,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         self._patience = checks.positive(patience, "patience")
         self._kubectl = Kubectl(namespace, context) if kubectl is None else kubectl
         self._kubectl.require_access()
-        self._pods: dict[str, _Job] = {}
+        self._pods: dict[str, _PodJob] = {}
         self._silent = False
 
     def pod(self, pod: str | Path, container: str | None = None) -> Pod:
@@ -136,12 +136,12 @@ class KubernetesEngine(CommandedEngine, RunsPods):
     # --- the thread ---------------------------------------------------------------------------------
 
     @property
-    def _jobs(self) -> dict[str, _Job]:
+    def _jobs(self) -> dict[str, _PodJob]:
         return self._pods
 
     def _add(self, job: JobSpec) -> None:
         assert isinstance(job, Pod)  # `require_kind` has checked it
-        self._jobs[job.holding.name] = _Job(job, begun=job.manifest is None)
+        self._jobs[job.holding.name] = _PodJob(job, begun=job.manifest is None)
 
     def _waits(self) -> bool:
         return any(job.begun or job.wanted for job in self._jobs.values())
@@ -153,7 +153,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         job.wanted, job.refused, job.since = cores, False, time.monotonic()
         self._ask(job)
 
-    def _ask(self, job: _Job) -> None:
+    def _ask(self, job: _PodJob) -> None:
         """Ask the cluster for what a job is to hold; what gets no answer is asked again at the next look."""
         if job.refused or job.ended is not None or job.wanted in (None, job.asked):
             return
@@ -172,7 +172,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         except CorewiseError as error:
             self._complain(error)
 
-    def _begin(self, job: _Job, *, tried: bool) -> None:
+    def _begin(self, job: _PodJob, *, tried: bool) -> None:
         """Create a pod; one that is there after a try that got no answer is the one."""
         assert job.pod.manifest is not None
         manifest = answers.with_cores(job.pod.manifest, job.pod.container, job.wanted or 0)
@@ -211,7 +211,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
             _log.warning("%s", error)
         self._silent = True
 
-    def _follow(self, job: _Job, seen: SeenPod) -> None:
+    def _follow(self, job: _PodJob, seen: SeenPod) -> None:
         """Report the cores of a pod, and a refusal if it will not hold what was asked for."""
         if seen.cores is not None and seen.cores != job.held:
             job.held = job.pod.holding.cores = seen.cores
@@ -223,7 +223,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         elif seen.pending == "Infeasible" or time.monotonic() - job.since > self._patience:
             self._refuse(job, seen.why or f"nothing has come of it in {self._patience:g} s", seen.fits)
 
-    def _refuse(self, job: _Job, why: str, fits: int | None = None) -> None:
+    def _refuse(self, job: _PodJob, why: str, fits: int | None = None) -> None:
         """Report, once, that a pod cannot hold what it is assigned."""
         if job.refused or job.name not in self._jobs:
             return
@@ -232,7 +232,7 @@ class KubernetesEngine(CommandedEngine, RunsPods):
 
     # --- ends ---------------------------------------------------------------------------------------
 
-    def _close(self, job: _Job, seen: SeenPod | None) -> None:
+    def _close(self, job: _PodJob, seen: SeenPod | None) -> None:
         """Let a pod go that has come to its end, or is not there any more."""
         if seen is not None and seen.phase == "Succeeded":
             del self._jobs[job.name]
@@ -252,13 +252,13 @@ class KubernetesEngine(CommandedEngine, RunsPods):
         if self._closing:  # closing does not wait for it
             self._leave(job, why)
 
-    def _delete(self, job: _Job) -> None:
+    def _delete(self, job: _PodJob) -> None:
         try:
             self._kubectl.delete(job.pod.pod)
         except CorewiseError as error:
             self._complain(error)
 
-    def _leave(self, job: _Job, why: str, error: CorewiseError | None = None) -> None:
+    def _leave(self, job: _PodJob, why: str, error: CorewiseError | None = None) -> None:
         del self._jobs[job.name]
         self._report(JobEnded, job.name, why)
         give(job.pod.future, error or CorewiseError(f"pod {job.name!r} was ended: {why}"))

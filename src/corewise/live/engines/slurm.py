@@ -111,7 +111,7 @@ class _Worker:
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _StepJob:
     """A group at work, the newest worker last."""
 
     group: WorkerGroup
@@ -149,18 +149,18 @@ class SlurmEngine(CommandedEngine, RunsCommands):
     def __init__(self, slurm: Slurm | int) -> None:
         self._slurm = Slurm(slurm) if isinstance(slurm, int) else slurm
         super().__init__("slurm", self._slurm.cores(), _LOOK)
-        self._groups: dict[str, _Job] = {}
+        self._groups: dict[str, _StepJob] = {}
         self._numbers = count(1)
 
     # --- the thread ---------------------------------------------------------------------------------
 
     @property
-    def _jobs(self) -> dict[str, _Job]:
+    def _jobs(self) -> dict[str, _StepJob]:
         return self._groups
 
     def _add(self, job: JobSpec) -> None:
         assert isinstance(job, WorkerGroup)  # `require_kind` has checked it
-        self._jobs[job.holding.name] = _Job(job)
+        self._jobs[job.holding.name] = _StepJob(job)
 
     def _waits(self) -> bool:
         """Return whether a step is to start."""
@@ -199,7 +199,7 @@ class SlurmEngine(CommandedEngine, RunsCommands):
         with suppress(CorewiseError):  # it has just ended; if not, there is an alert for its cores
             self._slurm.stop(worker.step)
 
-    def _hire(self, job: _Job) -> None:
+    def _hire(self, job: _StepJob) -> None:
         name = f"{job.group.holding.name}.{next(self._numbers)}"
         worker = _Worker(name, self._slurm.start(name, job.group.command))
         job.workers.append(worker)
@@ -210,7 +210,7 @@ class SlurmEngine(CommandedEngine, RunsCommands):
 
         threading.Thread(target=wait, name=f"corewise-{name}", daemon=True).start()
 
-    def _left(self, job: _Job, worker: _Worker, code: int) -> None:
+    def _left(self, job: _StepJob, worker: _Worker, code: int) -> None:
         """Take note of a worker that has ended: it was done, was taken away, or has failed."""
         job.workers.remove(worker)
         job.done += code == 0
@@ -225,7 +225,7 @@ class SlurmEngine(CommandedEngine, RunsCommands):
         elif job.done:
             self._finish(job, name)
 
-    def _settle(self, job: _Job, name: str) -> None:
+    def _settle(self, job: _StepJob, name: str) -> None:
         """Let an ended group go; one that merely holds no cores stays."""
         self._say(job)
         if job.ended is None:
@@ -234,7 +234,7 @@ class SlurmEngine(CommandedEngine, RunsCommands):
         self._report(JobEnded, name, job.ended)
         give(job.group.future, CorewiseError(f"job {name!r} was ended: {job.ended}"))
 
-    def _finish(self, job: _Job, name: str) -> None:
+    def _finish(self, job: _StepJob, name: str) -> None:
         del self._jobs[name]
         self._report(JobFinished, name, then=partial(give, job.group.future, job.done))
 
@@ -248,6 +248,6 @@ class SlurmEngine(CommandedEngine, RunsCommands):
         if not job.workers:
             self._settle(job, name)
 
-    def _say(self, job: _Job) -> None:
+    def _say(self, job: _StepJob) -> None:
         job.group.holding.cores = job.held
         self._report(CoresHeld, job.group.holding.name, job.held)

@@ -52,7 +52,7 @@ from corewise.live.state.invariants import check
 from corewise.live.state.job_table import JobTable, PoolJob
 from corewise.live.state.moving import Moving
 from corewise.live.state.pool_state import PoolState
-from corewise.live.state.report import ClassReport, Expected, Report, Responses
+from corewise.live.state.report import ClassReport, Expected, Report, ResponseSummary
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation import events as happened
@@ -228,7 +228,7 @@ class Controller:
             self.learner.state.k,
             None if last is None else last.gain_over_equi,
             last is not None and last == self.adopted,
-            Responses.of(JobCounters.total(self.counters)),
+            ResponseSummary.of(JobCounters.total(self.counters)),
             tuple(self._class_report(i, expected.get(name)) for i, name in enumerate(self.system.names)),
             self.alarms,
             tuple(self.alerts),
@@ -252,7 +252,7 @@ class Controller:
             counters.present,
             counters.finished,
             counters.ended,
-            Responses.of(counters),
+            ResponseSummary.of(counters),
             None if self.estimates is None else self.estimates.get(name),
             counters.marks,
             expected,

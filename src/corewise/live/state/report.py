@@ -17,13 +17,13 @@ from corewise.live.state.counters import JobCounters
 from corewise.live.state.instructions import Alert
 from corewise.observation.events import Mode, Solved
 
-__all__ = ["ClassReport", "Expected", "Report", "Responses"]
+__all__ = ["ClassReport", "Expected", "Report", "ResponseSummary"]
 
 _NAME = 16  # characters of a class in a table
 
 
 @dataclass(frozen=True)
-class Responses:
+class ResponseSummary:
     """Measured response times: those of jobs that were seen to arrive and to finish.
 
     Attributes
@@ -39,7 +39,7 @@ class Responses:
     stderr: float
 
     @classmethod
-    def of(cls, counters: JobCounters) -> Responses:
+    def of(cls, counters: JobCounters) -> ResponseSummary:
         """Return the response times that were counted."""
         mean = counters.mean if counters.responses else math.nan
         return cls(counters.responses, mean, counters.stderr)
@@ -92,7 +92,7 @@ class ClassReport(Summarised):
         The cores that they should hold; in `watch` those that they would be assigned.
     arrived, present, finished, ended : int
         Jobs that arrived, were there before, finished, and left without having finished.
-    responses : Responses
+    responses : ResponseSummary
         Measured response times.
     learned : ClassEstimate or None
         Curve and rates; None before the first window is over.
@@ -131,7 +131,7 @@ class ClassReport(Summarised):
     present: int
     finished: int
     ended: int
-    responses: Responses
+    responses: ResponseSummary
     learned: ClassEstimate | None
     marks: float
     expected: Expected | None
@@ -172,7 +172,7 @@ class Report(Summarised):
         seen: its 10 % quantile, its mean and its 90 % quantile. None before there is one.
     in_force : bool
         Whether that policy is in force.
-    responses : Responses
+    responses : ResponseSummary
         Measured response times, of all classes.
     classes : tuple of ClassReport
         Each class.
@@ -213,7 +213,7 @@ class Report(Summarised):
     windows: int
     gain: tuple[float, float, float] | None
     in_force: bool
-    responses: Responses
+    responses: ResponseSummary
     classes: tuple[ClassReport, ...]
     alarms: tuple[Alarm, ...]
     alerts: tuple[Alert, ...]
@@ -307,7 +307,7 @@ def _cells(row: ClassReport) -> tuple[str, ...]:
     )
 
 
-def _measured(responses: Responses) -> str:
+def _measured(responses: ResponseSummary) -> str:
     if not responses.count:
         return ""
     error = "" if math.isnan(responses.stderr) else f" ± {responses.stderr:.2g}"

@@ -28,7 +28,7 @@ from corewise.kit.files import reason_of, require_path, write_bytes
 from corewise.studies.sweeps.grid import SweepPlan
 from corewise.studies.sweeps.trial import FAILED, SweepRow
 
-__all__ = ["Journal", "results_files"]
+__all__ = ["SweepJournal", "results_files"]
 
 _COLUMNS = [field.name for field in fields(SweepRow)]
 _TYPES = [str(field.type) for field in fields(SweepRow)]
@@ -50,7 +50,7 @@ def results_files(out: str | os.PathLike[str]) -> tuple[Path, Path | None]:
     return path.with_suffix(_CSV), path
 
 
-class Journal:
+class SweepJournal:
     """Journal of a sweep: the rows that are there, in a file or in memory.
 
     Parameters
@@ -89,7 +89,7 @@ class Journal:
             self.close()
             raise
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> SweepJournal:
         return self
 
     def __exit__(

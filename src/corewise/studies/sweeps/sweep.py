@@ -40,7 +40,7 @@ from corewise.kit.workers import (
 from corewise.simulation.intervals import mean_interval
 from corewise.studies.sweeps.file import load_sweep
 from corewise.studies.sweeps.grid import SweepPlan, Trial
-from corewise.studies.sweeps.results import Journal
+from corewise.studies.sweeps.results import SweepJournal
 from corewise.studies.sweeps.trial import DONE, FAILED, SweepRow, carry_out, failed_row
 
 __all__ = ["Sweep", "SweepMean", "sweep", "sweep_means"]
@@ -117,7 +117,7 @@ class Sweep(Summarised, Iterator[SweepRow]):
     (['equi', 'optimal'], True)
     """
 
-    def __init__(self, journal: Journal, pool: AbstractContextManager[_Pool]) -> None:
+    def __init__(self, journal: SweepJournal, pool: AbstractContextManager[_Pool]) -> None:
         self.plan = journal.plan
         self.before = len(journal.rows)
         self._journal = journal
@@ -318,7 +318,7 @@ def sweep(
         pool = _dask(dask, workers)
     else:
         pool = _local(workers)
-    return Sweep(Journal(plan, out, retry_failed=retry_failed), pool)
+    return Sweep(SweepJournal(plan, out, retry_failed=retry_failed), pool)
 
 
 def sweep_means(rows: Sequence[SweepRow]) -> tuple[SweepMean, ...]:
