@@ -350,7 +350,7 @@ def misled(system: cw.System) -> Make:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (simulated(cw.algorithm_1b), "algorithm is '1a' there, and '1b' here"),
         (simulated(cw.algorithm_1a, faster(EXAMPLE)), "known system class 1 arrival_rate is 1.3 there, and"),
@@ -370,10 +370,10 @@ def misled(system: cw.System) -> Make:
         (drawn_by(np.random.SFC64), "algorithm is '1a' there, and '1b' here"),
     ],
 )
-def test_a_run_of_something_else(saved: File, make: Make, told: str) -> None:
+def test_a_run_of_something_else(saved: File, make: Make, message: str) -> None:
     with pytest.raises(cw.errors.InvalidFile) as error:
         cw.learn(*make(7), resume=saved)
-    assert str(error.value).startswith(f"{saved}: the saved run is another one: {told}")
+    assert str(error.value).startswith(f"{saved}: the saved run is another one: {message}")
 
 
 def test_a_window_that_differs_only_in_future(tmp_path: File) -> None:
@@ -388,7 +388,7 @@ def test_a_window_that_differs_only_in_future(tmp_path: File) -> None:
 def test_another_rule_or_memory_of_the_same_name(saved: File) -> None:
     """An own algorithm may be called 1a as well, and a policy may be called optimal."""
     plant = cw.SimulatedPlant(EXAMPLE, rng=7)
-    for how, told in (
+    for how, message in (
         (
             (cw.schedules.Growing(40), cw.memories.Everything(), 6),
             "memory is 'Latest' there, and 'Everything' here",
@@ -398,7 +398,7 @@ def test_another_rule_or_memory_of_the_same_name(saved: File) -> None:
             "policy is None there, and 'optimal'",
         ),
     ):
-        with pytest.raises(cw.errors.InvalidFile, match=told):
+        with pytest.raises(cw.errors.InvalidFile, match=message):
             cw.learn(plant, cw.Algorithm("1a", EXAMPLE, *how), resume=saved)
 
 
@@ -450,14 +450,14 @@ def test_files_that_are_no_saved_runs(tmp_path: File, saved: File) -> None:
     write_archive(tmp_path / "later", "corewise learning 2", about, arrays)
     (tmp_path / "text").write_text("k = 3\n")
     (tmp_path / "empty").write_bytes(b"")
-    for name, told in {
+    for name, message in {
         "policy": "has the format 'corewise policy 1', not 'corewise learning 1'",
         "later": "has the format 'corewise learning 2', not 'corewise learning 1'",
         "text": "text is not a saved run",
         "empty": "empty is not a saved run",
         "nothing": "nothing: cannot be read: no such file",
     }.items():
-        with pytest.raises(cw.errors.InvalidFile, match=told):
+        with pytest.raises(cw.errors.InvalidFile, match=message):
             cw.learn(*LOOPS["1a"](7), resume=tmp_path / name)
 
 
@@ -599,11 +599,11 @@ def test_a_note_can_be_left(saved: File) -> None:
     assert rows(cw.learn(*LOOPS["1a"](9), resume=saved)) == rows(cw.learn(*LOOPS["1a"](7)))[2:]
 
 
-@pytest.mark.parametrize(("where", "told"), [("", "is a directory"), ("no/such/run", "no such file")])
-def test_files_that_cannot_be_written(tmp_path: File, where: str, told: str) -> None:
+@pytest.mark.parametrize(("where", "message"), [("", "is a directory"), ("no/such/run", "no such file")])
+def test_files_that_cannot_be_written(tmp_path: File, where: str, message: str) -> None:
     learning = cw.learn(*LOOPS["1a"](7))
     next(learning)
-    with pytest.raises(cw.errors.InvalidFile, match=f"cannot be written: {told}"):
+    with pytest.raises(cw.errors.InvalidFile, match=f"cannot be written: {message}"):
         learning.save(tmp_path / where)
     with pytest.raises(cw.errors.InvalidFile, match="expected the path of a file, got 3"):
         learning.save(3)  # type: ignore[arg-type]

@@ -125,30 +125,30 @@ SIZES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize("schedule", [cw.schedules.Constant, cw.schedules.Growing])
-@pytest.mark.parametrize(("size", "told"), SIZES)
-def test_impossible_windows(schedule: Callable[[Any], Any], size: Any, told: str) -> None:
-    with pytest.raises(cw.errors.InvalidInput, match=told):
+@pytest.mark.parametrize(("size", "message"), SIZES)
+def test_impossible_windows(schedule: Callable[[Any], Any], size: Any, message: str) -> None:
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         schedule(size)
     with pytest.raises(cw.errors.InvalidInput, match="k must be"):
         schedule(1).window(min(size, 0) if isinstance(size, int) and size is not True else size)
 
 
 @pytest.mark.parametrize(
-    ("power", "told"),
+    ("power", "message"),
     [(-0.5, "not be negative.*got -0.5"), (math.nan, "got nan"), (math.inf, "got inf"), ("a", "got 'a'")],
 )
-def test_impossible_powers(power: Any, told: str) -> None:
-    with pytest.raises(cw.errors.InvalidInput, match=told):
+def test_impossible_powers(power: Any, message: str) -> None:
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.schedules.Growing(100, power)
-    with pytest.raises(cw.errors.InvalidInput, match=told):
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.algorithm_1a(EXAMPLE, departures=100, steps=5, power=power)
     for algorithm in (cw.algorithm_1b, cw.adaptive):
-        with pytest.raises(cw.errors.InvalidInput, match=told):
+        with pytest.raises(cw.errors.InvalidInput, match=message):
             algorithm(EXAMPLE, departures=100, steps=5, power=power)
 
 
 @pytest.mark.parametrize(
-    ("growth", "told"),
+    ("growth", "message"),
     [
         (3, "growth must be a function of k, got 3"),
         (lambda k: 0, r"growth\(2\) must be positive, got 0"),
@@ -160,10 +160,10 @@ def test_impossible_powers(power: Any, told: str) -> None:
         (lambda k: 1e17, r"window 2 would need 1e\+19 departures"),
     ],
 )
-def test_impossible_growth(growth: Any, told: str) -> None:
-    with pytest.raises(cw.errors.InvalidInput, match=told):
+def test_impossible_growth(growth: Any, message: str) -> None:
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.schedules.Growing(100, growth=growth).window(2)
-    with pytest.raises(cw.errors.InvalidInput, match=told.replace("2", "[12]", 1)):
+    with pytest.raises(cw.errors.InvalidInput, match=message.replace("2", "[12]", 1)):
         cw.algorithm_1a(EXAMPLE, departures=100, steps=2, growth=growth)
 
 
@@ -271,10 +271,10 @@ WITH_USL = MIXED.with_curves({"one": cw.Usl(0.1, 0.02)})
 def test_the_truth_does_not_leak(
     algorithm: Callable[..., cw.Algorithm], system: cw.System, policy: cw.Policy | None
 ) -> None:
-    """An algorithm that is told other parameters of the same families does exactly the same."""
-    told = {"departures": 60, "steps": 4, "policy": policy}
+    """An algorithm that is given other parameters of the same families does exactly the same."""
+    options = {"departures": 60, "steps": 4, "policy": policy}
     honest, misled = (
-        rows(cw.learn(cw.SimulatedPlant(system, rng=3), algorithm(known, **told)))
+        rows(cw.learn(cw.SimulatedPlant(system, rng=3), algorithm(known, **options)))
         for known in (system, liar(system))
     )
     assert honest == misled
@@ -616,7 +616,7 @@ def log_likelihood(p: float, z: float, departures: int, job_time: float) -> floa
 def test_an_estimate_at_the_end_of_its_range(
     algorithm: Callable[..., cw.Algorithm], time: float, departures: int, end: float
 ) -> None:
-    """It is told as it is and flagged; the policy is made for the middle of its interval."""
+    """It is reported as it is and flagged; the policy is made for the middle of its interval."""
     learner = Learner(algorithm(EXAMPLE, departures=departures + 10, steps=5))
     window = window_of(seen_in(8.0, 2, time, departures), seen_in(12.0, 3, 4.0, 20))
     request, inference, estimates = inferred(learner, window)
@@ -651,12 +651,12 @@ def test_without_information_the_last_estimate_stays(algorithm: Callable[..., cw
         plug_in: cw.System
         estimates: cw.results.Estimates
 
-    def told(one: cw.results.ClassStatistics, two: cw.results.ClassStatistics) -> Found:
+    def observed(one: cw.results.ClassStatistics, two: cw.results.ClassStatistics) -> Found:
         _, found, estimates = inferred(learner, window_of(one, two))
         learner.install(found)
         return Found(found.plug_in, estimates)
 
-    first = told(busy, NOTHING)
+    first = observed(busy, NOTHING)
     assert (first.estimates["two"].value, first.estimates["two"].informative) == (0.5, False)
     assert first.estimates["two"].curve == cw.Amdahl(0.5)
     assert "no departures; the last estimate stays" in first.estimates["two"].note
@@ -664,7 +664,7 @@ def test_without_information_the_last_estimate_stays(algorithm: Callable[..., cw
     assert first.estimates["two"].interval == (0.0, 1.0)
     assert first.plug_in["two"].speedup == cw.Amdahl(0.5)
 
-    second = told(crowded, crowded)
+    second = observed(crowded, crowded)
     assert second.estimates["two"].value == 0.5
     assert "never held more than one core" in second.estimates["two"].note
     if isinstance(learner.algorithm.memory, cw.memories.Latest):
@@ -672,9 +672,9 @@ def test_without_information_the_last_estimate_stays(algorithm: Callable[..., cw
     assert second.estimates["one"].value == first.estimates["one"].value
     assert second.plug_in["one"] == first.plug_in["one"]
 
-    third = told(NOTHING, seen_in(8.0, 2, 0.5, 40))
+    third = observed(NOTHING, seen_in(8.0, 2, 0.5, 40))
     assert third.estimates["two"].informative
-    fourth = told(busy, NOTHING)
+    fourth = observed(busy, NOTHING)
     assert fourth.estimates["two"].value == third.estimates["two"].value
     assert fourth.plug_in["two"] == third.plug_in["two"]
     if isinstance(learner.algorithm.memory, cw.memories.Latest):
@@ -1284,7 +1284,7 @@ def test_a_change_of_the_size_rate_is_taken_into_account() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rates", "told"),
+    ("name", "rates", "message"),
     [
         ("one", {"arrival_rate": 1e-12}, "none of its jobs has arrived since"),
         ("two", {"arrival_rate": 1e-12}, "none of its jobs has arrived since"),
@@ -1292,14 +1292,14 @@ def test_a_change_of_the_size_rate_is_taken_into_account() -> None:
     ],
 )
 def test_a_class_that_comes_or_leaves_no_more_does_not_stop_the_loop(
-    name: str, rates: Mapping[str, float], told: str
+    name: str, rates: Mapping[str, float], message: str
 ) -> None:
     """The alarm says what happened; the class keeps its estimate, and a rate above zero."""
     learning, epochs = turned(with_rates(BUSY, name, **rates), 43, policy=cw.Whittle())
     assert [epoch.k for epoch in epochs] == list(range(1, 44))
     ((alarm,),) = [epoch.alarms for epoch in epochs if epoch.alarms]
     assert (alarm.name, [*alarm.after.values()]) == (name, [0.0])
-    assert told in str(alarm)
+    assert message in str(alarm)
     believed = learning.learner.state.plug_in
     (rate,) = rates
     assert 0.0 < getattr(believed[name], rate) < 0.01 * getattr(BUSY[name], rate)
@@ -1366,7 +1366,7 @@ def test_a_change_is_found_in_a_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"between_alarms": 0.0}, "between_alarms must be positive, got 0"),
         ({"between_alarms": math.nan}, "between_alarms must be finite, got nan"),
@@ -1376,8 +1376,8 @@ def test_a_change_is_found_in_a_log() -> None:
         ({"inertia": math.nan}, "inertia must .*got nan"),
     ],
 )
-def test_bad_ways_to_adapt(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(cw.errors.InvalidInput, match=told):
+def test_bad_ways_to_adapt(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.adaptive(EXAMPLE, **{"departures": 100, "steps": 5, **arguments})
     cw.adaptive(EXAMPLE, departures=100, steps=5, between_alarms=10_000, inertia=0.0)
 
@@ -1387,7 +1387,7 @@ def test_bad_ways_to_adapt(arguments: dict[str, Any], told: str) -> None:
 
 @pytest.mark.parametrize("system", [EXAMPLE, CHANGING], ids=["steady", "changing"])
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"system": "x"}, "expected a System, got 'x'"),
         ({"rng": "x"}, "rng must be a whole number, got 'x'"),
@@ -1398,8 +1398,8 @@ def test_bad_ways_to_adapt(arguments: dict[str, Any], told: str) -> None:
         ({"start": 5}, "got 5"),
     ],
 )
-def test_bad_plants(system: cw.System, arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(cw.errors.InvalidInput, match=told):
+def test_bad_plants(system: cw.System, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.SimulatedPlant(**{"system": system, **arguments})
 
 
@@ -1413,8 +1413,12 @@ def test_bad_windows_of_plants(plant: str, departures: Any) -> None:
 
 def test_bad_policies_of_plants() -> None:
     plant = cw.SimulatedPlant(EXAMPLE, rng=1)
-    for policy, told in (("x", "unknown policy 'x'"), (cw.Equi, "got <class"), (cw.Fixed([1.0]), "1 shares")):
-        with pytest.raises(cw.errors.InvalidPolicy, match=told):
+    for policy, message in (
+        ("x", "unknown policy 'x'"),
+        (cw.Equi, "got <class"),
+        (cw.Fixed([1.0]), "1 shares"),
+    ):
+        with pytest.raises(cw.errors.InvalidPolicy, match=message):
             plant.run(policy, 5)  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidInput, match=r"expected a SamplePath.*got 'x'"):
         cw.ReplayPlant("x")  # type: ignore[arg-type]
@@ -1422,7 +1426,7 @@ def test_bad_policies_of_plants() -> None:
 
 @ALL
 @pytest.mark.parametrize(
-    ("arguments", "error", "told"),
+    ("arguments", "error", "message"),
     [
         ({"system": "x"}, cw.errors.InvalidSystem, "expected a System, got 'x'"),
         ({"system": EXAMPLE.at_load(1.2)}, cw.errors.UnstableSystem, "the load is 1.2"),
@@ -1459,15 +1463,15 @@ def test_bad_algorithms(
     algorithm: Callable[..., cw.Algorithm],
     arguments: dict[str, Any],
     error: type[cw.CorewiseError],
-    told: str,
+    message: str,
 ) -> None:
     usual = {"system": EXAMPLE, "departures": 10, "steps": 3}
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         algorithm(**{**usual, **arguments})
 
 
 @pytest.mark.parametrize(
-    ("schedule", "memory", "told"),
+    ("schedule", "memory", "message"),
     [
         (5, cw.memories.Latest(), "schedule must be one such as Constant.*got 5"),
         (cw.schedules.Constant, cw.memories.Latest(), "schedule must be.*got <class"),
@@ -1475,8 +1479,8 @@ def test_bad_algorithms(
         (cw.schedules.Constant(5), cw.memories.Latest, "memory must be.*got <class"),
     ],
 )
-def test_bad_parts_of_algorithms(schedule: Any, memory: Any, told: str) -> None:
-    with pytest.raises(cw.errors.InvalidInput, match=told):
+def test_bad_parts_of_algorithms(schedule: Any, memory: Any, message: str) -> None:
+    with pytest.raises(cw.errors.InvalidInput, match=message):
         cw.Algorithm("mine", EXAMPLE, schedule, memory, 3)
 
 
@@ -1484,7 +1488,7 @@ METHOD = cw.algorithm_1b(EXAMPLE, departures=10, steps=2)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "told"),
+    ("arguments", "error", "message"),
     [
         ({"plant": "x"}, cw.errors.InvalidInput, "expected a plant such as.*got 'x'"),
         ({"plant": cw.SimulatedPlant}, cw.errors.InvalidInput, "expected a plant such as.*got <class"),
@@ -1501,8 +1505,8 @@ METHOD = cw.algorithm_1b(EXAMPLE, departures=10, steps=2)
         ({"diagnose": 3}, cw.errors.InvalidInput, "diagnose must be.*got 3"),
     ],
 )
-def test_bad_loops(arguments: dict[str, Any], error: type[cw.CorewiseError], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_bad_loops(arguments: dict[str, Any], error: type[cw.CorewiseError], message: str) -> None:
+    with pytest.raises(error, match=message):
         cw.learn(**{"plant": cw.SimulatedPlant(EXAMPLE, rng=1), "algorithm": METHOD, **arguments})
 
 
@@ -1525,8 +1529,8 @@ def test_bad_answers_to_a_learner() -> None:
         learner.observe("x")  # type: ignore[arg-type]
     with pytest.raises(cw.errors.InvalidInput, match="the plant has classes two, one, the"):
         learner.observe(cw.Statistics.empty(["two", "one"]))
-    for answer, told in ((None, "got None"), (cw.Equi, "got <class"), (cw.Fixed([1.0]), "1 shares")):
-        with pytest.raises(cw.errors.InvalidPolicy, match=told):
+    for answer, text in ((None, "got None"), (cw.Equi, "got <class"), (cw.Fixed([1.0]), "1 shares")):
+        with pytest.raises(cw.errors.InvalidPolicy, match=text):
             learner.adopt(answer)  # type: ignore[arg-type]
     assert learner.policy == cw.Equi()
 
@@ -1549,8 +1553,8 @@ def test_a_plant_that_yields_no_statistics() -> None:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A memory that always recalls the first window, and is told the arrival rate of class one."""
+class GivenRates:
+    """A memory that always recalls the first window, and is given the arrival rate of class one."""
 
     rates: tuple[float, ...]
     first: cw.Statistics | None = None
@@ -1564,10 +1568,10 @@ class Told:
         assert self.first is not None
         return self.first
 
-    def remember(self, window: cw.Statistics) -> Told:
-        return Told(self.rates if self.first is None else self.rates[1:], self.first or window)
+    def remember(self, window: cw.Statistics) -> GivenRates:
+        return GivenRates(self.rates if self.first is None else self.rates[1:], self.first or window)
 
-    def of_parts(self, parts: tuple[Any, ...]) -> Told:
+    def of_parts(self, parts: tuple[Any, ...]) -> GivenRates:
         return self
 
     def known(self, system: cw.System) -> cw.System:
@@ -1581,10 +1585,10 @@ def test_a_policy_is_made_anew_when_a_rate_has_moved() -> None:
     factors = (1.0, 1.0, 1.5, 1.5, 1.495, 1.0, 1.009, 1.018)
     anew = [True, False, True, False, False, True, False, True]
     method = cw.Algorithm(
-        "told",
+        "given rates",
         EXAMPLE,
         cw.schedules.Constant(200),
-        Told(tuple(factor * rate for factor in factors)),
+        GivenRates(tuple(factor * rate for factor in factors)),
         policy=cw.Whittle(),
         inertia=0.1,
     )

@@ -254,17 +254,17 @@ def adaptive(  # noqa: PLR0913  # those of 1b, and how to look out for changes
     inertia: float = _INERTIA,
     sizes: str = ANY,
 ) -> Algorithm:
-    """Return the algorithm that looks out for changes: estimates from all that was seen since the last.
+    """Return the algorithm that detects changes: estimates from all that was seen since the last.
 
     As accurate as Algorithm 1b while nothing changes, and quicker than 1a when something does. Where a plant
-    tells jobs apart, sizes that vary more than exponential ones raise no more alarms than promised.
+    identifies jobs, sizes that vary more than exponential ones raise no more alarms than promised.
 
     Parameters
     ----------
     system : System
         What is known; see `Algorithm`. Arrival and size rates may change as well.
     departures : int, optional
-        The departures in a window; after each one all classes are looked at.
+        The departures in a window; after each one all classes are checked.
     steps : int or None, optional
         How many windows; None for as many as the plant yields.
     between_alarms : float, optional

@@ -143,13 +143,13 @@ def saved_note(file: str | Path) -> dict[str, Any]:
 
 
 def plant_snapshot(plant: Plant) -> Mapping[str, Any] | None:
-    """Return where a plant is, if it can say so."""
+    """Return the snapshot of a plant, None if it has none."""
     snapshot = getattr(plant, "snapshot", None)  # what isinstance(plant, Resumable) would find, but quicker
     return snapshot() if callable(snapshot) else None
 
 
 def _identity(algorithm: Algorithm, plant: Plant, windows: int) -> dict[str, Any]:
-    """Return what must be the same for a run to go on; how many windows there are to be may differ."""
+    """Return what must be the same for a run to be resumed; the number of windows may differ."""
     system = getattr(plant, "system", None)
     return {
         "algorithm": algorithm.name,
@@ -165,7 +165,7 @@ def _identity(algorithm: Algorithm, plant: Plant, windows: int) -> dict[str, Any
 
 
 def _of_adaptive(algorithm: Algorithm) -> dict[str, float]:
-    """Return what else must be the same where an algorithm looks out for changes, or keeps policies."""
+    """Return what else must be the same where an algorithm detects changes, or reuses policies."""
     memory = algorithm.memory
     found = {"between_alarms": memory.detector.between_alarms} if isinstance(memory, SinceChange) else {}
     return found | ({"inertia": algorithm.inertia} if algorithm.inertia else {})

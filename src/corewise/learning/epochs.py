@@ -18,7 +18,7 @@ __all__ = ["Epoch", "Seconds", "changes_found"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Seconds(ByValue, Summarised):
-    """Wall-clock times of an epoch: running the plant, estimating, solving, and judging exactly."""
+    """Wall-clock times of an epoch: running the plant, estimating, solving, and evaluating exactly."""
 
     _repr_fields = ("run", "estimate", "solve", "evaluate")
 
@@ -46,7 +46,7 @@ class Epoch(ByValue, Summarised):
     window : int
         Departures in this epoch's window.
     time : float
-        How long the plant has been watched since the beginning.
+        The time observed since the beginning.
     estimates : Estimates
         What the memory says about every class. Where it says nothing, the last estimate stays, with
         ``informative=False``.
@@ -56,13 +56,13 @@ class Epoch(ByValue, Summarised):
         The rates as they are known or estimated, by class.
     mean_jobs : float or None
         The exact mean number of jobs under that policy and the truth; None where the truth is not known or
-        was not asked for, infinite if the policy cannot keep up.
+        was not requested, infinite if the policy is unstable.
     mean_cost : float or None
         The same, each job counted by the weight of its class.
     gap : float or None
         J/J* − 1: how much more the policy costs than the best one for the truth.
     alarms : tuple of Alarm
-        The changes that were found at the end of the window; none where nobody looks out for them.
+        The changes that were found at the end of the window; none without a change detector.
     seconds : Seconds
         How long each part took.
 
@@ -96,7 +96,7 @@ class Epoch(ByValue, Summarised):
 
     @property
     def stable(self) -> bool | None:
-        """Whether the policy can keep up; None where it was not judged."""
+        """Whether the policy is stable; None where it was not evaluated."""
         return None if self.mean_jobs is None else math.isfinite(self.mean_jobs)
 
     def __str__(self) -> str:
@@ -105,9 +105,9 @@ class Epoch(ByValue, Summarised):
             ", ".join([name, *(f"{key} = {value:.6g}" for key, value in estimate.parameters.items())])
             for name, estimate in self.estimates.items()
         )
-        judged = "" if self.gap is None else f"; {self.gap:.4%} above the optimum"
+        above = "" if self.gap is None else f"; {self.gap:.4%} above the optimum"
         changes = "".join(f"; {alarm}" for alarm in self.alarms)
-        return f"epoch {self.k}, {self.departures} departures: {found}{judged}{changes}"
+        return f"epoch {self.k}, {self.departures} departures: {found}{above}{changes}"
 
     def as_mapping(self) -> dict[str, Any]:
         """Return everything but the policy and the seconds as plain values, for JSON."""

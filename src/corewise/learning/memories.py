@@ -20,7 +20,7 @@ from corewise.observation.statistics import Statistics
 __all__ = ["Everything", "Latest", "Memory", "Part", "SinceChange", "Watchful"]
 
 Part = Statistics | Mapping[str, NDArray[Any]]
-"""Something to be kept: statistics, or named arrays."""
+"""Part of the checkpoint of a memory: statistics, or named arrays."""
 
 
 @runtime_checkable
@@ -39,12 +39,12 @@ class Memory(Protocol):
     """
 
     def recall(self) -> Statistics:
-        """Return everything that is remembered."""
+        """Return the statistics of all windows that count."""
         ...
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The checkpoint of the memory: what has to be kept to go on later."""
+        """The checkpoint of the memory: the values from which it can be made again."""
         ...
 
     def remember(self, window: Statistics) -> Self:
@@ -66,7 +66,7 @@ class Watchful(Protocol):
         ...
 
     def known(self, system: System) -> System:
-        """Return a system with the arrival and size rates as they are now believed to be."""
+        """Return a system with the current estimates of the arrival and size rates."""
         ...
 
 
@@ -81,14 +81,14 @@ class _Whole:
             _require_statistics(self.kept)
 
     def recall(self) -> Statistics:
-        """Return everything that is remembered."""
+        """Return the statistics of all windows that count."""
         if self.kept is None:
             raise InvalidInput("nothing has been remembered yet")
         return self.kept
 
     @property
     def parts(self) -> tuple[Statistics, ...]:
-        """The checkpoint of the memory: what has to be kept to go on later."""
+        """The checkpoint of the memory: the values from which it can be made again."""
         return () if self.kept is None else (self.kept,)
 
     def of_parts(self, parts: tuple[Statistics, ...]) -> Self:
@@ -140,7 +140,7 @@ class SinceChange:
     Attributes
     ----------
     detector : ChangeDetector
-        Who looks out for changes.
+        The change detector.
     alarms : tuple of Alarm
         The changes that were found at the end of the latest window.
 
@@ -173,12 +173,12 @@ class SinceChange:
         return type(self)(*self.detector.observe(window))
 
     def known(self, system: System) -> System:
-        """Return a system with the arrival and size rates as they are now believed to be."""
+        """Return a system with the current estimates of the arrival and size rates."""
         return self.detector.known(system)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The checkpoint of the memory: what has to be kept to go on later."""
+        """The checkpoint of the memory: the values from which it can be made again."""
         return (self.detector.state,) if self.detector.departures else ()
 
     def of_parts(self, parts: tuple[Any, ...]) -> Self:

@@ -46,7 +46,7 @@ class Plant(Protocol):
 
     @property
     def truth(self) -> System | None:
-        """The system as it is now, if anybody knows it; learning never looks."""
+        """The true system at this time, None if it is not known; a learner never reads it."""
         ...
 
     def run(self, policy: Policy, departures: int) -> Statistics:
@@ -62,17 +62,17 @@ class Resumable(Protocol):
     """Plant with snapshots, from which it can go on in another process."""
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return where the plant is, as plain values."""
+        """Return the state of the plant, as plain values."""
         ...
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Go where a plant like this one was."""
+        """Restore the state of a plant like this one."""
         ...
 
 
 @runtime_checkable
 class Attentive(Protocol):
-    """Plant that can tell jobs apart, and keeps strata of their attained work if it is asked to."""
+    """Plant that identifies jobs, and keeps strata of their attained work on request."""
 
     def attend(self, system: System) -> None:
         """Keep strata from now on, for curves of the families that a system has."""
@@ -82,8 +82,8 @@ class Attentive(Protocol):
 class SimulatedPlant(Summarised):
     """A simulated system; its curves change at the times of ``system.changes``, unknown to the learner.
 
-    Sizes and times between arrivals follow the laws of the system; with one seed the jobs are then the same
-    whatever policies are run.
+    Sizes and times between arrivals follow the distributions of the system; with one seed the jobs are then
+    the same whatever policies are run.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ class SimulatedPlant(Summarised):
     def attend(self, system: System) -> None:
         """Keep strata of attained work, for curves of the families that a system has.
 
-        Where sizes are exponential nothing is kept: jobs of a class are then not told apart.
+        Where sizes are exponential nothing is kept: attained work then says nothing.
         """
         _require_names(self.system.names, system, "plant")
         self._families = None if self.system.memoryless else system
 
     @property
     def truth(self) -> System:
-        """The system as it is now."""
+        """The true system at this time."""
         return self.system.regime(self.state.time)
 
     def run(self, policy: Policy, departures: int) -> Statistics:
@@ -142,9 +142,16 @@ class SimulatedPlant(Summarised):
         bound = bind(policy, self.system)
         if self._jobs is None and not self.system.memoryless:
             self._jobs = RandomJobs(self.system, self.rng, self.state)
-        told = self._families is not None
+        keeps_strata = self._families is not None
         walk = first_walk(
-            self.system, bound, self.state, self.rng, record=told, tally=True, least=ample, source=self._jobs
+            self.system,
+            bound,
+            self.state,
+            self.rng,
+            record=keeps_strata,
+            tally=True,
+            least=ample,
+            source=self._jobs,
         )
         window.walk(walk, 1, None)
         self._capacity = walk.tables.space.capacity if isinstance(walk, TableChain | TableJobs) else None
@@ -269,7 +276,7 @@ class ReplayPlant(Summarised):
 
     @property
     def truth(self) -> None:
-        """None: nobody knows the system behind a log."""
+        """None: the system behind a log is not known."""
         return
 
     @property

@@ -2,8 +2,8 @@
 
 A journal holds it as plain values, from which the controller can be made again. It may change while the
 journal goes on: the event `pool-configured` has the new one. An algorithm with a schedule, a memory or a
-policy of its user's own is named, but cannot be made from its name; a program that has it can go on with it,
-and cannot change it.
+policy of the user's own is named, but cannot be made from its name: only a program that has it can go on with
+the pool, and the configuration cannot change.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Configuration:
 
 
 def _recipe(algorithm: Algorithm) -> dict[str, Any] | None:
-    """Return how to make an algorithm again, None if it is its user's own."""
+    """Return the arguments that make an algorithm again, None if it is the user's own."""
     schedule, memory = algorithm.schedule, algorithm.memory
     if not isinstance(schedule, Constant | Growing) or algorithm.name not in ALGORITHMS:
         return None

@@ -338,7 +338,7 @@ class Controller:
         require(event, self.system, self.known_jobs, self.pool)
 
     def handle(self, event: happened.Event, *, share: bool = True) -> list[Instruction]:
-        """Take in an event; return what is to be done now.
+        """Handle an event; return the instructions that follow.
 
         Of a batch, cores are shared once, behind its last event: with `share` false they are not yet.
         """
@@ -367,7 +367,7 @@ class Controller:
         return instructions
 
     def remember_ids(self, names: Iterable[str]) -> None:
-        """Take in nothing that has one of these ids."""
+        """Remember ids: events that have one of them change nothing."""
         for name in names:
             self._seen.add(name)
             self.ids.append(name)
@@ -375,7 +375,7 @@ class Controller:
                 self._seen.discard(self.ids.popleft())
 
     def _take(self, event: happened.Event) -> list[Instruction]:
-        """Change what an event changes."""
+        """Update the state by an event; return alerts and requests."""
         match event:
             case happened.PoolChanged():
                 return self._resize(event.cores)
@@ -396,7 +396,7 @@ class Controller:
         return []
 
     def _take_of_job(self, event: happened.Event) -> list[Instruction]:
-        """Change what an event changes that is about a job."""
+        """Update the state by an event of a job; return alerts."""
         match event:
             case happened.JobArrived():
                 self._add(event, event.time, 0)
@@ -422,7 +422,7 @@ class Controller:
             self._let_go(end, max(end.time, event.time))
 
     def _let_go(self, event: JobEnd, at: float | None = None) -> list[Instruction]:
-        """Let a job go, whose time in the pool ends `at`: if nothing else is said, when that happened."""
+        """Remove a job, whose time in the pool ends `at`, by default the time of the event."""
         if event.job not in self.jobs.by_name:
             keep_latest(self.early, event.job, event)
             missing = f"no job {event.job!r} is there yet{nearest_job(event.job, self.jobs.by_name)}"
@@ -451,7 +451,7 @@ class Controller:
         return self._alert_of_too_many_held(job, before)
 
     def _alert_of_too_many_held(self, job: PoolJob, before: int) -> list[Instruction]:
-        """Return that jobs hold more cores than there are, if they do since this job holds more.
+        """Alert that jobs hold more cores than the pool has, if they do since this job holds more.
 
         Not again within some time: a pool that is only watched may really have more.
         """
@@ -467,7 +467,7 @@ class Controller:
     def _take_rounds(
         self, event: happened.Progress | happened.RoundOverdue | happened.ShortRounds
     ) -> list[Instruction]:
-        """Take in what was done in rounds, and how long they take."""
+        """Count the progress and the durations of rounds."""
         job = self.jobs.by_name[event.job]
         match event:
             case happened.RoundOverdue():
@@ -480,21 +480,21 @@ class Controller:
         return []
 
     def _refuse(self, event: happened.MoveRefused) -> list[Instruction]:
-        """Take note of what a job cannot hold, and alert."""
+        """Record the cores that a job cannot hold, and alert."""
         job = self.jobs.by_name[event.job]
         self.jobs.refuse(job, event.cores, event.fits, event.generation, self.time, self.options.retry)
         return [Alert("resize", f"job {event.job!r} cannot hold {in_cores(event.cores)}: {event.why}")]
 
     @property
     def due(self) -> float:
-        """When something is to be done though nothing happens; infinite if nothing is."""
+        """The time of the next step without an event: a start to be retried; infinite if there is none."""
         return self.jobs.retry_at(self.time)
 
     def _index(self, name: str) -> int:
         return self.system.index(name)
 
     def _configure(self, new: Configuration) -> list[Instruction]:
-        """Go on with another configuration, and with all that was learned."""
+        """Install another configuration; what was learned is carried over."""
         before, system = self.configuration, new.algorithm.system
         self.options = new.options.like(self.options)
         self.configuration = Configuration(new.algorithm, self.options)
@@ -523,10 +523,10 @@ class Controller:
         windows = self.learner.state.k
         return self._ask(f"{windows} for configuration {self.reconfigured}") if windows else []
 
-    # --- what is to be done -------------------------------------------------------------------------
+    # --- instructions -------------------------------------------------------------------------------
 
     def _act(self) -> list[Instruction]:
-        """Return who is to hold other cores from now on."""
+        """Return the instructions to jobs that are to hold other cores from now on."""
         counts = self.jobs.counts
         given = self.given(counts)
         if self.mode == "watch":
@@ -545,7 +545,7 @@ class Controller:
         return [SetCores(job.name, job.assigned, reason, job.generation) for job in moved]
 
     def _aim(self, given: tuple[int, ...]) -> None:
-        """Set the target of every job: an equal share, or what is worth its move."""
+        """Set the target of every job: an equal share, or that of the width rule where moves cost time."""
         if self.moving.free:
             self.jobs.aim(given, self.pool, self.time)
         else:
@@ -626,13 +626,13 @@ class Controller:
         return self._ask(str(self.learner.state.k))
 
     def _resize(self, cores: int) -> list[Instruction]:
-        """Have another number of cores: the policy in proportion, and one for that pool once there can be."""
+        """Set the cores of the pool: the policy is scaled to them, and one for them is requested."""
         self.pool = cores
         self._cores.clear()
         return self._ask_for_pool() if self.request is None else []
 
     def _ask_for_pool(self) -> list[Instruction]:
-        """Ask for a policy for the cores that there are, if what was asked for last is for others."""
+        """Request a policy for the cores of the pool, if the last request was for others."""
         windows = self.learner.state.k
         return (
             self._ask(f"{windows} for {self.pool} cores") if windows and self.pool != self.asked_for else []
@@ -689,7 +689,7 @@ class Controller:
         return [Alert("solve", text), *self._ask_for_pool()]
 
     def _alert_of_late_events(self, before: int) -> list[Instruction]:
-        """Return that events came too late to be learned from: at the first, the tenth, the hundredth, …."""
+        """Alert of events that came too late to be learned from: the first, the tenth, the hundredth, …."""
         count, behind = self.tally.late, self.tally.behind
         if before and len(str(count)) == len(str(before)):
             return []
