@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -137,10 +137,11 @@ def test_text_has_all_that_a_report_says() -> None:
         "",
         "a note",
     ]
-    narrow = as_text(report, 30).splitlines()
+    narrow = as_text(replace(report, notes=["a long note " * 5]), 30).splitlines()
     assert max(map(len, narrow)) <= 30
     assert "0.33333333" in "".join(narrow)
     assert "\x1b[1m" in as_text(report, color=True)
+    assert max(map(len, as_text(Report("a long title " * 5), 30).splitlines())) <= 30
 
 
 def test_facts_below_a_table_have_a_title() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corewise.cli.options import AsJson, number, whole_number
+from corewise.cli.options import AsJson, from_options, number, whole_number
 from corewise.cli.output import print_facts, print_json, print_table
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import print_written, require_target
@@ -30,10 +31,10 @@ def _column(says: str) -> object:
     return typer.Option(metavar="COLUMN", help=f"The column that says {says}.")
 
 
-@reporting
-def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, compressed or not.")],
-    out: Annotated[Path, typer.Option(metavar="LOG", help="Where to write the event log (.csv or .csv.gz).")],
+@dataclass(frozen=True)
+class ImportChoices:
+    """Options of an import as they are given; what is not given is None."""
+
     format_: Annotated[
         str | None,
         typer.Option(
@@ -42,59 +43,84 @@ def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
             help="sacct, sacct-json, jobcomp, swf, pollux, philly, elastisim, parquet or csv. "
             "Default: by content.",
         ),
-    ] = None,
-    submit: Annotated[str | None, _column("when a job was submitted")] = None,
-    start: Annotated[str | None, _column("when it started")] = None,
-    end: Annotated[str | None, _column("when it ended")] = None,
-    wait: Annotated[str | None, _column("how long it waited")] = None,
-    duration: Annotated[str | None, _column("how long it ran")] = None,
-    cores: Annotated[str | None, _column("how many cores it held")] = None,
-    state: Annotated[str | None, _column("what became of it")] = None,
-    job: Annotated[str | None, _column("its name; rows of one name are stretches of one job")] = None,
+    ] = None
+    submit: Annotated[str | None, _column("when a job was submitted")] = None
+    start: Annotated[str | None, _column("when it started")] = None
+    end: Annotated[str | None, _column("when it ended")] = None
+    wait: Annotated[str | None, _column("how long it waited")] = None
+    duration: Annotated[str | None, _column("how long it ran")] = None
+    cores: Annotated[str | None, _column("how many cores it held")] = None
+    state: Annotated[str | None, _column("what became of it")] = None
+    job: Annotated[str | None, _column("its name; rows of one name are stretches of one job")] = None
     classes: Annotated[
         str | None,
         typer.Option(
             "--class", metavar="COLUMNS", help="The columns that make its class, such as User,Partition."
         ),
-    ] = None,
+    ] = None
     class_pattern: Annotated[
         str | None,
         typer.Option(
             metavar="REGEX", help="What it finds in the text of the class (its first group) is the class."
         ),
-    ] = None,
+    ] = None
     most_classes: Annotated[
         str, typer.Option("--classes", metavar="N", help="Keep so many classes; the others become one.")
-    ] = "",
-    done: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="A state of jobs that are done.")
-    ] = None,
+    ] = ""
+    done: Annotated[list[str] | None, typer.Option(metavar="WORD", help="A state of jobs that are done.")] = (
+        None
+    )
     unfinished: Annotated[
         list[str] | None, typer.Option(metavar="WORD", help="A state of jobs that left unfinished.")
-    ] = None,
-    mapping: Annotated[
-        Path | None,
-        typer.Option(metavar="TOML", help="These options in a file. Default: FILE.toml, if it is there."),
-    ] = None,
-    nodes: Annotated[Path | None, typer.Option(metavar="CSV", help="ElastiSim's node utilisation.")] = None,
+    ] = None
+    nodes: Annotated[Path | None, typer.Option(metavar="CSV", help="ElastiSim's node utilisation.")] = None
     zone: Annotated[
         str | None,
         typer.Option(metavar="ZONE", help="Where times without a zone are from: Europe/Amsterdam."),
-    ] = None,
+    ] = None
     time_format: Annotated[
         str | None,
         typer.Option(
             metavar="FORMAT",
             help="How times are written, such as '%d.%m.%Y %H:%M'; or what numbers are: milliseconds.",
         ),
-    ] = None,
+    ] = None
     unit: Annotated[
         str | None,
         typer.Option(metavar="UNIT", help="milliseconds, seconds, minutes, hours or days. Default: seconds."),
+    ] = None
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="When the observation opens.")] = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="When it closes.")] = None
+    pool: Annotated[str | None, typer.Option(metavar="N", help="How many cores there are.")] = None
+
+    def added_to(self, options: ImportOptions) -> ImportOptions:
+        """Return options with these in place of their own."""
+        parts = {"done": self.done, "unfinished": self.unfinished}
+        given: dict[str, Any] = {
+            **vars(self),
+            **{name: tuple(words) if words else None for name, words in parts.items()},
+            "format": self.format_,
+            "nodes": str(self.nodes) if self.nodes else None,
+            "classes": tuple(part.strip() for part in self.classes.split(",")) if self.classes else None,
+            "pool": number(self.pool, "--pool") if self.pool else None,
+            "most_classes": whole_number(self.most_classes, "--classes", least=1)
+            if self.most_classes
+            else None,
+        }
+        del given["format_"]
+        return options.with_options(**{name: value for name, value in given.items() if value is not None})
+
+
+@reporting
+@from_options(ImportChoices)
+def import_log(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, compressed or not.")],
+    out: Annotated[Path, typer.Option(metavar="LOG", help="Where to write the event log (.csv or .csv.gz).")],
+    given: ImportChoices,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(metavar="TOML", help="These options in a file. Default: FILE.toml, if it is there."),
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="When the observation opens.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="When it closes.")] = None,
-    pool: Annotated[str | None, typer.Option(metavar="N", help="How many cores there are.")] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Say of every row that is not used as it is why not.")
     ] = False,
@@ -107,20 +133,7 @@ def import_log(  # noqa: PLR0913, PLR0917  # one argument for each option
     """
     from corewise.observation.importers.importing import import_log as read_log
 
-    given: dict[str, Any] = {
-        "format": format_, "submit": submit, "start": start, "end": end, "wait": wait, "duration": duration,
-        "cores": cores, "state": state, "job": job, "class_pattern": class_pattern, "zone": zone,
-        "time_format": time_format, "unit": unit, "since": since, "until": until,
-        "nodes": str(nodes) if nodes else None,
-        "classes": tuple(part.strip() for part in classes.split(",")) if classes else None,
-        "pool": number(pool, "--pool") if pool else None,
-        "most_classes": whole_number(most_classes, "--classes", least=1) if most_classes else None,
-        "done": tuple(done) if done else None,
-        "unfinished": tuple(unfinished) if unfinished else None,
-    }  # fmt: skip
-    options = _options_beside(file, mapping).with_options(
-        **{name: value for name, value in given.items() if value is not None}
-    )
+    options = given.added_to(_options_beside(file, mapping))
     require_target(out, file)
     began = perf_counter()
     size = file.stat().st_size if file.is_file() else 1

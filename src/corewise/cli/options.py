@@ -6,8 +6,11 @@ may be written as 1e6.
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -20,6 +23,7 @@ __all__ = [
     "Capacity",
     "SystemName",
     "confidence_level",
+    "from_options",
     "number",
     "numbers",
     "parse_capacity",
@@ -105,3 +109,41 @@ def confidence_level(text: str) -> float:
     if not 0.5 <= level < 1.0:
         raise InvalidInput(f"--level must lie between 0.5 and 1, such as 0.95, got {text!r}")
     return level
+
+
+def from_options(kind: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a verb: its parameter `given` is a dataclass, and every field of that an option of the verb.
+
+    Options that belong together are so declared once, with their help, and travel as one value.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(kind, include_extras=True)
+        options = [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=hints[field.name],
+            )
+            for field in fields(kind)
+        ]
+        own = inspect.signature(command, eval_str=True)
+        named = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, parameter in own.parameters.items()
+            if name != "given"
+        ]
+
+        def run(**values: Any) -> None:
+            chosen = {field.name: values.pop(field.name) for field in fields(kind)}
+            command(given=kind(**chosen), **values)
+
+        first = [parameter for parameter in named if parameter.default is inspect.Parameter.empty]
+        parameters = [*first, *options, *(parameter for parameter in named if parameter not in first)]
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

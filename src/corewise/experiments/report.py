@@ -16,6 +16,7 @@ import numpy as np
 
 from corewise.experiments.studies.learning import LearningStudy
 from corewise.kit.progress import Progress
+from corewise.kit.report import Table, html_page, html_table
 
 __all__ = [
     "Block",
@@ -212,17 +213,7 @@ def html_report(found: Sequence[Section], seed: int, version: str) -> str:
         f'<li><a href="#{escape(section.name)}">{escape(section.title)}</a></li>' for section in found
     )
     glossary = "\n".join(f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in _GLOSSARY)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Learning how jobs scale: the experiments, repeated</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<main>
-<h1>Learning how jobs scale</h1>
+    body = f"""<h1>Learning how jobs scale</h1>
 <p class="lead">The experiments of Bodas, Dorsman, Mandjes and Ravner, <em>Dynamic Core Allocation for
 Malleable Jobs with Unknown Speed-up Parameters</em> (2026), run again by corewise, with what the paper does
 not show: how far every policy is from the best one, exactly, and what learning is worth.</p>
@@ -239,11 +230,8 @@ the split of the cores that keeps the fewest jobs in the system, adopts it, and 
 {sections}
 <footer>corewise {escape(version)}, seed {seed}. The same seed gives the same numbers, whatever the number of
 workers. Tables (CSV), figures (PNG) and results (JSON) are in a directory for each experiment, beside
-this file.</footer>
-</main>
-</body>
-</html>
-"""
+this file.</footer>"""
+    return html_page("Learning how jobs scale: the experiments, repeated", _STYLE, body)
 
 
 def html_section(result: Result) -> str:
@@ -269,15 +257,9 @@ def _html(block: Block) -> str:
 
 
 def _table(table: ResultTable) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(cell))}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    caption = escape(_line(table.caption))
-    return (
-        f'<div class="wide"><table><caption>{caption}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
-    )
+    cells = [[_cell(value) for value in row] for row in table.rows]
+    shown = Table(table.columns, cells, title=_line(table.caption))
+    return f'<div class="wide">{html_table(shown, rows=None, longest=None)}</div>'
 
 
 def _cell(value: object) -> str:

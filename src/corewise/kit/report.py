@@ -15,6 +15,7 @@ from html import escape
 from itertools import islice
 from numbers import Integral, Real
 from operator import attrgetter
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from corewise.errors import printable
@@ -35,6 +36,7 @@ __all__ = [
     "as_text",
     "cell",
     "cut",
+    "html_page",
     "html_table",
     "json_values",
     "one_line",
@@ -303,12 +305,16 @@ def as_text(report: Report, width: int | None = None, *, color: bool = False) ->
     parts = [_facts_text(report.title, report.facts, room)]
     for table in report.tables:
         if table.header:
-            parts += [printable(table.title)] if table.title else []
+            parts.append(_folded(table.title, room))
             parts.append(_table_text(table, room, color))
         else:
             parts.append(_facts_text(table.title, [(str(row[0]), row[1]) for row in table.rows], room))
-    parts += [printable(note) for note in report.notes]
+    parts += [_folded(note, room) for note in report.notes]
     return "\n".join(filter(None, parts))
+
+
+def _folded(text: str, width: int) -> str:
+    return "\n".join(fill(line, width, break_on_hyphens=False) for line in printable(text).split("\n"))
 
 
 def _facts_text(title: str, facts: Iterable[tuple[str, object]], width: int) -> str:
@@ -316,7 +322,7 @@ def _facts_text(title: str, facts: Iterable[tuple[str, object]], width: int) -> 
 
     rows = [(f"  {printable(name)}", printable(cell(value))) for name, value in facts]
     if not rows:
-        return printable(title)
+        return _folded(title, width)
     grid = Grid.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -383,22 +389,44 @@ def as_html(report: Report) -> str:
     return "".join(map(html_table, parts)) + notes
 
 
-def html_table(table: Table, *, rows: int = _ROWS, longest: int | None = _CELL) -> str:
-    """Return a table as HTML: at most so many rows, and cells of at most so many characters."""
-    head = _html_row("th", table.header, None) if table.header else ""
+def html_table(
+    table: Table, *, rows: int | None = _ROWS, longest: int | None = _CELL, labels: bool = False
+) -> str:
+    """Return a table as HTML: at most so many rows, and cells of at most so many characters.
+
+    With `labels` each cell has the head of its column, for a style sheet that stacks cells on narrow screens.
+    """
+    heads = [_html_text(name, None) for name in table.header]
+    marks = [f' data-label="{head}"' if labels else "" for head in heads] or ["", ""]
+    head = "".join(f'<th scope="col">{name}</th>' if labels else f"<th>{name}</th>" for name in heads)
     limit = longest if table.header else None
-    body = "".join(_html_row("td", row, limit) for row in table.rows[:rows])
-    more = len(table.rows) - rows
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{mark}>{_html_text(value, limit) or ('&nbsp;' if labels else '')}</td>"
+            for mark, value in zip(marks, row, strict=True)
+        )
+        + "</tr>"
+        for row in table.rows[:rows]
+    )
+    more = 0 if rows is None else len(table.rows) - rows
     if more > 0:
-        body += f'<tr><td colspan="{max(len(table.header), 2)}">… {more} more</td></tr>'
-    caption = f"<caption>{escape(printable(table.title.strip()))}</caption>" if table.title else ""
-    return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
+        body += f'<tr><td colspan="{len(marks)}">… {more} more</td></tr>'
+    title = f"<caption>{_html_text(table.title.strip(), None)}</caption>" if table.title else ""
+    line = f"<tr>{head}</tr>" if head else ""
+    return f"<table>{title}<thead>{line}</thead><tbody>{body}</tbody></table>"
 
 
-def _html_row(tag: str, cells: Iterable[object], longest: int | None) -> str:
-    return f"<tr>{''.join(f'<{tag}>{_html_cell(value, longest)}</{tag}>' for value in cells)}</tr>"
+def html_page(title: str, style: str, body: str) -> str:
+    """Return a page that is one file: its style within it, without scripts."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_html_text(title, None)}</title><style>{style}</style></head>\n"
+        f"<body><main>\n{body}\n</main></body></html>\n"
+    )
 
 
-def _html_cell(value: object, longest: int | None) -> str:
+def _html_text(value: object, longest: int | None) -> str:
     text = re.sub(r"\s*\n\s*", " ", cell(value))
     return escape(printable(text if longest is None else cut(text, longest)))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.learn.options import ALGORITHM, STEPS, LearnOptions
+from corewise.cli.learn.options import LearnChoices, LearnOptions
 from corewise.cli.learn.report import Learned, print_learned
 from corewise.cli.learn.session import LearnSession
-from corewise.cli.options import SEED_HELP, AsJson, SystemName
+from corewise.cli.options import AsJson, SystemName, from_options
 from corewise.cli.output import print_json
 from corewise.cli.reporting import INTERRUPTED, reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
@@ -27,65 +27,10 @@ __all__ = ["learn"]
 
 
 @reporting
-def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
+@from_options(LearnChoices)
+def learn(
     system: SystemName,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="1a|1b|adaptive",
-            help="What the estimates are made from. 1a: the latest window. 1b: all windows. adaptive: for "
-            f"each class, all windows since its last change, which is detected. [default: {ALGORITHM}]",
-        ),
-    ] = None,
-    departures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Number of departures in the first window of observation. [default: 200]",
-        ),
-    ] = None,
-    power: Annotated[
-        str | None,
-        typer.Option(
-            metavar="G",
-            help="Growth of the windows: window k has N k^G departures. [default: 0.75 for 1a, 0 (equal "
-            "windows) for 1b and adaptive]",
-        ),
-    ] = None,
-    between_alarms: Annotated[
-        str | None,
-        typer.Option(
-            metavar="G",
-            help="For adaptive: mean number of departures between false alarms of the change detector. The "
-            "more, the surer a change, and the later it is detected. At least 100 windows. [default: 1e7]",
-        ),
-    ] = None,
-    steps: Annotated[
-        str | None,
-        typer.Option(
-            metavar="K",
-            help=f"Number of windows. [default: {STEPS}; with --events all that the log has]",
-        ),
-    ] = None,
-    seed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="S",
-            help=f"{SEED_HELP} Default: a new one, which is reported.",
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="P",
-            help="Policy to compute from the estimates after each window: optimal, residual, improved or "
-            "whittle (for many classes), greedy, equi, fixed:0.5,0.5, priority:two,one. [default: optimal]",
-        ),
-    ] = None,
-    events: Annotated[
-        Path | None,
-        typer.Option(metavar="LOG", help="Learn from this event log rather than from a simulation."),
-    ] = None,
+    given: LearnChoices,
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Save checkpoints of the run to this file, for --resume."),
@@ -97,22 +42,6 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
             help="Go on from the checkpoint in this file as if the run had never stopped. The options are "
             "those in FILE; --steps may ask for more windows in all. Saves to FILE again, unless --save "
             "names another.",
-        ),
-    ] = None,
-    unknown_rates: Annotated[
-        bool,
-        typer.Option(
-            "--unknown-rates",
-            help="Do not tell the learner the arrival and size rates of SYSTEM: it estimates them too. So it "
-            "does in any case where SYSTEM lacks them, as it may with --events.",
-        ),
-    ] = False,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LAW",
-            help="any: no law of sizes is assumed where jobs can be told apart, in a log that names them or "
-            "a simulation of other than exponential sizes; or exponential. [default: any]",
         ),
     ] = None,
     no_gap: Annotated[
@@ -138,19 +67,8 @@ def learn(  # noqa: PLR0913, PLR0917  # one argument for each option
     from corewise.model.files import RATES, load_system
 
     problem = load_system(system, optional=RATES)
-    given = {
-        "algorithm": algorithm,
-        "departures": departures,
-        "power": power,
-        "between_alarms": between_alarms,
-        "policy": policy,
-        "steps": steps,
-        "seed": seed,
-        "events": None if events is None else str(events.resolve()),
-        "unknown_rates": "True" if unknown_rates else None,
-        "sizes": sizes,
-    }
-    options = LearnOptions.new(given) if resume is None else LearnOptions.resumed(given, resume, problem)
+    texts = given.texts
+    options = LearnOptions.new(texts) if resume is None else LearnOptions.resumed(texts, resume, problem)
     if options.events is None:
         problem.require_rates()
     method = options.method(problem)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from corewise.cli.options import number, whole_number
+import typer
+
+from corewise.cli.options import SEED_HELP, number, whole_number
 from corewise.errors import InvalidFile, InvalidInput, InvalidPolicy
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from corewise.model.system import System
     from corewise.policies.base import Policy
 
-__all__ = ["ALGORITHM", "STEPS", "LearnOptions"]
+__all__ = ["LearnChoices", "LearnOptions"]
 
 Texts = Mapping[str, str | None]
 """Options as text, by their names; None where they are not given."""
@@ -28,6 +30,91 @@ ALGORITHM, STEPS = "1b", 100
 
 _ADAPTIVE = "adaptive"  # the algorithm that looks out for changes
 _MOST_STEPS = 1_000_000  # the record of every window stays in memory
+
+
+@dataclass(frozen=True)
+class LearnChoices:
+    """Options of `corewise learn` as they are given; what is not given is None."""
+
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="1a|1b|adaptive",
+            help="What the estimates are made from. 1a: the latest window. 1b: all windows. adaptive: for "
+            f"each class, all windows since its last change, which is detected. [default: {ALGORITHM}]",
+        ),
+    ] = None
+    departures: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Number of departures in the first window of observation. [default: 200]",
+        ),
+    ] = None
+    power: Annotated[
+        str | None,
+        typer.Option(
+            metavar="G",
+            help="Growth of the windows: window k has N k^G departures. [default: 0.75 for 1a, 0 (equal "
+            "windows) for 1b and adaptive]",
+        ),
+    ] = None
+    between_alarms: Annotated[
+        str | None,
+        typer.Option(
+            metavar="G",
+            help="For adaptive: mean number of departures between false alarms of the change detector. The "
+            "more, the surer a change, and the later it is detected. At least 100 windows. [default: 1e7]",
+        ),
+    ] = None
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K",
+            help=f"Number of windows. [default: {STEPS}; with --events all that the log has]",
+        ),
+    ] = None
+    seed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S",
+            help=f"{SEED_HELP} Default: a new one, which is reported.",
+        ),
+    ] = None
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P",
+            help="Policy to compute from the estimates after each window: optimal, residual, improved or "
+            "whittle (for many classes), greedy, equi, fixed:0.5,0.5, priority:two,one. [default: optimal]",
+        ),
+    ] = None
+    events: Annotated[
+        Path | None,
+        typer.Option(metavar="LOG", help="Learn from this event log rather than from a simulation."),
+    ] = None
+    unknown_rates: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-rates",
+            help="Do not tell the learner the arrival and size rates of SYSTEM: it estimates them too. So it "
+            "does in any case where SYSTEM lacks them, as it may with --events.",
+        ),
+    ] = False
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LAW",
+            help="any: no law of sizes is assumed where jobs can be told apart, in a log that names them or "
+            "a simulation of other than exponential sizes; or exponential. [default: any]",
+        ),
+    ] = None
+
+    @property
+    def texts(self) -> Texts:
+        """The options as text, by name, as a checkpoint has them."""
+        events = None if self.events is None else str(self.events.resolve())
+        return {**vars(self), "events": events, "unknown_rates": "True" if self.unknown_rates else None}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from corewise.errors import printable
+from corewise.kit.report import Table, html_page, html_table
 from corewise.plots.advice.figures import (
     assumed_figure,
     cores_figure,
@@ -52,14 +53,7 @@ def advice_page(advice: Advice, title: str, files: Iterable[tuple[str, str]] = (
         _listed("Assumptions", advice.assumptions),
         _files(files),
     ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>{_text(title)}</title><style>{STYLE}</style></head>\n<body><main>\n"
-        + "\n".join(filter(None, parts))
-        + "\n</main></body></html>\n"
-    )
+    return html_page(title, STYLE, "\n".join(filter(None, parts)))
 
 
 def _text(text: str) -> str:
@@ -241,18 +235,8 @@ def _class_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return _table(header, first) + folded
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in header)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-label="{_text(name)}">{_text(cell) or "&nbsp;"}</td>'
-            for name, cell in zip(header, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return html_table(Table(header, rows), rows=None, longest=None, labels=True)
 
 
 def _interval(ends: tuple[float, float]) -> str:

@@ -7,7 +7,8 @@ __all__ = ["STYLE"]
 
 STYLE = (
     """
-:root{--ink:#1b1f24;--soft:#57606a;--page:#fff;--panel:#f6f8fa;--line:#d0d7de;--warn:#fff8e5;--edge:#e69f00;
+:root{color-scheme:light dark;
+--ink:#1b1f24;--soft:#57606a;--page:#fff;--panel:#f6f8fa;--line:#d0d7de;--warn:#fff8e5;--edge:#e69f00;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#b58900;--c5:#56b4e9}
 @media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa4af;--page:#0d1117;--panel:#161b22;
 --line:#30363d;
