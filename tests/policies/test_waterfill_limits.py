@@ -343,3 +343,25 @@ def test_every_way_to_simulate_holds_the_same(policy: str) -> None:
     held = path.cores / np.maximum(path.counts, 1)
     assert held[:, 0].max() <= 3.0 * (1 + 1e-9)
     assert held[:, 1].max() <= 6.0 * (1 + 1e-9)
+
+
+def test_tables_with_max_cores_are_split_along_their_corners() -> None:
+    """Not as if they were smooth: the cores are those without limits wherever these are within them."""
+    points = {
+        "a": [(2, 1.8), (4, 3.0), (16, 8.0)],
+        "b": [(2, 1.5), (4, 2.5), (8, 3.2)],
+        "c": [(4, 4.0), (32, 20.0)],
+    }
+
+    def system(*, limited: bool) -> cw.System:
+        rows = ((name, table, table[-1][0] if limited else None) for name, table in points.items())
+        return cw.System(
+            64,
+            [cw.JobClass(name, 1e-3, 1.0, cw.Tabulated(table), max_cores=most) for name, table, most in rows],
+        )
+
+    for jobs, cores in (([2, 2, 2], [8.0, 2.0, 54.0]), ([6, 6, 6], [24.0, 6.0, 34.0])):
+        for limited in (False, True):
+            assert bind("greedy", system(limited=limited)).allocate(jobs) == pytest.approx(cores)
+    flat = cw.System(64, [cw.JobClass("a", 1e-3, 1.0, cw.Tabulated(points["a"]), max_cores=64)])
+    assert bind("whittle", flat).allocate([2]) == pytest.approx([64.0])

@@ -28,7 +28,7 @@ from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
 from corewise.model.job_class import JobClass
-from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Usl
+from corewise.model.speedup import FAMILIES, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.model.tabulated_sizes import PiecewiseExponential
 from corewise.observation.observed import HasPath, HasStatistics, record_of, statistics_of
@@ -45,7 +45,7 @@ AUTO = "auto"
 """Name of a family chosen by the data."""
 
 _FAMILIES: dict[str, SpeedUp] = {
-    curve.family: curve for curve in (Amdahl(0.5), PowerLaw(0.5), Gustafson(0.5), Usl(0.1, 0.01))
+    name: family(**family.guess) for name, family in FAMILIES.items() if family.bounds
 }
 """The families that can be asked for, each by some curve of it."""
 

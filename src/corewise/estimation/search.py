@@ -23,16 +23,16 @@ from corewise.errors import NotConverged
 from corewise.estimation import _kernels
 from corewise.estimation.likelihood import Likelihood
 from corewise.kit.arrays import Bools, Floats
-from corewise.model.speedup import Amdahl, Gustafson, PowerLaw
+from corewise.model.speedup import FAMILIES
 
 __all__ = ["ABSCISSAE", "CODES", "ClosedFit", "Fit", "GeneralFit", "fit_curve_to", "highest_value"]
 
-CODES = {Amdahl: _kernels.AMDAHL, PowerLaw: _kernels.POWER, Gustafson: _kernels.GUSTAFSON}
 ABSCISSAE: dict[int, Callable[[Floats], Floats]] = {
     _kernels.AMDAHL: lambda z: 1.0 - 1.0 / z,
     _kernels.POWER: np.log,
     _kernels.GUSTAFSON: lambda z: z - 1.0,
 }
+CODES = {family: family.code for family in FAMILIES.values() if family.code in ABSCISSAE}
 _Columns = tuple[int, Floats, Floats, Floats]
 _STATIONARY = 1e-4
 """The largest slope of ℓ at a maximum, in units of its standard error: far below what an interval shows."""

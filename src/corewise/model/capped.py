@@ -46,6 +46,16 @@ class Capped(SpeedUp):
         """Return the curve with other parameters, as flat as this one."""
         return replace(self, curve=self.curve.with_parameters(**values))
 
+    @property
+    def useful_cores(self) -> float:
+        """The cores from which on the curve is flat."""
+        return min(self.curve.useful_cores, self.most)
+
+    @property
+    def kinks(self) -> Floats:
+        """The kinks of the curve within, and where it becomes flat."""
+        return np.append(self.curve.kinks, self.most)
+
     def rate_above(self, z: Floats) -> Floats:
         """Return s(min(z, most))."""
         return self.curve.rate_above(np.minimum(z, self.most))

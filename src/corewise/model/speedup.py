@@ -83,6 +83,22 @@ class SpeedUp(ABC):
 
     family: ClassVar[str] = ""
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    label: ClassVar[str] = ""
+    """The family in figures; its name if it has no other."""
+    code: ClassVar[int | None] = None
+    """The number of the family in compiled code; None for a curve that is sampled there."""
+    guess: ClassVar[Mapping[str, float]] = {}
+    """The parameters of some curve of the family, where one is needed to stand for it."""
+
+    @property
+    def useful_cores(self) -> float:
+        """The cores beyond which a job is known to be no faster; infinite if none are known."""
+        return math.inf
+
+    @property
+    def kinks(self) -> Floats:
+        """The widths beyond one core at which the slope is known to jump."""
+        return np.empty(0)
 
     def __post_init__(self) -> None:
         """Check that every parameter lies within its bounds."""
@@ -162,6 +178,9 @@ class Amdahl(SpeedUp):
 
     p: float
     family: ClassVar[str] = "amdahl"
+    label: ClassVar[str] = "Amdahl"
+    code: ClassVar[int | None] = 0
+    guess: ClassVar[Mapping[str, float]] = {"p": 0.5}
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
 
     def rate_above(self, z: Floats) -> Floats:
@@ -190,6 +209,9 @@ class PowerLaw(SpeedUp):
 
     p: float
     family: ClassVar[str] = "power"
+    label: ClassVar[str] = "power law"
+    code: ClassVar[int | None] = 1
+    guess: ClassVar[Mapping[str, float]] = {"p": 0.5}
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
 
     def rate_above(self, z: Floats) -> Floats:
@@ -218,6 +240,9 @@ class Gustafson(SpeedUp):
 
     p: float
     family: ClassVar[str] = "gustafson"
+    label: ClassVar[str] = "Gustafson"
+    code: ClassVar[int | None] = 2
+    guess: ClassVar[Mapping[str, float]] = {"p": 0.5}
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
 
     def rate_above(self, z: Floats) -> Floats:
@@ -254,7 +279,20 @@ class Usl(SpeedUp):
     sigma: float
     kappa: float
     family: ClassVar[str] = "usl"
+    label: ClassVar[str] = "USL"
+    code: ClassVar[int | None] = 3
+    guess: ClassVar[Mapping[str, float]] = {"sigma": 0.1, "kappa": 0.01}
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"sigma": (0.0, 1.0), "kappa": (0.0, math.inf)}
+
+    @property
+    def useful_cores(self) -> float:
+        """The cores at the peak."""
+        return self.peak
+
+    @property
+    def kinks(self) -> Floats:
+        """The peak, from which on the curve is flat."""
+        return np.array([self.peak])
 
     @property
     def peak(self) -> float:
@@ -356,6 +394,11 @@ class Tabulated(SpeedUp):
         off = np.abs(used - given) > _ON_CURVE * given
         rows = np.column_stack([z, given, used])[off]
         return tuple(MovedPoint(*row) for row in rows.tolist())
+
+    @property
+    def kinks(self) -> Floats:
+        """The widths of the corners."""
+        return self.corners[0]
 
     @cached_property
     def corners(self) -> tuple[Floats, Floats]:

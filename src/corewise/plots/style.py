@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from corewise.errors import CorewiseError, InvalidFile, InvalidInput, nearest, printable
 from corewise.kit.files import write_bytes
+from corewise.model.speedup import FAMILIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,13 +46,6 @@ FORMATS = ("png", "pdf", "svg")
 # (https://jfly.uni-koeln.de/color); the paper's blue and red come first.
 _CLASS_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MOST_CLASSES = 24  # with a panel each, a page can hold no more
-_FAMILIES = {
-    "amdahl": "Amdahl",
-    "power": "power law",
-    "gustafson": "Gustafson",
-    "usl": "USL",
-    "free": "free",
-}
 _TITLE = 0.3  # inches of a page for a title
 _SYMBOLS = {"p": "p", "sigma": r"\sigma", "kappa": r"\kappa"}
 
@@ -173,7 +167,8 @@ def curve_shown(family: str, parameters: Mapping[str, float]) -> str:
         f"${_SYMBOLS[name]}$ = {value:.3g}" if name in _SYMBOLS else f"{escaped(name)} = {value:.3g}"
         for name, value in parameters.items()
     ]
-    return ", ".join([escaped(_FAMILIES.get(family, family)), *values])
+    label = FAMILIES[family].label if family in FAMILIES else ""
+    return ", ".join([escaped(label or family), *values])
 
 
 def require_format(path: str | Path) -> str:

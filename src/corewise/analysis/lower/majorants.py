@@ -30,7 +30,7 @@ import numpy as np
 
 from corewise.kit.arrays import Floats
 from corewise.model.capped import Capped
-from corewise.model.speedup import FAMILIES, SpeedUp, Tabulated, Usl
+from corewise.model.speedup import FAMILIES, SpeedUp
 
 __all__ = ["Majorants"]
 
@@ -82,7 +82,7 @@ def _tangents(curve: SpeedUp, cores: float, width: float) -> tuple[Floats, Float
         [
             np.geomspace(1.0, cores, _RATIOS),
             cores / np.arange(1.0, min(_SHARES, int(cores)) + 1.0),
-            _kinks(curve),
+            curve.kinks,
             [width],
         ]
     )
@@ -133,12 +133,3 @@ def _hull(widths: Floats, speeds: Floats) -> tuple[Floats, Floats, Floats]:
         if corner.all():
             return slopes, widths, speeds
         widths, speeds = widths[corner], speeds[corner]
-
-
-def _kinks(curve: SpeedUp) -> Floats:
-    """Return the widths at which the slope of a curve jumps, beyond one core."""
-    if isinstance(curve, Capped):
-        return np.append(_kinks(curve.curve), curve.most)
-    if isinstance(curve, Tabulated):
-        return curve.corners[0]
-    return np.array([curve.peak]) if isinstance(curve, Usl) else np.empty(0)

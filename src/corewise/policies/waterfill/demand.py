@@ -267,8 +267,7 @@ def _straight(slope: float, cores: float) -> _Shape:
 
 def _nodes(curve: SpeedUp, cores: float) -> Floats:
     """Return widths from one core to all, or to the peak; closer together about a kink."""
-    top = max(cores, 1.0)
-    top = min(top, curve.peak) if isinstance(curve, Usl) else top
+    top = min(max(cores, 1.0), curve.useful_cores)
     if top == 1.0:
         return np.ones(1)
     z = np.geomspace(1.0, top, _NODES)

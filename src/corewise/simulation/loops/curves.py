@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.capped import Capped
-from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
+from corewise.model.speedup import SpeedUp, Tabulated
 from corewise.model.system import System
-from corewise.simulation.loops._kernels.clocked import AMDAHL, GUSTAFSON, NODES, POWER_LAW, USL, Curves
+from corewise.simulation.loops._kernels.clocked import NODES, Curves
 
 __all__ = ["alias_table", "curve_arrays"]
 
@@ -31,27 +29,18 @@ def curve_arrays(system: System) -> Curves:
 
 
 def _compiled(curve: SpeedUp, cores: float) -> tuple[tuple[float, float, float, float], Floats]:
-    none = np.empty((0, 2))
-    match curve:
-        case Capped(within, most):
-            (kind, a, b, peak), nodes = _compiled(within, cores)
-            return (kind, a, b, min(peak, most)), nodes
-        case Amdahl(p):
-            return (AMDAHL, p, 0.0, math.inf), none
-        case PowerLaw(p):
-            return (POWER_LAW, p, 0.0, math.inf), none
-        case Gustafson(p):
-            return (GUSTAFSON, p, 0.0, math.inf), none
-        case Usl(sigma, kappa):
-            return (USL, sigma, kappa, curve.peak), none
-        case Tabulated():
-            z, s = curve.corners
-        case _:
-            z = np.geomspace(1.0, max(cores, 1.0) + 1.0, _NODES)
-            s = curve.rate_above(z)
+    formula = curve.curve if isinstance(curve, Capped) else curve
+    if formula.code is not None:
+        first, second = (*formula.parameters.values(), 0.0)[:2]
+        return (float(formula.code), first, second, curve.useful_cores), np.empty((0, 2))
+    if isinstance(formula, Tabulated):
+        z, s = formula.corners
+    else:
+        z = np.geomspace(1.0, max(cores, 1.0) + 1.0, _NODES)
+        s = formula.rate_above(z)
     if len(z) == 1:  # a curve that is flat from one core on
         z, s = np.append(z, 2.0 * z), np.append(s, s)
-    return (NODES, 0.0, 0.0, math.inf), np.stack([z, s], axis=1)
+    return (NODES, 0.0, 0.0, curve.useful_cores), np.stack([z, s], axis=1)
 
 
 def alias_table(weights: Floats) -> tuple[Floats, Ints]:

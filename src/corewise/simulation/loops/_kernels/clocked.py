@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 
-AMDAHL, POWER_LAW, GUSTAFSON, USL, NODES = 0.0, 1.0, 2.0, 3.0, 4.0
+AMDAHL, POWER_LAW, GUSTAFSON, USL = 0.0, 1.0, 2.0, 3.0  # as `SpeedUp.code`
+NODES = 4.0  # a curve that is sampled
 FINE = 20  # units of the hash are in 2^-20 rows
 
 
