@@ -7,6 +7,9 @@ values V a unit of work of either stage is worth
     r₁ (V(n) − (1 − q) V(n − e₁) − q V(n − e₁ + e₂)),     r₂ (V(n) − V(n − e₂)),
 
 and the best split of the cores is the water-filling of Amdahl's law at these values: policy iteration.
+
+Counts are in a box. A job that would leave it is lost, for more than it would cost to keep: else the best
+policy would fill the box, so that jobs are lost for free.
 """
 
 from __future__ import annotations
@@ -67,6 +70,9 @@ class Chain:
         below = np.maximum(self.n1 - 1, 0)
         self.left_first = index[below, self.n2]
         self.moved_on = index[below, np.minimum(self.n2 + 1, most[1])]
+        self.loss = 4.0 * max(most) / (cores * (1.0 - load))
+        self.lost_arrivals = self.arrival * (self.n1 == most[0])
+        self.full = (self.n2 == most[1]).astype(np.float64)
         self.left_second = index[self.n1, np.maximum(self.n2 - 1, 0)]
 
     def rates(self, z1: Floats, z2: Floats) -> tuple[Floats, Floats]:
@@ -85,14 +91,16 @@ class Chain:
         generator = csc_matrix((entries, (rows, columns)), shape=(size, size)).tolil()
         # V(0) = 0, so the first column is free for the mean: Q V − J = −n.
         generator[:, 0] = -1.0
-        found = splu(generator.tocsc()).solve(-(self.n1 + self.n2).astype(float))
+        lost = self.lost_arrivals + q * first * self.full
+        found = splu(generator.tocsc()).solve(-(self.n1 + self.n2 + self.loss * lost))
         values = found.copy()
         values[0] = 0.0
         return float(found[0]), values
 
     def worth(self, values: Floats) -> tuple[Floats, Floats]:
         q = self.stages.continues
-        first = values - (1.0 - q) * values[self.left_first] - q * values[self.moved_on]
+        moved_on = values[self.moved_on] + self.loss * self.full
+        first = values - (1.0 - q) * values[self.left_first] - q * moved_on
         second = values - values[self.left_second]
         return self.stages.rates[0] * first, self.stages.rates[1] * second
 

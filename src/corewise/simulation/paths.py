@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from corewise.errors import InvalidInput
+from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.decisions import Decision, Levels
 from corewise.policies.fitted.rule import Fitted
+from corewise.policies.jobs.levels import JobLevels
 from corewise.simulation.decisions.fitted import FittedChain, FittedJobs
 from corewise.simulation.decisions.levels import LevelChain, LevelJobs
 from corewise.simulation.decisions.remembered import RememberedJobs
@@ -48,6 +49,7 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
     Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given;
     with `tables` false in any case without tables.
     """
+    _require_class_policy(system, policy)
     if source is not None or not system.memoryless or not policy.by_counts:
         jobs = source or RandomJobs(system, rng, start)
         if tables and suits_tables(system):
@@ -60,6 +62,15 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
         require_clock(system, start)
         return kind(system.at(start.time), policy, start, rng, record=record, tally=tally)
     return TableChain(first_tables(system, policy, start, least), start, rng, record=record)
+
+
+def _require_class_policy(system: System, policy: BoundPolicy) -> None:
+    """Raise `InvalidPolicy` for a policy whose decisions per job no loop here can follow."""
+    if policy.decision.part(JobLevels) is not None and not (system.memoryless and policy.by_counts):
+        raise InvalidPolicy(
+            f"{policy.name} decides per job where sizes are not exponential, which is not simulated here: "
+            f"allocate_jobs gives the cores of every job"
+        )
 
 
 def _tableless_job_walk(

@@ -261,3 +261,13 @@ def test_policies_that_cannot_be() -> None:
     with pytest.raises(InvalidInput, match="arrival_rate is not known"):
         JobIndex().on(unknown)
     assert JobIndex(load=0.5).on(unknown).allocate_jobs([JobState("x", "a")]) == {"x": 8.0}
+
+
+def test_what_cannot_follow_single_jobs_refuses_the_policy() -> None:
+    with pytest.raises(InvalidPolicy, match="job-index decides per job"):
+        cw.simulate(system_of(LAWS[0]), JobIndex(), departures=10, rng=1)
+    system = cw.load_system("paper:1").at_load(0.5)
+    paths = [
+        cw.simulate(system, rule, departures=200, rng=1).mean_jobs for rule in (JobIndex(), cw.Whittle())
+    ]
+    assert paths[0] == paths[1]

@@ -13,12 +13,13 @@ from tests.helpers.two_stages import ERLANG, Chain, Stages, decreasing_hazard
 EDGES = np.exp2(np.arange(-6, 10))
 MIDDLES = np.exp2(np.arange(-6, 11) - 0.5)
 
-BOX = {0.5: 40, 0.6: 50, 0.7: 60, 0.8: 90, 0.85: 110, 0.9: 150}
+BOX = {0.5: (40, 40), 0.6: (45, 50), 0.7: (50, 60), 0.8: (70, 90), 0.85: (80, 120), 0.9: (100, 150)}
+"""The most jobs of each stage, by load: beyond them the probability is below 1e-6."""
 
 
 def above_optimum(stages: Stages, p: float, load: float, cores: float = 8.0) -> float:
     """How far the rule is above the optimum, in per cent; stages stand for classes of remaining work."""
-    chain = Chain(stages, p, load, cores, (BOX[load], BOX[load]))
+    chain = Chain(stages, p, load, cores, BOX[load])
     optimum, _ = chain.optimum()
     curves = packed([curve_of(cw.Amdahl(p), cores)])
     survival = [np.concatenate([[1.0], stages.survival(stage, EDGES), [0.0]]) for stage in (0, 1)]
@@ -63,11 +64,12 @@ def test_twenty_seven_cells() -> None:
 
 @pytest.mark.slow
 def test_fresh_cells() -> None:
-    """Other pools, distributions and loads, on which nothing was chosen."""
+    """Other pools, distributions and loads, on which nothing was chosen; other p are alike."""
     found = [
-        above_optimum(sizes, p, load, cores)
+        above_optimum(sizes, 0.95, load, cores)
         for sizes in (decreasing_hazard(1.8), decreasing_hazard(19.0), Stages((1.25, 5.0), 1.0))
-        for cores, p, load in ((4.0, 0.95, 0.6), (4.0, 0.99, 0.8), (16.0, 0.8, 0.8), (16.0, 0.95, 0.9))
+        for cores in (4.0, 16.0)
+        for load in (0.6, 0.8, 0.9)
     ]
     assert max(found) <= 1.6
     assert np.mean(found) <= 0.25

@@ -196,13 +196,19 @@ def test_kernels_of_tables_are_their_sources() -> None:
     values[2, 1:3] = -np.inf
     out = np.zeros(6, dtype=np.int64)
     same(kernels.knapsack, values, 12, out)
+    taken = np.zeros((6, 13), dtype=np.int64)
+    same(kernels.knapsack_table, values, 12, np.zeros(13), taken)
+    same(kernels.read_widths, taken, 12, out)
     same(kernels.greedy_widths, values, 12, out)
     same(kernels._best_step, values, 1, 2, 3)
     out[:] = 0
-    same(kernels._repair, values, 12, out)
+    same(kernels._best_gain, values, np.arange(6), out, 2, 3, 0.0)
+    same(kernels._repair, values, np.arange(6), 12, out)
     starts, widths, heights = np.zeros(7, dtype=np.int64), np.zeros(61), np.zeros(61)
     lows, highs = np.ones(6, dtype=np.int64), np.full(6, 9)
     same(kernels.concave_corners, values, lows, highs, starts, widths, heights)
+    curves = (np.full(6, kernels.CORNERS), np.zeros(6), np.zeros(6), starts, widths, heights)
+    same(kernels._corners_at, curves, 0.3, out)
 
 
 def test_every_kernel_is_compared() -> None:

@@ -26,7 +26,9 @@ __all__ = [
     "greedy_widths",
     "index_price",
     "knapsack",
+    "knapsack_table",
     "lifts",
+    "read_widths",
     "unit_costs",
     "water_fill",
 ]
@@ -38,6 +40,11 @@ Curves = tuple[Ints, Floats, Floats, Ints, Floats, Floats]
 speeds, from (0, 0) on, concave."""
 
 _ITERATIONS = 100
+_MARGINAL = 32
+"""Jobs without cores that a repair looks at."""
+
+_PRICES = 50
+
 _GAP = 1e-12
 """Of a weight: by how much it may be below the best one, relatively."""
 
@@ -341,17 +348,16 @@ def water_fill(
     return high
 
 
-@tiered(lambda values, pool, _: 0.15 * values.size * pool)
 @njit(cache=True)
-def knapsack(values: Floats, pool: Int, out: Ints) -> float:
-    """Fill `out` with the widths of the largest total value within the pool; return that value.
+def knapsack_table(values: Floats, pool: Int, best: Floats, taken: Ints) -> None:
+    """Fill the table of a knapsack: what each job takes of every number of cores, and the best total values.
 
     `values` has a row per job and a column per width, from none on, and minus infinity where a width is not
-    allowed. Of widths that are as good the fewest cores are taken.
+    allowed; `best` comes with the values of every number of cores without any job. Of widths that are as
+    good the narrowest is taken.
     """
     jobs, columns = values.shape
-    best, after = np.zeros(pool + 1), np.zeros(pool + 1)
-    taken = np.zeros((jobs, pool + 1), dtype=np.int64)
+    after = np.empty(pool + 1)
     for j in range(jobs):
         for x in range(pool + 1):
             top, at = -np.inf, np.int64(0)
@@ -362,15 +368,32 @@ def knapsack(values: Floats, pool: Int, out: Ints) -> float:
             after[x] = top
             taken[j, x] = at
         best[:] = after
+
+
+@njit(cache=True)
+def read_widths(taken: Ints, used: Int, out: Ints) -> None:
+    """Fill `out` with the widths of jobs that use so many cores together, by the table of a knapsack."""
+    for j in range(len(taken) - 1, -1, -1):
+        out[j] = taken[j, used]
+        used -= out[j]
+
+
+@tiered(lambda values, pool, _: 0.15 * values.size * pool)
+@njit(cache=True)
+def knapsack(values: Floats, pool: Int, out: Ints) -> float:
+    """Fill `out` with the widths of the largest total value within the pool; return that value.
+
+    For `values` see `knapsack_table`. Of totals that are as good the one of the fewest cores is taken.
+    """
+    best = np.zeros(pool + 1)
+    taken = np.zeros((len(values), pool + 1), dtype=np.int64)
+    knapsack_table(values, pool, best, taken)
     used = np.int64(0)
     for x in range(pool + 1):
         if best[x] > best[used]:
             used = np.int64(x)
-    total = best[used]
-    for j in range(jobs - 1, -1, -1):
-        out[j] = taken[j, used]
-        used -= out[j]
-    return float(total)
+    read_widths(taken, used, out)
+    return float(best[used])
 
 
 @tiered(lambda speeds, *_: 1.0 * speeds.size)
@@ -412,38 +435,60 @@ def _best_step(values: Floats, j: Int, u: Int, free: Int) -> tuple[int, float]:
     return int(at), float(top - values[j, u])
 
 
+@njit(cache=True)
+def _corners_at(curves: Curves, price: float, out: Ints) -> int:
+    """Fill `out` with the widths that jobs demand at a price, a curve of corners each; return their sum."""
+    total = np.int64(0)
+    for j in range(out.size):
+        out[j] = np.int64(demand(curves, j, price))
+        total += out[j]
+    return int(total)
+
+
 @tiered(lambda values, *_: 2.0 * values.size)
 @njit(cache=True)
 def greedy_widths(values: Floats, pool: Int, out: Ints) -> float:
-    """Fill `out` with widths of a large total value: greedy on the concave majorants, then repair.
+    """Fill `out` with widths of a large total value: a price for cores on the concave majorants, then repair.
 
-    Pieces of the majorants are taken by value per core while they fit. Then cores that are left go to the
-    step that gains most, and a job gives up cores for another as long as that gains.
+    At the least price at which cores suffice jobs take what they demand. Then next pieces of majorants are
+    taken by value per core while they fit, cores that are left go to the step that gains most, and a job
+    gives up cores for another as long as that gains: among jobs that hold cores and those that came next.
     """
     jobs, columns = values.shape
     starts = np.empty(jobs + 1, dtype=np.int64)
     widths, heights = np.empty(jobs * columns + 1), np.empty(jobs * columns + 1)
     base = np.ascontiguousarray(values[:, 0])
-    lifted = values - base.reshape(jobs, 1)
-    lows = np.ones(jobs, dtype=np.int64)
-    highs = np.full(jobs, columns - 1, dtype=np.int64)
-    concave_corners(lifted, lows, highs, starts, widths, heights)
-    pieces = starts[jobs] - jobs
-    density, owner, end = np.empty(pieces), np.empty(pieces, dtype=np.int64), np.empty(pieces, dtype=np.int64)
-    k = 0
+    lows, highs = np.ones(jobs, dtype=np.int64), np.full(jobs, columns - 1, dtype=np.int64)
+    concave_corners(values - base.reshape(jobs, 1), lows, highs, starts, widths, heights)
+    curves = (np.full(jobs, CORNERS, dtype=np.int64), base, base, starts, widths, heights)
+    low, high = 0.0, 1.0
+    while _corners_at(curves, high, out) > pool:
+        low, high = high, 2.0 * high
+    for _ in range(_PRICES):
+        price = 0.5 * (low + high)
+        if _corners_at(curves, price, out) > pool:
+            low = price
+        else:
+            high = price
+    free = np.int64(pool - _corners_at(curves, high, out))
+    density, owner, end = np.zeros(jobs), np.arange(jobs), np.zeros(jobs, dtype=np.int64)
     for j in range(jobs):
-        for corner in range(starts[j], starts[j + 1] - 1):
-            density[k] = (heights[corner + 1] - heights[corner]) / (widths[corner + 1] - widths[corner])
-            owner[k], end[k] = j, np.int64(widths[corner + 1])
+        k = starts[j]
+        while k < starts[j + 1] - 1 and widths[k] < out[j]:
             k += 1
-    out[:] = 0
-    free = np.int64(pool)
-    for k in np.argsort(-density, kind="mergesort"):
-        needed = end[k] - out[owner[k]]
-        if needed <= free:
-            out[owner[k]] = end[k]
-            free -= needed
-    _repair(values, free, out)
+        if k < starts[j + 1] - 1:
+            density[j] = (heights[k + 1] - heights[k]) / (widths[k + 1] - widths[k])
+            end[j] = np.int64(widths[k + 1])
+    near, left = out > 0, _MARGINAL
+    for j in np.argsort(-density, kind="mergesort"):
+        if density[j] > 0.0 and end[j] - out[j] <= free:
+            free -= end[j] - out[j]
+            out[j] = end[j]
+            near[j] = True
+        elif left > 0:
+            left -= 1
+            near[j] = True
+    _repair(values, owner[near], free, out)
     total = 0.0
     for j in range(jobs):
         total += values[j, out[j]]
@@ -451,37 +496,32 @@ def greedy_widths(values: Floats, pool: Int, out: Ints) -> float:
 
 
 @njit(cache=True)
-def _repair(values: Floats, free: Int, out: Ints) -> None:
-    """Improve widths by single steps within the free cores, and by steps that one other job pays for."""
-    jobs = len(values)
-    for _ in range(4 * jobs):
-        best, who, width = 0.0, -1, 0
-        for j in range(jobs):
-            at, gain = _best_step(values, j, out[j], free)
+def _best_gain(values: Floats, near: Ints, out: Ints, giver: Int, room: Int, least: float) -> tuple[int, int]:
+    """Return which job but one gains most, above `least`, by a step within the room, and to which width."""
+    best, who, width = least, -1, 0
+    for j in near:
+        if j != giver:
+            at, gain = _best_step(values, j, out[j], room)
             if gain > best:
-                best, who, width = gain, j, at
+                best, who, width = gain, int(j), at
+    return who, width
+
+
+@njit(cache=True)
+def _repair(values: Floats, near: Ints, free: Int, out: Ints) -> None:
+    """Improve widths by single steps within the free cores, and by steps that one other job pays for."""
+    for _ in range(4 * near.size):
+        who, width = _best_gain(values, near, out, -1, free, 0.0)
         if who < 0:
             break
         free += out[who] - width
         out[who] = width
-    for _ in range(2):
-        improved = False
-        for giver in range(jobs):
-            for less in range(out[giver] - 1, -1, -1):
-                released = out[giver] - less
-                lost = values[giver, out[giver]] - values[giver, less]
-                best, who, width = lost, -1, 0
-                for j in range(jobs):
-                    if j != giver:
-                        at, gain = _best_step(values, j, out[j], free + released)
-                        if gain > best:
-                            best, who, width = gain, j, at
-                if who >= 0:
-                    free += released + out[who] - width
-                    out[giver], out[who] = less, width
-                    improved = True
-                    break
-                if released >= 4:
-                    break
-        if not improved:
-            break
+    for giver in near:
+        for less in range(out[giver] - 1, max(out[giver] - 5, -1), -1):
+            lost = values[giver, out[giver]] - values[giver, less]
+            released = out[giver] - less
+            who, width = _best_gain(values, near, out, giver, free + released, lost)
+            if who >= 0:
+                free += released + out[who] - width
+                out[giver], out[who] = less, width
+                break

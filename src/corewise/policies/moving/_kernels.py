@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from corewise.kit.arrays import Bools, Floats, Int, Ints
+from corewise.policies.jobs._kernels import knapsack_table, read_widths
 
 __all__ = ["FOLLOW", "HOLD", "PRICE", "STEADY", "Jobs", "Prices", "choose_widths", "share_out"]
 
@@ -146,38 +147,30 @@ def _price(jobs: Jobs, prices: Prices, pauses: Floats, pool: Int, out: Ints) -> 
     for i in range(capacity.size):
         s += strides[i] * min(counts[i], capacity[i])
     widest = min(pool, running.shape[2] - 1)
-    best = np.full((classes.size + 1, pool + 1), np.inf)
-    taken = np.zeros((classes.size, pool + 1), dtype=np.int64)
-    best[0, 0] = 0.0
-    row = np.empty(widest + 1)
+    values = np.full((classes.size, widest + 1), -np.inf)
     for j in range(classes.size):
         i = classes[j]
         if fresh[j]:
             waiting[i] += 1
             if waiting[i] > pool:  # so many cannot start at once
-                best[j + 1] = best[j]
+                values[j, 0] = 0.0
                 continue
         part = left[j] / pauses[i] if pauses[i] > 0.0 else 0.0
         for u in range(widest + 1):
             allowed = u == 0 or least[j] <= u <= most[j] or u == widths[j]
-            row[u] = _cost(prices, i, s, u, widths[j], fresh[j], part) if allowed else np.inf
-        for x in range(pool + 1):
-            lowest, at = np.inf, np.int64(0)
-            for u in range(min(x, widest) + 1):
-                value = best[j, x - u] + row[u]
-                if value < lowest:
-                    lowest, at = value, np.int64(u)
-            best[j + 1, x] = lowest
-            taken[j, x] = at
+            if allowed:
+                values[j, u] = -_cost(prices, i, s, u, widths[j], fresh[j], part)
+    best = np.full(pool + 1, -np.inf)
+    best[0] = 0.0
+    taken = np.zeros((classes.size, pool + 1), dtype=np.int64)
+    knapsack_table(values, pool, best, taken)
     idle = prices[6][s]
     used, lowest = np.int64(0), np.inf
     for x in range(pool + 1):
-        value = best[classes.size, x] + idle * (pool - x)
+        value = idle * (pool - x) - best[x]
         if value < lowest:
             used, lowest = np.int64(x), value
-    for j in range(classes.size - 1, -1, -1):
-        out[j] = taken[j, used]
-        used -= out[j]
+    read_widths(taken, used, out)
 
 
 @njit(cache=True)
