@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from corewise.kit._kernels import tiered
+from corewise.kit._kernels import njit_norefs, tiered
 from corewise.kit.arrays import Floats, Int, Ints
 
 __all__ = [
@@ -49,7 +49,7 @@ _GAP = 1e-12
 """Of a weight: by how much it may be below the best one, relatively."""
 
 
-@njit(cache=True)
+@njit_norefs
 def _piece(starts: Ints, widths: Floats, i: Int, z: float) -> int:
     """Return the corner of curve i at which the piece begins that ends at z or beyond, or its last piece."""
     low, high = starts[i], starts[i + 1] - 2
@@ -62,7 +62,7 @@ def _piece(starts: Ints, widths: Floats, i: Int, z: float) -> int:
     return int(low)
 
 
-@njit(cache=True)
+@njit_norefs
 def _speed(curves: Curves, i: Int, z: float) -> float:
     """Return s(z) on the concave majorant, at most at the limit of the curve."""
     forms, parameters, limits, starts, widths, speeds = curves
@@ -77,7 +77,7 @@ def _speed(curves: Curves, i: Int, z: float) -> float:
     return float(z / ((1.0 - p) * z + p)) if forms[i] == AMDAHL else float(z**p)
 
 
-@njit(cache=True)
+@njit_norefs
 def _left_slope(curves: Curves, i: Int, z: float) -> float:
     """Return the slope of s to the left of z; zero beyond the limit."""
     forms, parameters, limits, starts, widths, speeds = curves
@@ -92,7 +92,7 @@ def _left_slope(curves: Curves, i: Int, z: float) -> float:
     return float(p / ((1.0 - p) * z + p) ** 2) if forms[i] == AMDAHL else float(p * z ** (p - 1.0))
 
 
-@njit(cache=True)
+@njit_norefs
 def demand(curves: Curves, i: Int, q: float) -> float:
     """Return the width that maximises s(z) − q z, the widest one where there are several."""
     forms, parameters, limits, starts, widths, speeds = curves
@@ -119,7 +119,7 @@ def demand(curves: Curves, i: Int, q: float) -> float:
     return float((p / q) ** (1.0 / (1.0 - p)))
 
 
-@njit(cache=True)
+@njit_norefs
 def _cheapest(curves: Curves, i: Int, price: float, cost: float) -> float:
     """Return the width that minimises (cost + price z)/s(z), for a positive cost."""
     forms, parameters, limits, starts, widths, speeds = curves
@@ -141,7 +141,7 @@ def _cheapest(curves: Curves, i: Int, price: float, cost: float) -> float:
     return float(min(max(best, 1.0), limit))
 
 
-@njit(cache=True)
+@njit_norefs
 def _unit_cost(curves: Curves, i: Int, price: float, cost: float) -> float:
     """Return κ, the least of (cost + price z)/s(z): what a unit of work costs at that price."""
     z = _cheapest(curves, i, price, cost)
@@ -149,7 +149,7 @@ def _unit_cost(curves: Curves, i: Int, price: float, cost: float) -> float:
 
 
 @tiered(lambda _, kinds, *__: 4.0 * kinds.size)
-@njit(cache=True)
+@njit_norefs
 def unit_costs(curves: Curves, kinds: Ints, costs: Floats, price: float, out: Floats) -> None:
     """Fill `out` with κ of every group at a price."""
     for g in range(kinds.size):
@@ -157,7 +157,7 @@ def unit_costs(curves: Curves, kinds: Ints, costs: Floats, price: float, out: Fl
 
 
 @tiered(lambda _, kinds, *__: 8.0 * kinds.size)
-@njit(cache=True)
+@njit_norefs
 def lifts(curves: Curves, kinds: Ints, costs: Floats, low: float, high: float, out: Floats) -> None:
     """Fill `out` with what κ of every group rises by from one price to another."""
     for g in range(kinds.size):
@@ -166,7 +166,7 @@ def lifts(curves: Curves, kinds: Ints, costs: Floats, low: float, high: float, o
 
 
 @tiered(lambda _, kinds, *__: 200.0 * kinds.size)
-@njit(cache=True)
+@njit_norefs
 def index_price(curves: Curves, kinds: Ints, costs: Floats, cores: float) -> float:
     """Return the price at which all jobs together buy the cores there are, each at its least unit cost."""
     low, high = 0.0, 0.0
@@ -187,7 +187,7 @@ def index_price(curves: Curves, kinds: Ints, costs: Floats, cores: float) -> flo
     return high
 
 
-@njit(cache=True)
+@njit_norefs
 def _at_price(
     curves: Curves,
     kinds: Ints,
@@ -218,7 +218,7 @@ def _at_price(
     return (cost + price * z) / speed, (wanted - cores) / (counts[g] * speed), wanted
 
 
-@njit(cache=True)
+@njit_norefs
 def _next_weight(
     curves: Curves,
     kinds: Ints,
@@ -280,7 +280,7 @@ def _next_weight(
 
 
 @tiered(lambda _, kinds, *__: 40.0 * kinds.size * kinds.size)
-@njit(cache=True)
+@njit_norefs
 def batch_weights(
     curves: Curves, kinds: Ints, counts: Floats, costs: Floats, cores: float, weights: Floats
 ) -> float:
@@ -306,7 +306,7 @@ def batch_weights(
     return price
 
 
-@njit(cache=True)
+@njit_norefs
 def _fill_at(curves: Curves, kinds: Ints, weights: Floats, caps: Floats, price: float, out: Floats) -> None:
     """Fill `out` with what jobs of each group demand at a price, at most their caps."""
     for g in range(kinds.size):

@@ -27,8 +27,10 @@ Markov decision processes. No arrivals, no lift.
 by bin go through the recursion, and its weight is the mean of those of its bins.
 
 **Exponential sizes** say nothing about single jobs: classes are then weighed by Whittle's index, κ at the
-price that the jobs present pay, which is within 0.03 % of the optimum; where jobs outnumber cores one core
-each, in order of h μ, the least parallelisable first.
+price that the jobs present pay; where jobs outnumber cores one core each, in order of h μ, the least
+parallelisable first. That is within 0.03 % of the optimum for Examples 1 to 3 of the paper at loads of 0.5
+to 0.95. Where mean sizes are 10 or 30 to 1 it was up to 0.9 and 1.3 % above it at load 0.7 and 0.2 % at 0.9,
+the recursion 0.3 and 0.6 %.
 """
 
 from __future__ import annotations
