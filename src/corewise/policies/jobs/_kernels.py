@@ -145,7 +145,7 @@ def _cheapest(curves: Curves, i: Int, price: float, cost: float) -> float:
 def _unit_cost(curves: Curves, i: Int, price: float, cost: float) -> float:
     """Return κ, the least of (cost + price z)/s(z): what a unit of work costs at that price."""
     z = _cheapest(curves, i, price, cost)
-    return (cost + price * z) / _speed(curves, i, z)
+    return float((cost + price * z) / _speed(curves, i, z))
 
 
 @tiered(lambda _, kinds, *__: 4.0 * kinds.size)
