@@ -157,7 +157,7 @@ def test_assumed_curves_are_marked_and_many_classes_are_folded(rigid_log: Path, 
     assert "would have paid" not in text
     assert "95 %" not in text
     assert " ".join(text.split()).count("jobs kept the cores they") == 1
-    assert re.search(r"and 8 more +see advice\.html +480", text)
+    assert re.search(r"and 8 more +see the page +480", text)
     assert text.count("\n") < 70
     code, text, err = run(rigid_log, "--out", tmp_path / "r", "--cores", 64, "--json")
     found = json.loads(text, parse_constant=refuse_constant)

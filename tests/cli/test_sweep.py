@@ -214,7 +214,7 @@ def test_interrupts_lose_and_double_nothing(options: list[str], tmp_path: Path) 
     assert len(found["rows"]) == len(_rows(out)) == 12
     with ThreadPoolExecutor(2) as threads, cw.sweep(file, executor=threads) as runs:
         assert len({row.key for row in runs}) == 12
-    assert _same(found["rows"]) == _same(row.as_mapping() for row in runs.rows)
+    assert _same(found["rows"]) == _same(row.to_dict() for row in runs.rows)
     assert [row["key"] for row in _rows(out)] == [row.key for row in runs.rows]
 
 

@@ -489,9 +489,11 @@ def test_which_policy_is_taken(means: Sequence[tuple[float, float]], chosen: int
 
 def test_it_says_what_it_found() -> None:
     found = quick(system_of(2))
-    lines = str(found).splitlines()
-    assert len(lines) == len(found.rounds) >= 3
-    assert [line.startswith("→") for line in lines].index(True) == found.chosen
+    report = found.report()
+    assert report.facts == [("chosen", f"{found.policy.name} after {found.chosen} steps")]
+    assert len(report.tables[0].rows) == len(found.rounds) >= 3
+    costs = [f"{row.mean_cost:.8g}" for row in found.rounds]
+    assert all(cost in str(found) for cost in costs)
 
 
 @pytest.mark.parametrize(

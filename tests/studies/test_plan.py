@@ -277,6 +277,7 @@ def test_simulated_plans_of_many_classes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(found).startswith("Cores for a mean response time of ")
     assert "8, under policy whittle" in str(found)
     assert " ± " in str(found)
+    assert "(simulated)" in str(found)
 
 
 @pytest.mark.statistical

@@ -132,7 +132,7 @@ class Performance(ByValue, Reported):
         """Return the means of the policy and of each class."""
         facts = [
             *self._means(),
-            ("utilisation", f"{self.utilisation:.2%} of the cores are held by some job, on average"),
+            self._utilisation(),
             ("counts of jobs", self._box()),
         ]
         return Report(f"Policy {self.policy}", facts, [self._table()])
@@ -143,6 +143,9 @@ class Performance(ByValue, Reported):
             ("mean number of jobs", f"{self.mean_jobs:.10g}"),
             ("mean response time", f"{self.mean_response_time:.10g} {unit}"),
         ]
+
+    def _utilisation(self) -> tuple[str, str]:
+        return "utilisation", f"{self.utilisation:.2%} of the cores are held by some job, on average"
 
     def _box(self) -> str:
         """Return which counts of jobs were looked at, and how likely their edge is."""

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -14,24 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import AsJson, whole_number
-from corewise.cli.output import print_json, print_table
+from corewise.cli.output import emit
 from corewise.cli.reporting import INTERRUPTED, reporting
 from corewise.cli.targets import require_target
 from corewise.cli.waiting import progress_bar, waiting
-from corewise.errors import printable
-from corewise.kit.numbers import half_width
-from corewise.kit.unit_labels import with_unit
 
 if TYPE_CHECKING:
-    from corewise.studies.sweeps.grid import SweepPlan
-    from corewise.studies.sweeps.sweep import Sweep, SweepMean
+    from corewise.studies.sweeps.sweep import Sweep
     from corewise.studies.sweeps.trial import SweepRow
 
 __all__ = ["sweep"]
 
 FAILED = "failed"
 SOME_FAILED = 1
-_SHOWN = 5  # failed runs that are named
 
 
 @reporting
@@ -92,34 +86,14 @@ def sweep(
                     show(row)
         except KeyboardInterrupt:
             interrupted = True
-    rows = runs.rows
-    failed = [row for row in rows if row.status == FAILED]
-    if as_json:
-        print_json(
-            {
-                "rows": [row.as_mapping() for row in rows],
-                "means": [asdict(mean) for mean in runs.means],
-                "runs": len(plan.trials),
-                "done": len(rows) - len(failed),
-                "failed": len(failed),
-                "resumed": runs.before,
-                "unit": _unit(plan),
-                "seed": plan.seed,
-                "sweep": plan.fingerprint,
-                "out": str(target),
-                "seconds": perf_counter() - began,
-                "interrupted": interrupted,
-            }
-        )
-    else:
-        _print_means(runs.means, _unit(plan))
-        for row in failed[:_SHOWN]:
-            print(printable(str(row)))
-        print(_summary(runs, len(failed), perf_counter() - began, target))
+    seconds = perf_counter() - began
+    emit(runs, as_json, title="", out=str(target), seconds=seconds, interrupted=interrupted)
+    if not as_json:
+        print(_summary(runs, seconds, target))
     if interrupted:
         _print_how_to_go_on(file, out, dask, workers)
         raise typer.Exit(INTERRUPTED)
-    if failed:
+    if runs.failed:
         raise typer.Exit(SOME_FAILED)
 
 
@@ -150,7 +124,7 @@ def _bar(runs: Sweep) -> Iterator[Callable[[SweepRow], None]]:
         redirect_stderr=False,
         speed_estimate_period=600.0,  # runs of a sweep are long, and not all alike
     )
-    failed = sum(row.status == FAILED for row in runs.rows)
+    failed = runs.failed
     with bar:
         task = bar.add_task("", total=len(runs.plan.trials), completed=runs.before, failed=failed)
 
@@ -162,51 +136,11 @@ def _bar(runs: Sweep) -> Iterator[Callable[[SweepRow], None]]:
         yield show
 
 
-def _unit(plan: SweepPlan) -> str | None:
-    """Return what the times of all systems are in; None if it is not known, or differs."""
-    units = {trial.system.unit for trial in plan.trials}
-    return units.pop() if len(units) == 1 else None
-
-
-def _print_means(means: tuple[SweepMean, ...], unit: str | None) -> None:
-    """Print the means over seeds, a table for each kind of run."""
-    for kind in dict.fromkeys(mean.kind for mean in means):
-        _print_kind(kind, [mean for mean in means if mean.kind == kind], unit)
-
-
-def _print_kind(kind: str, means: list[SweepMean], unit: str | None) -> None:
-    varied = {(mean.system, mean.cores) for mean in means}
-    names = {
-        "system": [mean.system for mean in means],
-        "cores": [f"{mean.cores:g}" if len(varied) > len({s for s, _ in varied}) else "" for mean in means],
-        "load": [f"{mean.load:.4g}" for mean in means],
-        "algorithm": [f"{mean.algorithm}, {mean.policy}" if mean.algorithm else "" for mean in means],
-        "policy": ["" if mean.algorithm else mean.policy for mean in means],
-    }
-    shown = {name: values for name, values in names.items() if any(values)}
-    rows = []
-    for i, mean in enumerate(means):
-        half = "" if mean.interval is None else f"{half_width(mean.interval):.2g}"
-        rows.append(
-            [
-                *(values[i] for values in shown.values()),
-                f"{mean.runs - mean.failed}" + (f" of {mean.runs}" if mean.failed else ""),
-                "" if mean.mean_jobs is None else f"{mean.mean_jobs:.5g}",
-                half,
-                "" if mean.mean_response_time is None else f"{mean.mean_response_time:.5g}",
-                "" if mean.gap is None else f"{100.0 * mean.gap:.3g} %",
-            ]
-        )
-    print(f"{kind}: means over seeds")
-    time = with_unit("response\ntime", unit)
-    print_table([*shown, "runs", "jobs", "± 95 %", time, "gap"], rows, names=len(shown))
-
-
-def _summary(runs: Sweep, failed: int, seconds: float, target: Path) -> str:
+def _summary(runs: Sweep, seconds: float, target: Path) -> str:
     rows = len(runs.rows)
     before = f", {runs.before} of them there before" if runs.before else ""
-    unhappy = f"; {failed} failed: --retry-failed does them again" if failed else ""
-    return f"{rows} of {len(runs.plan.trials)} runs in {target}{before}{unhappy}. {seconds:.1f} s."
+    unhappy = f"; {runs.failed} failed: --retry-failed does them again" if runs.failed else ""
+    return f"{rows} of {runs.runs} runs in {target}{before}{unhappy}. {seconds:.1f} s."
 
 
 def _print_how_to_go_on(file: Path, out: Path | None, dask: str | None, workers: str | None) -> None:

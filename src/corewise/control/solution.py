@@ -155,6 +155,7 @@ class Solution(ByValue, Reported):
             *self.performance._means(),
             *([cost] if weighted else []),
             ("certified", f"{within} lies in [{low:.12g}, {high:.12g}]"),
+            self.performance._utilisation(),
             ("counts of jobs", self.performance._box()),
             ("solver", f"{self.solver}, {self.iterations} iteration{'' if self.iterations == 1 else 's'}"),
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["half_width", "plus_minus", "value_and_ends", "value_with_interval"]
+__all__ = ["half_width", "plus_minus", "rounded", "value_and_ends", "value_with_interval"]
 
 _MOST_PLACES = 8
 
@@ -36,3 +36,14 @@ def value_and_ends(value: float, interval: tuple[float, float]) -> str:
     """Return a value and the ends of its 95 % interval, if it has one."""
     low, high = interval
     return f"{value:.6g}" if math.isnan(low) else f"{value:.6g} (95 %: {low:.6g} to {high:.6g})"
+
+
+def rounded(value: float) -> str:
+    """Return a number as people write it, and a dash for NaN."""
+    if math.isnan(value):
+        return "–"
+    if value == 0.0:
+        return "0"
+    if abs(value) >= 1e6 or abs(value) < 1e-3:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"

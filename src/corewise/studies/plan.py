@@ -179,7 +179,8 @@ class CapacityPlan(ByValue, Reported):
         rows = [
             (
                 f"{point.cores}",
-                value_with_interval(point.mean_response_time, point.interval, 6),
+                value_with_interval(point.mean_response_time, point.interval, 6)
+                + ("" if point.exact else " (simulated)"),
                 f"{point.mean_jobs:.6g}",
                 f"{self.system.load * self.cores / point.cores:.1%}",
                 "undecided" if point.cores in self.undecided else point.interval[1] <= self.target,

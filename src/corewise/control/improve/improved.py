@@ -22,7 +22,7 @@ import numpy as np
 from corewise.control.improve.equations import Equations
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
-from corewise.kit.report import Summarised, Table
+from corewise.kit.report import Report, Reported, Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
@@ -75,7 +75,7 @@ class ImprovementRound(ByValue, Summarised):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(ByValue, Summarised):
+class Improvement(ByValue, Reported):
     """Result of approximate policy iteration: the improved policy, and the rounds that led to it.
 
     Attributes
@@ -112,20 +112,16 @@ class Improvement(ByValue, Summarised):
         """Its values."""
         return self.rounds[self.chosen].values
 
-    def __str__(self) -> str:
-        """Return a line for each policy."""
-        lines = []
-        for k, row in enumerate(self.rounds):
-            low, high = row.interval
-            lines.append(
-                f"{'→' if k == self.chosen else ' '} {row.policy.name} after {k} steps: mean cost "
-                f"{row.mean_cost:.6g} (95 %: {low:.6g} to {high:.6g}), "
-                f"variance {row.variance_ratio:.4g} times less than of the cost"
-            )
-        return "\n".join(lines)
-
-    def _table(self) -> Table:
-        return Table.of(self.rounds, "mean_cost", "interval", "variance_ratio", "states")
+    def report(self) -> Report:
+        """Return the policy chosen, and a table of the rounds."""
+        taken = f"{self.policy.name} after {self.chosen} steps"
+        variance = "times less variance\nthan of the cost"
+        header = ["steps", "policy", "mean cost", "95 % interval", variance, "states"]
+        rows = [
+            (f"{k}", row.policy.name, row.mean_cost, row.interval, f"{row.variance_ratio:.4g}", row.states)
+            for k, row in enumerate(self.rounds)
+        ]
+        return Report("Approximate policy iteration", [("chosen", taken)], [Table(header, rows, names=2)])
 
     def _content(self) -> Sequence[ImprovementRound]:
         return self.rounds

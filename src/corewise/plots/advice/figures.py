@@ -10,8 +10,7 @@ from corewise.kit.arrays import Floats
 from corewise.plots.advice.svg import Chart
 from corewise.plots.style import shortened
 from corewise.studies.advice.curves import ASSUMED, CurveFinding
-from corewise.studies.advice.results import Advice, ClassAdvice
-from corewise.studies.advice.words import interval_in_words
+from corewise.studies.advice.results import Advice, ClassAdvice, interval_in_words
 
 __all__ = [
     "assumed_figure",

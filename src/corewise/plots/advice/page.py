@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from corewise.errors import printable
+from corewise.kit.numbers import rounded
 from corewise.kit.report import Table, html_page, html_table
 from corewise.plots.advice.figures import (
     assumed_figure,
@@ -17,11 +18,12 @@ from corewise.plots.advice.figures import (
     policy_figure,
 )
 from corewise.plots.advice.style import STYLE
-from corewise.plots.advice.svg import rounded
 from corewise.studies.advice.cautions import listed
 from corewise.studies.advice.curves import ASSUMED, ASSUMED_CURVE, ASSUMED_RANGE
-from corewise.studies.advice.results import Advice, ClassAdvice
-from corewise.studies.advice.words import (
+from corewise.studies.advice.outcomes import percent
+from corewise.studies.advice.results import (
+    Advice,
+    ClassAdvice,
     by_size,
     cores_in_words,
     curve_in_words,
@@ -29,7 +31,6 @@ from corewise.studies.advice.words import (
     gain_in_words,
     interval_in_words,
     one_more_in_words,
-    percent,
     sizes_in_words,
 )
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from html import escape
 
 from corewise.errors import printable
+from corewise.kit.numbers import rounded
 
-__all__ = ["Chart", "rounded", "ticks"]
+__all__ = ["Chart", "ticks"]
 
 _WIDTH, _HEIGHT = 420.0, 260.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 12.0, 12.0, 44.0
@@ -120,14 +121,3 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     step = next(step * k for k in (1, 2, 5, 10, 20) if (high - low) / (step * k) <= most)
     first = math.ceil(low / step - 1e-9)
     return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def rounded(value: float) -> str:
-    """Return a number as people write it, and a dash for NaN."""
-    if math.isnan(value):
-        return "–"
-    if value == 0.0:
-        return "0"
-    if abs(value) >= 1e6 or abs(value) < 1e-3:
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"

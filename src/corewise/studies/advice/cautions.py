@@ -17,14 +17,12 @@ from corewise.studies.advice.curves import (
     resized_share,
 )
 from corewise.studies.advice.logged_jobs import LoggedJobs
-from corewise.studies.advice.results import ClassAdvice
+from corewise.studies.advice.results import DOUBTFUL, ClassAdvice
 
-__all__ = ["DOUBTFUL", "assumptions", "listed", "warnings"]
+__all__ = ["assumptions", "listed", "warnings"]
 
 _FEW = 100  # jobs of a class, below which its size distribution and curve are a guess
 _MOST_NAMES, _FIRST_NAMES = 10, 8  # classes of which the same is said: all of them, or the first
-DOUBTFUL = 0.0025
-"""What a single test of four must be below for all together to be doubtful."""
 
 
 def warnings(path: SamplePath, classes: tuple[ClassAdvice, ...], jobs: LoggedJobs) -> list[str]:

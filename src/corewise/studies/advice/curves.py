@@ -101,6 +101,7 @@ class CurveFinding(Summarised):
     """
 
     _repr_fields = ("name", "curve", "source")
+    _json_fields = ("family=curve.family", "parameters=curve.parameters", "source", "intervals", "weights")
 
     name: str
     curve: SpeedUp
@@ -115,6 +116,11 @@ class CurveFinding(Summarised):
     def informative(self) -> bool:
         """Whether the log itself says what the curve is."""
         return self.source == FROM_LOG
+
+    @property
+    def intervals(self) -> Mapping[str, tuple[float, float]] | None:
+        """The intervals of its parameters; None where the log does not tell them."""
+        return self.estimate.intervals if self.informative and self.estimate else None
 
     def band(self, cores: Floats) -> tuple[Floats, Floats]:
         """Return between which speeds the curve lies at these cores: 95 %, or the range of assumptions."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corewise.kit.arrays import Floats
+from corewise.kit.numbers import rounded
 from corewise.kit.report import Summarised
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
@@ -16,7 +17,7 @@ from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.curves import ASSUMED, CurveFinding
 from corewise.studies.advice.replay import LogReplay, mean_of, ratio_of
 
-__all__ = ["CoresNeeded", "Outcomes", "PolicyOutcome"]
+__all__ = ["CoresNeeded", "Outcomes", "PolicyOutcome", "percent"]
 
 _DRAWS = 120  # sets of likely curves
 _MOST_DRAWN_JOBS = 3_000
@@ -49,6 +50,7 @@ class PolicyOutcome(Summarised):
     """
 
     _repr_fields = ("name", "mean", "gain")
+    _json_fields = ("name", "mean_response_time=mean", "interval", "gain", "gain_interval", "gains_at_ends")
 
     name: str
     mean: float
@@ -63,6 +65,18 @@ class PolicyOutcome(Summarised):
     def label(self) -> str:
         """What to call it to people."""
         return _LABELS.get(self.name, self.name)
+
+    def _cells(self) -> list[str]:
+        """Return the row of a table: the mean and its interval, the gain and its interval."""
+        gains = ["", ""]
+        if self.name != "log":
+            gains = [percent(self.gain), "–".join(map(percent, self.gain_interval))]
+        return [self.label, rounded(self.mean), "–".join(map(rounded, self.interval)), *gains]
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, without the sign of a zero."""
+    return f"{round(share, 3) + 0.0:.1%}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,6 +119,11 @@ class CoresNeeded(Summarised):
     def unanswered(cls, policy: str, target: float) -> CoresNeeded:
         """Return that there is no answer."""
         return cls(policy, target, None, (None, None), math.nan, (math.nan, math.nan), ())
+
+    @property
+    def one_more_core(self) -> dict[str, object]:
+        """What one more core saves: `time_saved` and its `interval`."""
+        return {"time_saved": self.one_more, "interval": self.one_more_interval}
 
     @property
     def answered(self) -> bool:

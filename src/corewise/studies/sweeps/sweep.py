@@ -24,7 +24,9 @@ import numpy as np
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
-from corewise.kit.report import Summarised, Table
+from corewise.kit.numbers import half_width
+from corewise.kit.report import Report, Reported, Summarised, Table
+from corewise.kit.unit_labels import with_unit
 from corewise.kit.values import ByValue
 from corewise.kit.version import __version__
 from corewise.kit.workers import (
@@ -47,6 +49,7 @@ __all__ = ["Sweep", "SweepMean", "sweep", "sweep_means"]
 
 _DASK_IN_FLIGHT = 1000  # trials: enough to keep a large cluster busy between two looks at it
 _LOCAL_DASK = "local"
+_NAMED = 5  # failed runs that a report names
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +96,7 @@ class SweepMean(ByValue, Summarised):
     gap: float | None
 
 
-class Sweep(Summarised, Iterator[SweepRow]):
+class Sweep(Reported, Iterator[SweepRow]):
     """Sweep in progress: an iterator over the rows as they arrive, each of which is in the file by then.
 
     To end it early, leave the loop and `close` it, or use it in a ``with`` statement; the same call takes it
@@ -117,6 +120,11 @@ class Sweep(Summarised, Iterator[SweepRow]):
     (['equi', 'optimal'], True)
     """
 
+    _json_fields = (
+        *("rows", "means", "runs", "done", "failed", "resumed=before", "unit"),
+        *("seed=plan.seed", "sweep=plan.fingerprint"),
+    )
+
     def __init__(self, journal: SweepJournal, pool: AbstractContextManager[_Pool]) -> None:
         self.plan = journal.plan
         self.before = len(journal.rows)
@@ -132,6 +140,38 @@ class Sweep(Summarised, Iterator[SweepRow]):
     def means(self) -> tuple[SweepMean, ...]:
         """The means over the seeds of the rows that are there."""
         return sweep_means(self.rows)
+
+    @property
+    def runs(self) -> int:
+        """How many rows there are in the end."""
+        return len(self.plan.trials)
+
+    @property
+    def failed(self) -> int:
+        """How many of the rows that are there are of failed trials."""
+        return sum(row.status == FAILED for row in self._journal.rows.values())
+
+    @property
+    def done(self) -> int:
+        """How many of the rows that are there are of trials that did not fail."""
+        return len(self._journal.rows) - self.failed
+
+    @property
+    def unit(self) -> str | None:
+        """What the times of all systems are in; None if it is not known, or differs."""
+        units = {trial.system.unit for trial in self.plan.trials}
+        return units.pop() if len(units) == 1 else None
+
+    def report(self) -> Report:
+        """Return the means over seeds, a table for each kind of run, and the first runs that failed."""
+        means = self.means
+        tables = [
+            _means_table([mean for mean in means if mean.kind == kind], self.unit)
+            for kind in dict.fromkeys(mean.kind for mean in means)
+        ]
+        failed = [str(row) for row in self.rows if row.status == FAILED]
+        title = f"Sweep {self.plan.name}: {len(self._journal.rows)} of {self.runs} runs"
+        return Report(title, tables=tables, notes=failed[:_NAMED])
 
     def __next__(self) -> SweepRow:
         """Return the next row, once it is there."""
@@ -163,13 +203,35 @@ class Sweep(Summarised, Iterator[SweepRow]):
     def _summary(self) -> Mapping[str, object]:
         return {"name": self.plan.name, "rows": len(self._journal.rows), "trials": len(self.plan.trials)}
 
-    def _table(self) -> Table:
-        columns = "kind", "system", "policy", "algorithm", "runs", "failed", "mean_jobs", "interval", "gap"
-        return Table.of(self.means, *columns)
-
     def _values(self) -> Mapping[str, object]:
         """Return the rows so far, and their means."""
         return {**self.plan._values(), "rows": self.rows, "means": self.means}
+
+
+def _means_table(means: Sequence[SweepMean], unit: str | None) -> Table:
+    """Return the table of means of one kind; a column in which nothing would stand is left out."""
+    varied = {(mean.system, mean.cores) for mean in means}
+    names = {
+        "system": [mean.system for mean in means],
+        "cores": [f"{mean.cores:g}" if len(varied) > len({s for s, _ in varied}) else "" for mean in means],
+        "load": [f"{mean.load:.4g}" for mean in means],
+        "algorithm": [f"{mean.algorithm}, {mean.policy}" if mean.algorithm else "" for mean in means],
+        "policy": ["" if mean.algorithm else mean.policy for mean in means],
+    }
+    shown = {name: values for name, values in names.items() if any(values)}
+    rows = [
+        [
+            *(values[i] for values in shown.values()),
+            f"{mean.runs - mean.failed}" + (f" of {mean.runs}" if mean.failed else ""),
+            "" if mean.mean_jobs is None else f"{mean.mean_jobs:.5g}",
+            "" if mean.interval is None else f"{half_width(mean.interval):.2g}",
+            "" if mean.mean_response_time is None else f"{mean.mean_response_time:.5g}",
+            "" if mean.gap is None else f"{100.0 * mean.gap:.3g} %",
+        ]
+        for i, mean in enumerate(means)
+    ]
+    header = [*shown, "runs", "jobs", "± 95 %", with_unit("response\ntime", unit), "gap"]
+    return Table(header, rows, len(shown), f"{means[0].kind}: means over seeds")
 
 
 @dataclass(frozen=True)

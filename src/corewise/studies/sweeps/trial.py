@@ -10,7 +10,7 @@ import math
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
@@ -96,6 +96,11 @@ class SweepRow(ByValue, Summarised):
     """
 
     _repr_fields = ("kind", "system", "policy", "seed", "status", "mean_jobs")
+    _exported = _json_fields = (
+        *("key", "kind", "system", "cores", "load", "policy", "algorithm", "steps", "power"),
+        *("between_alarms", "seed", "status", "error", "departures", "mean_jobs", "mean_response_time"),
+        *("mean_cost", "gap", "sweep", "seconds", "worker", "interval"),
+    )
 
     key: str
     kind: str
@@ -128,20 +133,12 @@ class SweepRow(ByValue, Summarised):
             return None
         return self.interval_low, self.interval_high
 
-    def as_mapping(self) -> dict[str, Any]:
-        """Return the row as plain values, for JSON."""
-        mapping = asdict(self)
-        ends = mapping.pop("interval_low"), mapping.pop("interval_high")
-        return {**mapping, "interval": None if self.interval is None else list(ends)}
-
     def __str__(self) -> str:
         """Return the row in a line."""
         if self.status == FAILED:
             return f"{self.key}: failed: {self.error}"
         gap = "" if self.gap is None else f", {self.gap:.4%} above the optimum"
         return f"{self.key}: mean jobs {self.mean_jobs:.6g}{gap}"
-
-    to_dict = as_mapping
 
 
 def carry_out(trial: Trial, sweep: str, version: str) -> SweepRow:
