@@ -45,7 +45,6 @@ from corewise.kit.values import ByValue
 from corewise.model.job_class import JobClass
 from corewise.model.speedup import Amdahl
 from corewise.model.system import System, require_system
-from corewise.observation.journal import SQLITE_HEAD, read_journal
 from corewise.observation.log_reader import LogReader
 from corewise.observation.rows import EVENT_NAMES
 from corewise.observation.sample_path import NOBODY, SamplePath
@@ -54,6 +53,7 @@ from corewise.observation.statistics import Statistics
 __all__ = ["EventLog", "load_events", "load_unknown_log", "save_events"]
 
 _BLOCK_ROWS = 50_000  # written at a time
+_SQLITE_HEAD = b"SQLite format 3\0"  # the first bytes of every database
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,7 +163,7 @@ def load_events(path: str | os.PathLike[str], system: System, *, lenient: bool =
     name = os.fspath(path)
     # A journal in use must not be opened as any file is: closing that would undo the locks of its owner.
     if Path(f"{name}-wal").exists():
-        return EventLog(*read_journal(name, system), 0, ())
+        return _read_journal(name, system)
     return _read_log(LogReader(name, system.names, system.cores, lenient), system)
 
 
@@ -194,12 +194,19 @@ def load_unknown_log(
     return log
 
 
+def _read_journal(name: str, system: System) -> EventLog:
+    """Return the log in a journal, whose reader is imported where there is one: it takes a while."""
+    from corewise.observation.journal import read_journal
+
+    return EventLog(*read_journal(name, system), 0, ())
+
+
 def _read_log(reader: LogReader, system: System | None = None) -> EventLog:
     """Return the log in a file, which may be a journal if the system is known."""
     try:
         with _opened(reader.name) as file:
-            if system is not None and file.peek(len(SQLITE_HEAD)).startswith(SQLITE_HEAD):
-                return EventLog(*read_journal(reader.name, system), 0, ())
+            if system is not None and file.peek(len(_SQLITE_HEAD)).startswith(_SQLITE_HEAD):
+                return _read_journal(reader.name, system)
             reader.read(file)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidFile(f"{reader.name}: cannot be read: {reason_of(error)}") from error

@@ -63,7 +63,6 @@ from corewise.observation.sample_path import SamplePath
 
 __all__ = [
     "JOURNAL_FORMAT",
-    "SQLITE_HEAD",
     "JournalReader",
     "connect_to_read",
     "has_batches",
@@ -71,9 +70,6 @@ __all__ = [
     "located",
     "read_journal",
 ]
-
-SQLITE_HEAD = b"SQLite format 3\0"
-"""The first bytes of every SQLite database."""
 
 JOURNAL_FORMAT = "corewise journal 1"
 

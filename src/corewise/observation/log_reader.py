@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from typing import Any, NamedTuple
@@ -53,6 +54,7 @@ _KEPT_NUMBERS = 2**20
 
 _NEEDED = ("time", "event", "class", "job")
 _DIGITS = 18  # any number of so many digits fits into 64 bits
+_TENS = np.array([0, *(10**k for k in range(1, 19))])  # so many are at most a number as it has digits
 _NEWLINE, _QUOTE = 10, 34
 _PLAIN = np.zeros(256, dtype=np.bool_)
 _PLAIN[33:127] = True
@@ -179,6 +181,18 @@ class Labels:
         letters = np.frombuffer(label.encode(), dtype=np.uint8)
         return -2 - int(self._texts.of_spans(letters, np.array([0]), np.array([letters.size]))[0])
 
+    def of_texts(self, texts: Sequence[str]) -> Ints:
+        """Return the codes of many labels, at once if they are whole numbers or empty."""
+        digits = "".join(texts)
+        if digits.isascii() and digits.isdigit():
+            filled = [text or NOBODY for text in texts] if "" in texts else texts
+            with suppress(OverflowError, ValueError):  # ValueError: more digits than Python reads
+                codes = np.fromiter(map(int, filled), dtype=np.int64, count=len(texts))
+                shortest = np.searchsorted(_TENS, codes, side="right").sum() == len(digits)
+                if shortest and codes.max() < 10**_DIGITS:
+                    return codes
+        return _coded(texts, self.code)
+
     def of_fields(self, fields: Fields, name: str) -> Ints:
         """Return the codes of a column of plain text, in which nothing has blanks about it."""
         starts, ends = fields.column(name)
@@ -273,21 +287,45 @@ def _finite(fields: Fields, name: str, *, optional: bool = False) -> Floats | No
     return values if fine.all() else None
 
 
-def parse_block(lines: Sequence[str], header: Header, labels: Labels) -> Block | None:
+def parse_block(text: str, header: Header, labels: Labels) -> Block | None:
     """Return the rows of lines that are not blank, or None if something is wrong with one of them."""
     try:
-        rows = list(csv.reader(lines, strict=True))
-        if len(rows) != len(lines) or set(map(len, rows)) != {len(header.columns)}:
-            return None  # a quoted line break joins two lines
-        fields = dict(zip(header.columns, zip(*rows, strict=True), strict=True))
+        columns = _split_columns(text, len(header.columns))
+        if columns is None:
+            return None
+        fields = dict(zip(header.columns, columns, strict=True))
         time = _column_of_numbers(fields["time"])
         event = _coded(fields["event"], EVENT_NAMES.__getitem__).astype(np.int8)
-        cores = [_column_of_numbers(fields[name], optional=header.per_job) for name in header.cores]
+        cores = [_column_of_cores(fields[name], optional=header.per_job) for name in header.cores]
         job_class = _coded(fields["class"], lambda text: header.classes.code(text.strip()))
     except (csv.Error, KeyError, ValueError, InvalidInput):
         return None
-    label = _coded(fields["job"], labels.code)
+    label = labels.of_texts(fields["job"])
     return Block(time, event, job_class, label, cores[0] if header.per_job else np.stack(cores, axis=1))
+
+
+def _split_columns(text: str, wide: int) -> Sequence[Sequence[str]] | None:
+    """Return the columns of lines as the csv module sees them, or None if a line has not so many fields.
+
+    Without quotes a field is what is between two commas, and `str.split` takes a third of the time: line
+    breaks are made fields, which must come after every `wide` others.
+    """
+    if '"' not in text and "\r" not in text and not _has_long_lines(text):
+        fields, breaks = text.replace("\n", ",\n,").split(","), text.count("\n")
+        if len(fields) != wide + breaks * (wide + 1) or fields[wide :: wide + 1].count("\n") != breaks:
+            return None
+        return [fields[column :: wide + 1] for column in range(wide)]
+    lines = text.split("\n")
+    rows = list(csv.reader(lines, strict=True))
+    if len(rows) != len(lines) or set(map(len, rows)) != {wide}:
+        return None  # a quoted line break joins two lines
+    return list(zip(*rows, strict=True))
+
+
+def _has_long_lines(text: str) -> bool:
+    """Whether a line may have a field that is too long for the csv module."""
+    half = max(1, csv.field_size_limit() // 2)
+    return any(text.find("\n", at, at + half) < 0 for at in range(0, len(text) - half, half))
 
 
 def _coded(texts: Sequence[str], code: Callable[[str], int]) -> Ints:
@@ -296,15 +334,23 @@ def _coded(texts: Sequence[str], code: Callable[[str], int]) -> Ints:
     return np.fromiter(map(codes.__getitem__, texts), dtype=np.int64, count=len(texts))
 
 
-def _column_of_numbers(texts: Sequence[str], *, optional: bool = False) -> Floats:
-    """Return finite numbers, NaN where a field is empty if it may be; raise `ValueError` at anything else."""
+def _column_of_numbers(texts: Sequence[str]) -> Floats:
+    """Return finite numbers; raise `ValueError` at anything else."""
     if "_" in "".join(texts):  # Python would read 3_0 as 30
         raise ValueError
-    found = [float(text) if text or not optional else math.nan for text in texts]
-    values = np.array(found, dtype=np.float64)
-    if np.count_nonzero(~np.isfinite(values)) != (texts.count("") if optional else 0):
+    values = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+    if not np.isfinite(values).all():
         raise ValueError
     return values
+
+
+def _column_of_cores(texts: Sequence[str], *, optional: bool) -> Floats:
+    """Return finite numbers, NaN where a field is empty if it may be: few different ones, each read once."""
+    different = list({*texts} - {""} if optional else {*texts})
+    cores = dict(zip(different, _column_of_numbers(different).tolist(), strict=True))
+    if optional:
+        cores[""] = math.nan
+    return np.fromiter(map(cores.__getitem__, texts), dtype=np.float64, count=len(texts))
 
 
 def parse_line(line: str, header: Header, labels: Labels) -> LogRow:
@@ -487,11 +533,14 @@ class LogReader:
             text = block.decode().removesuffix("\n")
         except UnicodeDecodeError:
             return None
-        lines = text.split("\n")
-        filled = [line for line in lines if line] if "" in lines else lines
-        rows = parse_block(filled, header, self._labels) if filled else None
-        if rows is not None and len(filled) < len(lines):
-            self._rowless += [self._lines + k for k, line in enumerate(lines, start=1) if not line]
+        blank = []
+        if not text or "\n\n" in text or "\n" in (text[0], text[-1]):
+            lines = text.split("\n")
+            blank = [self._lines + k for k, line in enumerate(lines, start=1) if not line]
+            text = "\n".join(filter(None, lines))
+        rows = parse_block(text, header, self._labels) if text else None
+        if rows is not None:
+            self._rowless += blank
         return rows
 
     def _rows_one_by_one(self, block: bytes, header: Header) -> Block:
