@@ -73,7 +73,7 @@ NAMES = sorted(
     | {
         "ComparisonRow",
         "Point",
-        "Round",
+        "ImprovementRound",
         "ClassShare",
         "Allocation",
         "LevelPlan",

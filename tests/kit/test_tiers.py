@@ -18,6 +18,8 @@ import pytest
 
 import corewise as cw
 from corewise.kit._kernels import Tiered
+from corewise.policies.jobs.index import JobIndex
+from corewise.policies.jobs.state import JobState
 
 SOURCE = """
 from numba import njit
@@ -138,6 +140,22 @@ def found_by(tier: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         plant = cw.SimulatedPlant(system, rng=example)
         for epoch in cw.learn(plant, cw.algorithm_1b(system, departures=60, steps=3)):
             found += [*numbers(epoch.estimates), epoch.mean_jobs]
+    return found + decisions_per_job()
+
+
+def decisions_per_job() -> list[Any]:
+    """What decisions per job come to: by the index and by the recursion, in shares and whole cores, one pool
+    small and one large.
+    """
+    found: list[Any] = []
+    laws = cw.sizes
+    for sizes, cores in ((laws.Exponential(), 64), (laws.Lognormal(cv2=4.0), 8), (laws.Erlang(2), 256)):
+        curves: dict[str, cw.SpeedUp] = {"a": cw.Amdahl(0.9), "b": cw.Usl(0.1, 0.01)}
+        classes = [cw.JobClass(name, 1.0, 1.0, curve, sizes=sizes) for name, curve in curves.items()]
+        bound = JobIndex().on(cw.System(cores, classes))
+        jobs = [JobState(f"{k}", "ab"[k % 2], attained=0.1 * k) for k in range(30)]
+        jobs.append(JobState("own", "a", speeds=[0.0, 1.0, 1.9, 1.5, 3.0]))
+        found += [bound.allocate_jobs(jobs, whole=whole) for whole in (False, True)]
     return found
 
 

@@ -12,6 +12,7 @@ from corewise.estimation.from_progress import CONTRADICTED
 from corewise.estimation.quantities import Quantity
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.report import Summarised, Table
+from corewise.kit.values import ByValue
 from corewise.observation.progress import TOO_SHORT
 
 __all__ = ["ClassEstimate"]
@@ -19,8 +20,8 @@ __all__ = ["ClassEstimate"]
 _QUANTITIES = ("arrival_rate", "size_rate", "dispersion")
 
 
-@dataclass(frozen=True, repr=False)
-class ClassEstimate(Summarised):
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassEstimate(ByValue, Summarised):
     """Estimate of a class of a live pool, as plain values.
 
     Attributes

@@ -275,7 +275,9 @@ def policy_named(
         except InvalidPolicy as error:
             raise InvalidPolicy(f"{text}: {error}") from None
     if entry is None:
-        names = [known for known in NAMES if known != SAVED]
+        names = sorted(
+            NAMES.keys() - {SAVED}, key=lambda known: (NAMES[known].computed, [*NAMES].index(known))
+        )
         raise InvalidPolicy(f"unknown policy {text!r}, nor is it a file{nearest(name.lower(), names)}")
     if entry.argument is None:
         raise InvalidPolicy(f"policy {text!r}: {name} takes nothing after a colon")

@@ -181,6 +181,7 @@ def test_kernels_are_their_sources(kind: str) -> None:
     same(kernels._at_price, curves, kinds, counts, weights, 4, 0.2, 5.0, cores)
     same(kernels._next_weight, curves, kinds, counts, weights, 4, 5.0, cores, 0.1, 0.1)
     same(kernels._fill_at, curves, kinds, weights, np.full(jobs, 3.0), 0.2, out)
+    same(kernels._cores_held, np.ones(jobs), weights)
     for z in (0.3, 1.0, 2.5, 6.0):
         same(kernels._speed, curves, 1, z)
         same(kernels._left_slope, curves, 1, z)

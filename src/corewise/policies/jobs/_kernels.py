@@ -315,6 +315,15 @@ def _fill_at(curves: Curves, kinds: Ints, weights: Floats, caps: Floats, price: 
             out[g] = min(demand(curves, kinds[g], price / weights[g]), caps[g])
 
 
+@njit_norefs
+def _cores_held(counts: Floats, widths: Floats) -> float:
+    """Return the cores that groups hold, added one by one: NumPy's sums are rounded in another order."""
+    total = 0.0
+    for g in range(counts.size):
+        total += counts[g] * widths[g]
+    return total
+
+
 @tiered(lambda _, kinds, *__: 120.0 * kinds.size)
 @njit(cache=True)
 def water_fill(
@@ -328,21 +337,21 @@ def water_fill(
     for g in range(kinds.size):
         high = max(high, weights[g] * _left_slope(curves, kinds[g], 0.0))
     _fill_at(curves, kinds, weights, caps, 0.0, out)
-    if (counts * out).sum() <= cores:
+    if _cores_held(counts, out) <= cores:
         return 0.0
     for _ in range(_ITERATIONS):
         price = 0.5 * (low + high)
         if not low < price < high:
             break
         _fill_at(curves, kinds, weights, caps, price, out)
-        if (counts * out).sum() > cores:
+        if _cores_held(counts, out) > cores:
             low = price
         else:
             high = price
     more = np.empty(kinds.size)
     _fill_at(curves, kinds, weights, caps, low, more)
     _fill_at(curves, kinds, weights, caps, math.nextafter(high, math.inf), out)
-    over, under = (counts * more).sum(), (counts * out).sum()
+    over, under = _cores_held(counts, more), _cores_held(counts, out)
     share = min(max((cores - under) / (over - under), 0.0), 1.0) if over > under else 0.0
     out += share * (more - out)
     return high
