@@ -48,6 +48,8 @@ from .policies.base import Policy as Policy
 from .policies.equi import Equi as Equi
 from .policies.fixed import Fixed as Fixed
 from .policies.greedy import Greedy as Greedy
+from .policies.jobs.index import JobIndex as JobIndex
+from .policies.jobs.state import JobState as JobState
 from .policies.own import OwnPolicy as OwnPolicy
 from .policies.priority import Priority as Priority
 from .policies.tabular import Tabular as Tabular

@@ -36,13 +36,11 @@ class JobIndex:
     Examples
     --------
     >>> import corewise as cw
-    >>> from corewise.policies.jobs.index import JobIndex
-    >>> from corewise.policies.jobs.state import JobState
     >>> sizes = cw.sizes.Lognormal(cv2=4.0)
     >>> system = cw.System(8, [cw.JobClass("a", 4.0, 1.0, cw.Amdahl(0.9), sizes=sizes)])
-    >>> jobs = [JobState("short", "a", remaining=0.1), JobState("long", "a", remaining=5.0)]
-    >>> JobIndex().on(system).allocate_jobs(jobs, whole=True)
-    {'short': 4, 'long': 4}
+    >>> jobs = [cw.JobState("short", "a", remaining=0.1), cw.JobState("long", "a", remaining=5.0)]
+    >>> cw.JobIndex().on(system).allocate_jobs(jobs, whole=True)
+    {'short': 5, 'long': 3}
     """
 
     _: KW_ONLY

@@ -50,8 +50,8 @@ class JobState(ByValue):
 
     Examples
     --------
-    >>> from corewise.policies.jobs.state import JobState
-    >>> JobState("a", "one", attained=2.0, held=4).remaining is None
+    >>> import corewise as cw
+    >>> cw.JobState("a", "one", attained=2.0, held=4).remaining is None
     True
     """
 
