@@ -16,10 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 import corewise as cw
-from corewise.cli.learn.changes import print_changes
+from corewise.cli.learn.changes import changes_table
 from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
 from corewise.cli.main import app
+from corewise.kit.report import Report, as_text
 from corewise.learning.checkpoint import saved_note
 from corewise.learning.evaluator import ExactEvaluator
 from corewise.learning.plant import SimulatedPlant
@@ -388,31 +389,33 @@ def found_change(**changed: Any) -> dict[str, Any]:
     return {**about, **place, **sides, **changed}
 
 
-def test_of_many_changes_the_last_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    print_changes([found_change(raised=1000 + i) for i in range(300)], 1e6)
-    text = capsys.readouterr().out
+def changes_text(*changes: dict[str, Any], truth: cw.System | None = None) -> str:
+    return as_text(Report("", tables=[changes_table(changes, 1e6, truth)]), 80)
+
+
+def test_of_many_changes_the_last_are_shown() -> None:
+    text = changes_text(*(found_change(raised=1000 + i) for i in range(300)))
     shown = [int(raised.replace(",", "")) for raised in re.findall(r"4,000 +40 +([\d,]+)\n", text)]
     assert shown == list(range(1290, 1300))
     flat = " ".join(text.split())
     assert "300 changes were found; these are the last 10 (by chance one is found every 1,000,000" in flat
-    print_changes([found_change(raised=1000 + i) for i in range(10)], 1e6)
-    assert "10 changes were found (by" in " ".join(capsys.readouterr().out.split())
+    text = changes_text(*(found_change(raised=1000 + i) for i in range(10)))
+    assert "10 changes were found (by" in " ".join(text.split())
 
 
-def test_changes_of_rates_and_of_several_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_of_rates_and_of_several_parameters() -> None:
     sides = {"before": {"arrival_rate": 1.25}, "after": {"arrival_rate": 2.5}}
-    print_changes([found_change(kind="arrival rate", **sides)], 1e6)
-    text = capsys.readouterr().out
+    text = changes_text(found_change(kind="arrival rate", **sides))
     assert re.search(
         r"\n +one +arrival rate +4,000 +40 +6,000\n +1\.25 → 2\.5 +3,000–5,000 +2\.5e\+08\n", text
     )
     assert "true" not in text
     sides = {"before": {"arrival_rate": 1.25}, "after": {"arrival_rate": 0.0}}
-    print_changes([found_change(kind="arrival rate", **sides)], 1e6)
-    assert re.search(r" 1\.25 → 0 \(none since\) ", capsys.readouterr().out)
+    text = changes_text(found_change(kind="arrival rate", **sides))
+    assert re.search(r" 1\.25 → 0 \(none since\) ", text)
     sides = {"before": {"sigma": 0.1, "kappa": 0.01}, "after": {"sigma": 0.2, "kappa": 0.02}}
-    print_changes([found_change(**sides)], 1e6)
-    assert re.search(r" sigma 0\.1 → 0\.2 .*\n +kappa 0\.01 → 0\.02\n", capsys.readouterr().out)
+    text = changes_text(found_change(**sides))
+    assert re.search(r" sigma 0\.1 → 0\.2 .*\n +kappa 0\.01 → 0\.02\n", text)
 
 
 @pytest.mark.parametrize(
@@ -427,15 +430,12 @@ def test_changes_of_rates_and_of_several_parameters(capsys: pytest.CaptureFixtur
         ("arrival rate", [41.0], None),  # curves change, and nothing else
     ],
 )
-def test_the_true_time_is_told_if_it_is_near(
-    kind: str, times: list[float], told: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_true_time_is_told_if_it_is_near(kind: str, times: list[float], told: str | None) -> None:
     system = cw.load_system("paper:1")
     other = [cw.Change(40.0, "two", cw.Amdahl(0.5))]
     own = [cw.Change(time, "one", cw.Amdahl(0.5)) for time in times]
     truth = cw.System(system.cores, system.classes, sorted([*other, *own], key=lambda change: change.time))
-    print_changes([found_change(kind=kind)], 1e6, truth)
-    text = capsys.readouterr().out
+    text = changes_text(found_change(kind=kind), truth=truth)
     assert re.findall(r"\(\d+\)", text) == ([] if told is None else [told])
     assert "(true)" in text
 

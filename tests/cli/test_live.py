@@ -198,8 +198,9 @@ def test_times_are_dates_where_the_clock_is_that_of_the_world(monkeypatch: pytes
     monkeypatch.setattr("corewise.cli.live.status.time.time", lambda: ended + 90.0)
     shown = succeed("status", "service.db").splitlines()
     assert shown[0] == "service.db: 2 events, the last one 1 min 30 s ago"
-    assert shown[1].startswith("at 2026-11-18 02:05:05 UTC, watch: 0 of 4 cores held by 0 jobs; ")
-    assert shown[1].endswith("equi in force since 2026-11-18 00:00:00 UTC, for 2 h 5 min")
+    assert shown[1] == "at 2026-11-18 02:05:05 UTC, watch: 0 of 4 cores held by 0 jobs"
+    assert shown[2].startswith("  policy ")
+    assert shown[2].endswith(" equi in force since 2026-11-18 00:00:00 UTC, for 2 h 5 min")
     assert as_json("status", "service.db")["time"] == ended
     rows = succeed("events", "service.db").splitlines()
     assert rows[1].split(maxsplit=1)[1] == "2026-11-18 02:05:05.250 UTC  job-finished    job etl-1"
@@ -208,9 +209,10 @@ def test_times_are_dates_where_the_clock_is_that_of_the_world(monkeypatch: pytes
 
 
 def test_times_are_seconds_where_the_clock_starts_at_zero(journal: str) -> None:
-    events, heading = succeed("status", journal).splitlines()[:2]
+    events, heading, policy = succeed("status", journal).splitlines()[:3]
     assert events.endswith(" events")
-    assert re.match(r"at \d+\.\d s, steer: 4 of 4 cores held by 2 jobs; equi in force since 0\.0 s$", heading)
+    assert re.match(r"at \d+\.\d s, steer: 4 of 4 cores held by 2 jobs$", heading)
+    assert re.match(r" +policy +equi in force since 0\.0 s$", policy)
     assert re.match(r" +1 +\d+\.\d{3} s  mode-changed ", succeed("events", journal).splitlines()[0])
 
 

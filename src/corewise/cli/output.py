@@ -5,19 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from corewise.kit.jsonable import to_json
 from corewise.kit.report import LINE, Report, Table, as_text, json_values
 
-if TYPE_CHECKING:
-    from corewise.kit.report import Summarised
-
 __all__ = ["emit", "print_facts", "print_json", "print_report", "print_table", "terminal_width"]
 
 
+class HasReport(Protocol):
+    """A result that says what it has to say in a report."""
+
+    def report(self) -> Report:
+        """Return title, facts, tables and notes."""
+
+
 def emit(
-    result: Summarised, as_json: bool, *facts: tuple[str, object], title: str | None = None, **values: object
+    result: HasReport, as_json: bool, *facts: tuple[str, object], title: str | None = None, **values: object
 ) -> None:
     """Print a result: as JSON with further values, or its report with further facts and another title."""
     if as_json:

@@ -207,13 +207,14 @@ class Summarised:
 
 
 class Reported(Summarised):
-    """A result that prints its report."""
+    """A result that prints its report, folded to `_width` characters; None folds nothing."""
 
     __slots__ = ()
+    _width: ClassVar[int | None] = LINE
 
     def __str__(self) -> str:
         """Return the report as text."""
-        return as_text(self.report(), LINE)
+        return as_text(self.report(), self._width)
 
 
 def json_values(result: object) -> Any:

@@ -1,4 +1,4 @@
-"""The changes that `corewise learn` found, for people."""
+"""The changes that `corewise learn` found, as a table of its report."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from corewise.cli.output import print_facts, print_table
+from corewise.kit.report import Table
 
 if TYPE_CHECKING:
     from corewise.model.system import System
 
-__all__ = ["print_changes"]
+__all__ = ["changes_table"]
 
 _MOST = 10  # that are shown
 _UNNAMED = {"speed": "speed: curve or size"}
 _RATES = {"size_rate", "arrival_rate"}  # which the kind of a change says already
 
 
-def print_changes(
+def changes_table(
     changes: Sequence[Mapping[str, Any]], between_alarms: float, truth: System | None = None
-) -> None:
-    """Print the changes that were found: what and when, from what to what, and how sure that is.
+) -> Table:
+    """Return the changes that were found: what and when, from what to what, and how sure that is.
 
     Parameters
     ----------
@@ -34,15 +34,14 @@ def print_changes(
     """
     chance = f"by chance one is found every {between_alarms:,.8g} departures"
     if not changes:
-        print_facts(f"No change was found ({chance}).", [])
-        return
+        return Table((), (), title=f"No change was found ({chance}).")
     last = changes[-_MOST:]
     count = "1 change was" if len(changes) == 1 else f"{len(changes):,} changes were"
     shown = "" if len(changes) == len(last) else f"; these are the last {len(last)}"
-    print_facts(f"{count} found{shown} ({chance}).", [])
     when = "time\n(true)" if truth is not None and truth.changes else "time"
     head = ["class", "what\nfrom → to", "after departures\n95 % interval", when, "found after\nchance: 1 in"]
-    print_table(head, [_cells(change, truth) for change in last], names=2)
+    rows = [_cells(change, truth) for change in last]
+    return Table(head, rows, names=2, title=f"{count} found{shown} ({chance}).")
 
 
 def _cells(change: Mapping[str, Any], truth: System | None) -> list[str]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.learn.options import LearnChoices, LearnOptions
-from corewise.cli.learn.report import Learned, print_learned
+from corewise.cli.learn.report import Learned
 from corewise.cli.learn.session import LearnSession
 from corewise.cli.options import AsJson, SystemName, from_options
-from corewise.cli.output import print_json
+from corewise.cli.output import print_json, print_report, terminal_width
 from corewise.cli.reporting import INTERRUPTED, reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import progress_bar, say_if_long, waiting
@@ -98,7 +98,7 @@ def learn(
     if as_json:
         print_json(learned.as_mapping())
     else:
-        print_learned(learned)
+        print_report(learned.report(terminal_width()))
         _print_saved(system, course, no_gap)
     # What was learned is out by now, whatever comes of the files.
     undrawn = _draw(learned, plot, quiet=as_json) if plot else None

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from corewise.cli.learn.changes import print_changes
+from corewise.cli.learn.changes import changes_table
 from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
-from corewise.cli.output import print_facts, print_table, terminal_width
 from corewise.kit.numbers import plus_minus
+from corewise.kit.report import Report, Table
 from corewise.kit.unit_labels import time_suffix, with_unit
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from corewise.learning.evaluator import Baselines, ExactEvaluator
     from corewise.model.system import System
 
-__all__ = ["Learned", "print_learned"]
+__all__ = ["Learned"]
 
 _FIRST, _SPACED = 3, 10  # epochs that are shown
 _MOST_PARAMETERS = 12  # whose estimates are shown epoch by epoch
@@ -74,6 +74,21 @@ class Learned:
 
         return changes_found(self.course.rows)
 
+    def report(self, width: int) -> Report:
+        """Return how it was made, some of its epochs, what was learned and what that is worth.
+
+        Estimates stand beside the epochs where `width` has room for them.
+        """
+        rows, alarms = self.course.rows, self.options.between_alarms
+        title = f"Algorithm {self.options.algorithm}: {replace(self.system, changes=()).summary}"
+        facts = list(_course(self))
+        if not rows:
+            return Report(title, facts)
+        tables = [*_epoch_tables(_selected(rows), self.system.weighted, width), *_estimate_tables(self)]
+        if alarms is not None:
+            tables.append(changes_table(self.changes, alarms, self.system if self.truth else None))
+        return Report(title, facts, tables, [_worth(self)])
+
     def as_mapping(self) -> dict[str, object]:
         """Return everything as plain values, for JSON.
 
@@ -116,47 +131,29 @@ class Learned:
         }
 
 
-def print_learned(learned: Learned) -> None:
-    """Print a run for people: how it was made, some of its epochs, what was learned and what it is worth."""
-    rows = learned.course.rows
-    _print_course(learned)
-    if rows:
-        _print_epochs(_selected(rows), learned.system.weighted)
-        _print_estimates(learned)
-        if learned.options.between_alarms is not None:
-            truth = learned.system if learned.truth else None
-            print_changes(learned.changes, learned.options.between_alarms, truth)
-        print_facts(_worth(learned), [])
-
-
-def _print_course(learned: Learned) -> None:
+def _course(learned: Learned) -> Iterator[tuple[str, str]]:
+    """Yield how the run was made."""
     options, course, rows = learned.options, learned.course, learned.course.rows
+    unit = learned.system.unit
     steps = "" if options.steps is None else f" of {options.steps:,}"
     ended = ": the log ended" if steps and course.log_ended else ""
     windows = f"{len(rows):,}{steps}{ended}; {course.algorithm.schedule}"
-    facts = [("windows", f"interrupted after {windows}" if course.interrupted else windows)]
+    yield "windows", f"interrupted after {windows}" if course.interrupted else windows
     if rows:
-        facts.append(("departures", _departures(course, learned.system.unit)))
+        yield "departures", _departures(course, unit)
     adopted = f"{'the optimum' if options.policy == 'optimal' else options.policy} for the estimates"
     before = "EQUI first, then" if course.logged is None else "what would have been adopted:"
-    facts.append(("policy", f"{before} {adopted}"))
+    yield "policy", f"{before} {adopted}"
     if course.before:
-        facts.append(("resumed", f"after {course.before:,} windows"))
-    facts.append(("time", _time(course)))
+        yield "resumed", f"after {course.before:,} windows"
+    yield "time", _time(course)
     if options.seed is not None:
         again = f" (the same command with --seed {options.seed} gives the same numbers)"
-        facts.append(("seed", f"{options.seed}{'' if course.interrupted else again}"))
+        yield "seed", f"{options.seed}{'' if course.interrupted else again}"
     changes = [change for change in learned.system.changes if learned.truth and change.time <= course.time]
     if changes:
-        facts.append(
-            (
-                "true changes",
-                ", ".join(
-                    f"{c.name} at time {c.time:,.8g}{time_suffix(learned.system.unit)}" for c in changes
-                ),
-            )
-        )
-    print_facts(f"Algorithm {options.algorithm}: {replace(learned.system, changes=()).summary}", facts)
+        told = (f"{change.name} at time {change.time:,.8g}{time_suffix(unit)}" for change in changes)
+        yield "true changes", ", ".join(told)
 
 
 def _departures(course: LearnSession, unit: str | None) -> str:
@@ -194,27 +191,23 @@ def _selected(rows: Sequence[EpochRow]) -> list[EpochRow]:
     return [row for k, row in enumerate(rows, start=1) if k <= _FIRST or k in spaced]
 
 
-def _print_epochs(rows: Sequence[EpochRow], weighted: bool) -> None:
-    """Print epochs, all columns beside each other if they fit, and otherwise the estimates further down."""
-    room = terminal_width()
+def _epoch_tables(rows: Sequence[EpochRow], weighted: bool, room: int) -> list[Table]:
+    """Return epochs, all columns beside each other if they fit, and otherwise the estimates further down."""
     k = ["k", *(f"{row['k']:,}" for row in rows)]
     departures = ["departures", *(f"{row['departures']:,}" for row in rows)]
     window = ["window", *(f"{row['window']:,}" for row in rows)]
     estimates, verdicts = list(_estimate_columns(rows)), _verdict_columns(rows, weighted)
     for lead in ([k, departures, window], [k, departures]):
         if _width([*lead, *estimates, *verdicts]) <= room:
-            _print_columns([*lead, *estimates, *verdicts])
-            return
-    _print_columns([k, departures, window, *verdicts])
-    if len(estimates) > _MOST_PARAMETERS:
-        return  # the last of them follow in any case
-    block = [k]
-    for column in estimates:
-        if len(block) > 1 and _width([*block, column]) > room:
-            _print_columns(block)
-            block = [k]
-        block.append(column)
-    _print_columns(block)
+            return [_table([*lead, *estimates, *verdicts])]
+    blocks = [[k, departures, window, *verdicts]]
+    if len(estimates) <= _MOST_PARAMETERS:  # the last of them follow in any case
+        blocks.append([k])
+        for column in estimates:
+            if len(blocks[-1]) > 1 and _width([*blocks[-1], column]) > room:
+                blocks.append([k])
+            blocks[-1].append(column)
+    return list(map(_table, blocks))
 
 
 def _estimate_columns(rows: Sequence[EpochRow]) -> Iterator[list[str]]:
@@ -254,25 +247,26 @@ def _width(columns: Sequence[Sequence[str]]) -> int:
     return sum(max(len(line) for cell in column for line in cell.split("\n")) + 3 for column in columns) + 1
 
 
-def _print_columns(columns: Sequence[Sequence[str]]) -> None:
+def _table(columns: Sequence[Sequence[str]]) -> Table:
     header, *rows = zip(*columns, strict=True)
-    print_table(header, rows, names=0)
+    return Table(header, rows, names=0)
 
 
 # --- in the end -------------------------------------------------------------------------------
 
 
-def _print_estimates(learned: Learned) -> None:
-    """Print what is believed in the end, with the truth beside it if it is known."""
+def _estimate_tables(learned: Learned) -> Iterator[Table]:
+    """Yield what is believed in the end, with the truth beside it if it is known."""
     row = learned.course.rows[-1]
     columns = ["class", "curve", "estimate", "±\nstderr", "95 % interval"]
     if learned.truth:
         columns.append("truth")
     cells = [line for name in row["estimates"] for line in _class_lines(learned, row, name)]
-    print_table(columns, cells, names=2)
+    yield Table(columns, cells, names=2)
     ends = [name for name, at_end in row["at_boundary"].items() if at_end and row["informative"][name]]
     if ends:
-        print_facts("Notes", [(name, "its most likely curve is at the end of its range") for name in ends])
+        said = "its most likely curve is at the end of its range"
+        yield Table((), [(name, said) for name in ends], title="Notes")
 
 
 def _class_lines(learned: Learned, row: EpochRow, name: str) -> Iterator[list[str]]:

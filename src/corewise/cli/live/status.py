@@ -6,7 +6,7 @@ import time
 
 from corewise.cli.live.journals import JournalName, controller_at_the_end, opened
 from corewise.cli.options import AsJson
-from corewise.cli.output import print_json
+from corewise.cli.output import print_json, print_report
 from corewise.cli.reporting import reporting
 from corewise.cli.waiting import waiting
 from corewise.errors import printable
@@ -35,5 +35,4 @@ def status(journal: JournalName, as_json: AsJson = False) -> None:
         print_json({"events": events, **report.as_mapping()})
         return
     print(printable(f"{journal}: {events:,} events{_last(report.time)}"))
-    for line in str(report).splitlines():
-        print(printable(line))
+    print_report(report.report())

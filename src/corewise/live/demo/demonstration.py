@@ -22,8 +22,10 @@ import numpy as np
 
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.kit import checks
+from corewise.kit import report as reports
 from corewise.kit.arrays import Bools, Floats
 from corewise.kit.jsonable import plain
+from corewise.kit.numbers import half_width
 from corewise.learning.algorithms import live_algorithm
 from corewise.live.demo.backends import Backend, DemoJob, backend_named, sleeping, true_system, workload
 from corewise.live.run.job import LiveJob
@@ -271,6 +273,18 @@ class ArmComparison:
         """By what share jobs take less time under corewise."""
         return 1.0 - self.corewise / self.equi
 
+    @property
+    def in_words(self) -> str:
+        """How much less or more time jobs take under corewise."""
+        half = half_width(self.interval)
+        error = f" ± {half:.1%}" if half >= 0.0 else ""
+        return f"{abs(self.gain):.1%}{error} {'less' if self.gain >= 0.0 else 'more'} time"
+
+    def _cells(self) -> list[str]:
+        low, high = self.interval
+        ends = f"{low:.1%} to {high:.1%}" if low <= high else ""
+        return [f"{self.jobs:,}", f"{self.equi:.4f}", f"{self.corewise:.4f}", f"{self.gain:.1%}", ends]
+
 
 def compared(jobs: Sequence[DemoJob], equi: Floats, corewise: Floats) -> dict[str, ArmComparison]:
     """Return the comparison of each class, over jobs that are done under both, and last that over all."""
@@ -344,6 +358,32 @@ class Demonstration:
     def whole(self) -> ArmComparison:
         """The comparison over all jobs."""
         return self.comparisons[ALL]
+
+    def report(self) -> reports.Report:
+        """Return the gain in the mean, what was learned, and a table of the classes."""
+        steered = "never: it was not sure of a gain"
+        if self.adopted is not None:
+            steered = f"from second {self.adopted:.0f} on"
+        mean = f"jobs take {self.whole.in_words} under corewise than under EQUI, learning included"
+        facts = [
+            ("in the mean", mean),
+            *((f"p of {row.name}", self._learned(row)) for row in self.learned.classes),
+            ("steered", steered),
+            ("speed-up", "emulated by sleeping; arrivals, dispatch, moves and learning are real"),
+        ]
+        header = ["class", "jobs", "EQUI, s", "corewise, s", "gain", "95 %"]
+        rows = [[name, *self.comparisons[name]._cells()] for name in (*self.truth.names, ALL)]
+        pools = f"two pools of {self.truth.cores:g} workers ({self.engine})"
+        title = f"The same {self.whole.jobs:,} jobs on {pools}, arriving for {self.seconds:g} s"
+        return reports.Report(title, facts, [reports.Table(header, rows)])
+
+    def _learned(self, row: ClassReport) -> str:
+        truth, learned = self.truth[row.name].speedup.parameters["p"], row.learned
+        if learned is None or not learned.informative:
+            return f"not known; the truth is {truth:g}"
+        low, high = learned.intervals["p"]
+        found = f"{learned.parameters['p']:.2f}, between {low:.2f} and {high:.2f} (95 %)"
+        return f"{found}; the truth is {truth:g}"
 
     def as_mapping(self) -> dict[str, Any]:
         """Return it as plain values, which JSON can hold."""

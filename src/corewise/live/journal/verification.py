@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from corewise.errors import InvalidFile
 from corewise.kit.jsonable import plain
+from corewise.kit.report import Report
 from corewise.live.journal.pool_configuration import controller_of
 from corewise.live.journal.replay import Replayed, replay
 from corewise.live.state.controller import Controller
@@ -46,9 +47,15 @@ class ReplayVerification:
     missing: int
     state: str
 
-    def as_mapping(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
+    def report(self) -> Report:
+        """Return what was compared, and the digest of the state."""
+        lacking = f"; {self.missing} of the last events are not in the journal" if self.missing else ""
+        facts = [
+            ("events", f"{self.events:,}, of which {self.refused} were refused, then as now"),
+            ("instructions", f"{self.instructions:,} as they are in the journal{lacking}"),
+            ("state", f"SHA-256 {self.state}"),
+        ]
+        return Report("The same state and the same instructions", facts)
 
 
 def verify_replay(journal: JournalReader) -> ReplayVerification:

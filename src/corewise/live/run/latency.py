@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit.files import reason_of
+from corewise.kit.report import Report, Table
 from corewise.live.engines.base import Engine, Gang, Holding, Rounds
 from corewise.live.engines.dask import DaskEngine
 from corewise.live.engines.executor import ExecutorEngine
@@ -56,6 +57,8 @@ class EngineHealth:
         Seconds that a round takes beyond its work, in the median; None if it was not measured.
     """
 
+    _json_fields: ClassVar = ("name", "package", "version", "available", "latency", "least_round")
+
     name: str
     package: str | None
     version: str | None
@@ -71,12 +74,14 @@ class EngineHealth:
         """How many seconds a round should take at least."""
         return None if self.latency is None else ROUND_TO_LATENCY * self.latency
 
-    def as_mapping(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        values = {
-            name: getattr(self, name) for name in ("name", "package", "version", "available", "latency")
-        }
-        return values | {"least_round": self.least_round}
+    def _cells(self) -> list[str]:
+        """Return the row of a table: the package it needs, its latency, and how long a round should last."""
+        package = "comes with Python"
+        if self.package is not None:
+            package = f"{self.package} {self.version or 'is not installed'}"
+        if self.latency is None or self.least_round is None:
+            return [self.name, package, f"--engine {self.name} tries it" if self.available else "-", "-"]
+        return [self.name, package, _time(self.latency), f"{_time(self.least_round)} or more"]
 
 
 @dataclass(frozen=True)
@@ -95,20 +100,36 @@ class Health:
         Seconds that its disk takes to make a block safe, in the median.
     """
 
+    _json_fields: ClassVar = ("cores", "usable", "engines", "journal")
+
     cores: int
     usable: int
     engines: tuple[EngineHealth, ...]
     directory: str
     sync: float
 
-    def as_mapping(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {
-            "cores": self.cores,
-            "usable": self.usable,
-            "engines": [engine.as_mapping() for engine in self.engines],
-            "journal": {"directory": self.directory, "sync": self.sync},
-        }
+    @property
+    def journal(self) -> dict[str, object]:
+        """Where a journal would be, and how long its disk takes to make a block safe."""
+        return {"directory": self.directory, "sync": self.sync}
+
+    def report(self) -> Report:
+        """Return cores and disk, and a table of the engines."""
+        facts = [
+            ("cores", f"{self.cores}, of which this process may use {self.usable}"),
+            ("journal", f"{_time(self.sync)} to make a block safe in {self.directory}"),
+            (
+                "rounds",
+                f"should last {ROUND_TO_LATENCY:g} times as long as it takes to begin one, or cores idle",
+            ),
+        ]
+        header = ["engine", "package", "latency", "a round should last"]
+        table = Table(header, [engine._cells() for engine in self.engines], names=2)
+        return Report("What a live pool finds here", facts, [table])
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds >= 1.0 else f"{1e3 * seconds:.2g} ms"
 
 
 def examine(engines: Sequence[str] = (), directory: str | Path = ".") -> Health:

@@ -9,8 +9,9 @@ from typing import Any
 
 from corewise.estimation.changes.alarms import Alarm
 from corewise.estimation.class_estimate import ClassEstimate
+from corewise.kit import report as reports
 from corewise.kit.jsonable import plain
-from corewise.kit.report import Summarised, Table, cut
+from corewise.kit.report import Reported, Summarised, Table
 from corewise.kit.times import in_force_since, instant
 from corewise.learning.gate import gain_in_words
 from corewise.live.state.counters import JobCounters
@@ -18,8 +19,6 @@ from corewise.live.state.instructions import Alert
 from corewise.observation.events import Mode, Solved
 
 __all__ = ["ClassReport", "Expected", "Report", "ResponseSummary"]
-
-_NAME = 16  # characters of a class in a table
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,7 @@ class ClassReport(Summarised):
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Summarised):
+class Report(Reported):
     """Report of a live pool.
 
     Attributes
@@ -204,6 +203,7 @@ class Report(Summarised):
     """
 
     _repr_fields = ("mode", "pool", "policy", "gain")
+    _width = None
 
     time: float
     mode: Mode
@@ -254,24 +254,25 @@ class Report(Summarised):
         assert isinstance(made, dict)
         return made
 
-    def __str__(self) -> str:
-        """Return the report as a table."""
-        return "\n".join(
-            [*self._heading(), *_aligned([_COLUMNS, *map(_cells, self.classes)]), *self._notes()]
-        )
+    def report(self) -> reports.Report:
+        """Return the cores held, the policy and its expected gain, a table of the classes, and the alerts."""
+        held = f"{self.held} of {self.pool} cores held by {self.jobs} jobs"
+        title = f"at {instant(self.time)}, {self.mode}: {held}"
+        rows = [_cells(row) for row in self.classes]
+        shown = [i for i, column in enumerate(zip(*rows, strict=True)) if any(column)]
+        header, cells = [_COLUMNS[i] for i in shown], [[row[i] for i in shown] for row in rows]
+        table = Table(header, cells, names=2 if "curve" in header else 1)
+        return reports.Report(title, list(self._facts()), [table], list(self._notes()))
 
-    def _heading(self) -> Iterator[str]:
-        yield (
-            f"at {instant(self.time)}, {self.mode}: {self.held} of {self.pool} cores held by {self.jobs} "
-            f"jobs; {self.policy} in force {in_force_since(self.since, self.time)}"
-        )
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "policy", f"{self.policy} in force {in_force_since(self.since, self.time)}"
         if self.gain is not None:
             state = "in force" if self.in_force else f"not adopted: {self.policy} stays in force"
-            yield f"expected {gain_in_words(self.gain)} by the last policy solved for, {state}"
+            yield "expected", f"{gain_in_words(self.gain)} by the last policy solved for, {state}"
         if self.reason:
-            yield self.reason
+            yield "note", self.reason
         if self.responses.count:
-            yield f"mean response time {_measured(self.responses)} of {self.responses.count} jobs"
+            yield "mean response time", f"{_measured(self.responses)} of {self.responses.count} jobs"
 
     def _notes(self) -> Iterator[str]:
         if self.mode == "watch":
@@ -286,11 +287,8 @@ class Report(Summarised):
         for alert in self.alerts:
             yield f"alert: {alert.about}: {alert.text}"
 
-    def _table(self) -> Table:
-        return Table(_COLUMNS, [_cells(row) for row in self.classes])
 
-
-_COLUMNS = ("class", "jobs", "waiting", "held", "told", "finished", "response", "EQUI", "policy", "curve")
+_COLUMNS = ("class", "curve", "jobs", "waiting", "held", "told", "finished", "response", "EQUI", "policy")
 
 
 def _cells(row: ClassReport) -> tuple[str, ...]:
@@ -299,11 +297,11 @@ def _cells(row: ClassReport) -> tuple[str, ...]:
     )
     counts = (row.jobs, row.waiting, row.held, row.told, row.finished)
     return (
-        cut(row.name if row.name.isprintable() else ascii(row.name), _NAME),
+        row.name,
+        "" if row.learned is None else _curve(row.learned),
         *map(str, counts),
         _measured(row.responses),
         *expected,
-        "" if row.learned is None else _curve(row.learned),
     )
 
 
@@ -320,16 +318,3 @@ def _curve(learned: ClassEstimate) -> str:
     ends = {name: f"[{low:.3g}, {high:.3g}]" for name, (low, high) in learned.intervals.items()}
     values = [f"{name} = {value:.3g} {ends[name]}" for name, value in learned.parameters.items()]
     return f"{learned.family} {', '.join(values)}".strip()
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of a table in columns: names and curves to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    last = len(widths) - 1
-    return [
-        "  ".join(
-            cell.ljust(width) if i in {0, last} else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
