@@ -67,8 +67,8 @@ def learn(
     from corewise.model.files import RATES, load_system
 
     problem = load_system(system, optional=RATES)
-    texts = given.texts
-    options = LearnOptions.new(texts) if resume is None else LearnOptions.resumed(texts, resume, problem)
+    asked = given.values
+    options = LearnOptions.new(asked) if resume is None else LearnOptions.resumed(asked, resume, problem)
     if options.events is None:
         problem.require_rates()
     method = options.method(problem)

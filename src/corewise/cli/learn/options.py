@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LearnChoices", "LearnOptions"]
 
-Texts = Mapping[str, str | None]
-"""Options as text, by their names; None where they are not given."""
+Given = Mapping[str, Any]
+"""Values of the options that are given, by their names."""
 
 ALGORITHM, STEPS = "1b", 100
 """What is done if nothing is said; other defaults are those of the library."""
@@ -111,10 +111,10 @@ class LearnChoices:
     ] = None
 
     @property
-    def texts(self) -> Texts:
-        """The options as text, by name, as a checkpoint has them."""
-        events = None if self.events is None else str(self.events.resolve())
-        return {**vars(self), "events": events, "unknown_rates": "True" if self.unknown_rates else None}
+    def values(self) -> Given:
+        """The values of the options that are given."""
+        events = None if self.events is None else self.events.resolve()
+        return _parsed({**vars(self), "events": events, "unknown_rates": self.unknown_rates or None})
 
 
 @dataclass(frozen=True)
@@ -133,50 +133,49 @@ class LearnOptions:
     sizes: str = "any"
 
     @classmethod
-    def new(cls, given: Texts) -> LearnOptions:
+    def new(cls, given: Given) -> LearnOptions:
         """Return the options of a new run, with a new seed if none is given."""
         options = cls._of(given)
         random = options.seed is None and options.events is None
         return replace(options, seed=secrets.randbits(32)) if random else options
 
     @classmethod
-    def resumed(cls, given: Texts, file: Path, system: System) -> LearnOptions:
+    def resumed(cls, given: Given, file: Path, system: System) -> LearnOptions:
         """Return those of a saved run; what is given must agree with them, but for the number of windows."""
         from corewise.learning.checkpoint import saved_note
 
-        note = {key: str(value) for key, value in saved_note(file).items()}
+        note = saved_note(file)
         if not note:  # it was saved from Python
-            if given["seed"] is not None:
+            if "seed" in given:
                 raise InvalidInput(f"{file}: goes on with its own random numbers, got --seed {given['seed']}")
             return cls._of(given)
         try:
-            saved = cls._of(note)
+            saved = cls._of(_parsed(note))
         except InvalidInput as error:
             raise InvalidFile(f"{file} is not a usable run: {error}") from None
-        return saved._with(_parsed(given), given, file, system)
+        return saved._with(given, file, system)
 
-    def _with(self, values: Mapping[str, Any], given: Texts, file: Path, system: System) -> LearnOptions:
+    def _with(self, given: Given, file: Path, system: System) -> LearnOptions:
         """Return these options, but what may differ as it is given; anything else that differs is refused."""
-        if "events" in values and self.events is None:
+        if "events" in given and self.events is None:
             raise InvalidInput(f"{file}: is a run of a simulation, not of a log, got --events")
-        if values.get("algorithm", self.algorithm) == self.algorithm:  # otherwise its options are others, too
+        if given.get("algorithm", self.algorithm) == self.algorithm:  # otherwise its options are others, too
             _require_sense(given, self.algorithm, self.events)
         for key in ("algorithm", "departures", "power", "seed", "between_alarms", "unknown_rates", "sizes"):
-            there, here = getattr(self, key), values.get(key)
+            there, here = getattr(self, key), given.get(key)
             if here is not None and there != here:
                 raise InvalidInput(f"{file}: is a run with --{key.replace('_', '-')} {there}, got {here}")
-        policy = values.get("policy", self.policy)
+        policy = given.get("policy", self.policy)
         if _rule(policy, system) != _rule(self.policy, system):
             raise InvalidInput(f"{file}: is a run with --policy {self.policy}, got {policy}")
-        return replace(self, **{key: values[key] for key in ("steps", "events") if key in values})
+        return replace(self, **{key: given[key] for key in ("steps", "events") if key in given})
 
     @classmethod
-    def _of(cls, given: Texts) -> LearnOptions:
+    def _of(cls, given: Given) -> LearnOptions:
         """Return options with those that are not given as the library has them."""
         from corewise.learning.algorithms import ALGORITHMS
 
-        values = _parsed(given)
-        algorithm, events = values.get("algorithm", ALGORITHM), values.get("events")
+        algorithm, events = given.get("algorithm", ALGORITHM), given.get("events")
         _require_sense(given, algorithm, events)
         library = signature(ALGORITHMS[algorithm]).parameters
         defaults = {
@@ -189,16 +188,12 @@ class LearnOptions:
             "events": None,
             "between_alarms": library["between_alarms"].default if algorithm == _ADAPTIVE else None,
         }
-        return cls(**{**defaults, **values})
+        return cls(**{**defaults, **given})
 
     @property
-    def note(self) -> dict[str, str]:
-        """The options as text, to be kept with a saved run."""
-        return {
-            option: str(value)
-            for option, value in vars(self).items()
-            if value is not None and value is not False
-        }
+    def note(self) -> dict[str, Any]:
+        """The options that are set, to be kept with a saved run."""
+        return {key: value for key, value in vars(self).items() if value is not None and value is not False}
 
     def method(self, system: System) -> Algorithm:
         """Return the algorithm for what is known of a system."""
@@ -226,9 +221,11 @@ class LearnOptions:
         return SimulatedPlant(system, rng=self.seed)
 
 
-def _parsed(given: Texts) -> dict[str, Any]:
-    """Return the options that are given, each as what it is."""
-    return {key: parse(text) for key, parse in _PARSERS.items() if (text := given.get(key)) is not None}
+def _parsed(texts: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options of a command line or of a saved run, each as what it is; None is not given."""
+    return {
+        key: parse(str(value)) for key, parse in _PARSERS.items() if (value := texts.get(key)) is not None
+    }
 
 
 def _algorithm(text: str) -> str:
@@ -269,16 +266,16 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _require_sense(given: Texts, algorithm: str, events: str | None) -> None:
+def _require_sense(given: Given, algorithm: str, events: str | None) -> None:
     """Raise `InvalidInput` if an option is given that has no meaning in a run of this kind."""
     between, seed = given.get("between_alarms"), given.get("seed")
     if between is not None and algorithm != _ADAPTIVE:
         raise InvalidInput(
             f"--between-alarms is for --algorithm {_ADAPTIVE}: {algorithm} looks out for no changes, "
-            f"got {between!r}"
+            f"got {between:g}"
         )
     if seed is not None and events is not None:
-        raise InvalidInput(f"--seed is for a simulation, nothing in --events is random, got {seed!r}")
+        raise InvalidInput(f"--seed is for a simulation, nothing in --events is random, got {seed}")
 
 
 def _rule(text: str, system: System) -> Policy | None:
