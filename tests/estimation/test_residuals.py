@@ -12,7 +12,7 @@ from scipy import optimize, stats
 import corewise as cw
 from corewise.estimation.exponential_tests import FittedParameters, exponential_p_value, fitted_p_value
 from corewise.kit.arrays import Floats
-from corewise.observation.sample_path import NOBODY, Event
+from corewise.observation.sample_path import NO_JOB, Event
 
 SYSTEM = cw.load_system("paper:1")
 
@@ -134,8 +134,8 @@ def logged(sizes: Floats, gaps: Floats) -> cw.SamplePath:
         pool=1e6,
         time=np.concatenate([[0.0], times[order]]),
         event=np.concatenate([[Event.START], kinds[order]]).astype(np.int8),
-        job_class=np.concatenate([[NOBODY], np.zeros(2 * sizes.size, dtype=np.int64)]),
-        job=np.concatenate([[NOBODY], jobs[order]]),
+        job_class=np.concatenate([[NO_JOB], np.zeros(2 * sizes.size, dtype=np.int64)]),
+        job=np.concatenate([[NO_JOB], jobs[order]]),
         cores=np.concatenate([[0.0], held])[:, None],
     )
 

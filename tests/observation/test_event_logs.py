@@ -19,7 +19,7 @@ from corewise.observation.event_logs import EventLog, load_events, load_unknown_
 from corewise.observation.log_reader import Header, Labels, PlainBlocks
 from corewise.observation.log_repair import with_ties_reordered
 from corewise.observation.rows import find_faults
-from corewise.observation.sample_path import NOBODY, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, Event, SamplePath
 from corewise.observation.text.fields import Fields, Layout
 from tests.observation.test_sample_path import (
     COLUMNS,
@@ -168,10 +168,10 @@ def test_a_log_may_be_written_in_many_ways(text: str, change: Any, log: Path) ->
 
 def test_whole_numbers_are_kept_as_numbers_of_jobs(log: Path) -> None:
     """Up to a million; other labels, and larger numbers, are numbered in order of appearance."""
-    jobs = [NOBODY, 0, 1, 0, NOBODY, NOBODY]
+    jobs = [NO_JOB, 0, 1, 0, NO_JOB, NO_JOB]
     for a, b, kept in [
-        ("5", "0", [NOBODY, 5, 0, 5, NOBODY, NOBODY]),
-        ("999999", "12", [NOBODY, 999999, 12, 999999, NOBODY, NOBODY]),
+        ("5", "0", [NO_JOB, 5, 0, 5, NO_JOB, NO_JOB]),
+        ("999999", "12", [NO_JOB, 999999, 12, 999999, NO_JOB, NO_JOB]),
         ("12345678", "12", jobs),
         ("5", "x", jobs),
         ("x", "5", jobs),
@@ -213,7 +213,7 @@ def test_labels_have_the_same_codes_at_once_and_one_by_one(labels: list[str]) ->
     codes = together.of_fields(fields, "job").tolist()
     assert codes == [alone.code(label) for label in labels]
     for label, code in zip(bare, codes, strict=True):
-        assert (code == NOBODY) == (label == "")
+        assert (code == NO_JOB) == (label == "")
         assert codes.index(code) == bare.index(label)  # one label, one code
         if label:
             assert together.text(code) == label
@@ -228,7 +228,7 @@ def test_what_is_written_comes_back(
     per_job: bool, seed: int, size: int, split: bool, suffix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = SamplePath(*columns_of(random_rows(np.random.default_rng(seed), per_job, size)))
-    named = not (path.job[(path.job_class != NOBODY) & (path.event != Event.RESIZE)] == NOBODY).any()
+    named = not (path.job[(path.job_class != NO_JOB) & (path.event != Event.RESIZE)] == NO_JOB).any()
     split = split and named
     file = tmp_path_factory.mktemp("logs") / f"log.csv{suffix}"
     save_events(path, file, per_job=split)
@@ -514,7 +514,7 @@ def test_a_bad_row_is_skipped_and_counted(text: str, number: int, line: str, mes
 
 
 def test_a_skipped_row_takes_nothing_else_away(log: Path) -> None:
-    """Parsed or not: what remains is the log without it, but for jobs that are cut short."""
+    """Parsed or not: what remains is the log without it, but for jobs that are censored."""
     for line in ("oops", "0.7,departure,two,c,4.0,6.0"):
         lines = TOTALS.splitlines()
         spoiled = "\n".join([*lines[:4], line, *lines[4:]])
@@ -736,8 +736,8 @@ def test_plain_blocks_are_taken_by_compiled_loops_and_others_are_not() -> None:
     block = plain.parse(b"0,start,,,\n1.5,arrival,one,7,2\n2e0,resize,one,7,3.25\n2.5,arrival,two,x-7,1\n")
     assert block is not None
     assert block.time.tolist() == [0.0, 1.5, 2.0, 2.5]
-    assert block.job_class.tolist() == [NOBODY, 0, 0, 1]
-    assert block.label.tolist() == [NOBODY, 7, 7, labels.code("x-7")]
+    assert block.job_class.tolist() == [NO_JOB, 0, 0, 1]
+    assert block.label.tolist() == [NO_JOB, 7, 7, labels.code("x-7")]
     assert np.isnan(block.cores[0])
     assert block.cores[1:].tolist() == [2.0, 3.25, 1.0]
     odd = (

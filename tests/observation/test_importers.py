@@ -51,7 +51,7 @@ def imported(text: str, directory: Path, name: str = "jobs.csv", **options: Any)
 
 
 def accounted(log: ImportedLog) -> None:
-    """Every row is used, cut short, or dropped with a reason."""
+    """Every row is used, censored, or dropped with a reason."""
     counts = {**log.account.count(drops=True), **log.account.count(drops=False)}
     used = int(np.count_nonzero(log.account.verdict == Verdict.USED))
     assert used + sum(counts.values()) == log.account.rows
@@ -311,7 +311,7 @@ def test_a_zone_with_a_clock_change(tmp_path: Path) -> None:
     )
 
 
-# --- what is cut short, dropped, and there already -------------------------------------------------
+# --- what is censored, dropped, and there already --------------------------------------------------
 
 
 BROKEN = """\

@@ -7,7 +7,7 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
-from corewise.observation.sample_path import NOBODY, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, Event, SamplePath
 
 SYSTEM = cw.System(
     6, [cw.JobClass("a", 1.0, 0.5, cw.Amdahl(0.9)), cw.JobClass("b", 1.5, 0.8, cw.Amdahl(0.5))]
@@ -57,7 +57,7 @@ def test_a_record_with_no_more_jobs_stays_as_it_is() -> None:
         whole.time,
         whole.event,
         whole.job_class,
-        np.full(whole.job.size, NOBODY),
+        np.full(whole.job.size, NO_JOB),
         whole.cores,
     )
     with pytest.raises(InvalidInput, match="needs the number"):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import corewise as cw
 from corewise.observation import _kernels
 from corewise.observation.rows import Columns, dense, find_faults, plainly_good
-from corewise.observation.sample_path import NOBODY, Event, Fault, SamplePath
+from corewise.observation.sample_path import NO_JOB, Event, Fault, SamplePath
 from tests.helpers.twins import not_compared, same
 
 NAMES, POOL = ("one", "two"), 10.0
@@ -56,8 +56,8 @@ def rows_of(text: str) -> list[Row]:
             (
                 float(time),
                 Event[event.upper()],
-                NOBODY if name == "-" else NAMES.index(name),
-                NOBODY if job == "-" else int(job),
+                NO_JOB if name == "-" else NAMES.index(name),
+                NO_JOB if job == "-" else int(job),
                 held if len(held) > 1 else held[0],
             )
         )
@@ -108,17 +108,17 @@ def lives_of(rows: list[Row]) -> dict[int, list[Row]]:
     """The rows about each job that has a number."""
     lives = defaultdict(list)
     for row in rows:
-        if row[3] != NOBODY:
+        if row[3] != NO_JOB:
             lives[row[3]].append(row)
     return dict(lives)
 
 
 def jobs_possible(rows: list[Row], per_job: bool) -> bool:
-    if any((i, who) != (NOBODY, NOBODY) for _, e, i, who, _ in rows if e in (Event.START, Event.END)):
+    if any((i, who) != (NO_JOB, NO_JOB) for _, e, i, who, _ in rows if e in (Event.START, Event.END)):
         return False
     moves = [row for row in rows if row[1] in (Event.PRESENT, Event.ARRIVAL, *LEAVES)]
     about = [row for row in rows if per_job and row[1] not in (Event.START, Event.END)]
-    if any(row[2] == NOBODY for row in moves) or any(row[3] == NOBODY for row in about):
+    if any(row[2] == NO_JOB for row in moves) or any(row[3] == NO_JOB for row in about):
         return False
     if any(n < 0 for counts in naive_counts(rows) for n in counts):
         return False
@@ -127,7 +127,7 @@ def jobs_possible(rows: list[Row], per_job: bool) -> bool:
         steps = [kind for kind in kinds if kind != Event.RESIZE]
         if kinds[0] not in (Event.PRESENT, Event.ARRIVAL) or steps[1:] not in ([], *([x] for x in LEAVES)):
             return False
-        if set(LEAVES) & set(kinds[:-1]) or len({row[2] for row in life} - {NOBODY}) > 1:
+        if set(LEAVES) & set(kinds[:-1]) or len({row[2] for row in life} - {NO_JOB}) > 1:
             return False
     return True
 
@@ -215,9 +215,9 @@ def random_rows(rng: np.random.Generator, per_job: bool, rows: int) -> list[Row]
             made.append((time, kind, i, who, present[who][1] if who in present else NAN))
             return
         held = rng.choice([0.0, 1.0, 2.5, 4.0], 2) * (np.array(counts) > 0)
-        shown = NOBODY if unnamed and who % 2 else who
+        shown = NO_JOB if unnamed and who % 2 else who
         if kind in (Event.START, Event.END):
-            shown = NOBODY
+            shown = NO_JOB
         made.append((time, kind, i, shown, held.tolist()))
 
     def enter(kind: Event) -> None:
@@ -229,7 +229,7 @@ def random_rows(rng: np.random.Generator, per_job: bool, rows: int) -> list[Row]
         number += 1
 
     if rng.random() < 0.5:
-        add(Event.START, NOBODY, NOBODY)
+        add(Event.START, NO_JOB, NO_JOB)
         for _ in range(rng.integers(0, 4)):
             enter(Event.PRESENT)
     while len(made) < rows:
@@ -252,12 +252,12 @@ def random_rows(rng: np.random.Generator, per_job: bool, rows: int) -> list[Row]
             i, x = present[who]
             room = POOL - sum(y for _, y in present.values()) + x
             present[who] = (i, float(rng.choice([0.0, 0.5, 1.0])) * room)
-            add(Event.RESIZE, i if rng.random() < 0.5 else NOBODY, who)
+            add(Event.RESIZE, i if rng.random() < 0.5 else NO_JOB, who)
         else:
             enter(Event.ARRIVAL)
     if rng.random() < 0.5:
         time += 1.0
-        add(Event.END, NOBODY, NOBODY)
+        add(Event.END, NO_JOB, NO_JOB)
     return made
 
 
@@ -595,14 +595,14 @@ def test_numbers_of_jobs_may_be_large_and_rows_need_none() -> None:
 def test_response_times_are_those_of_jobs_seen_to_come_and_go(per_job: bool, seed: int, size: int) -> None:
     rows = random_rows(np.random.default_rng(seed), per_job, size)
     path = SamplePath(*columns_of(rows))
-    if any(row[3] == NOBODY for row in rows if row[1] == Event.DEPARTURE):
+    if any(row[3] == NO_JOB for row in rows if row[1] == Event.DEPARTURE):
         with pytest.raises(cw.errors.InvalidInput, match="response times need the number of every job"):
             _ = path.response_times
         return
     arrived: dict[int, float] = {}
     times: dict[str, list[float]] = {name: [] for name in NAMES}
     for time, kind, i, who, _ in rows:
-        if kind == Event.ARRIVAL and who != NOBODY:
+        if kind == Event.ARRIVAL and who != NO_JOB:
             arrived[who] = time
         elif kind == Event.DEPARTURE and who in arrived:
             times[NAMES[i]].append(time - arrived[who])
@@ -644,8 +644,8 @@ def widths_at(path: SamplePath, time: float) -> dict[int, float]:
 @given(seed=seeds, size=st.integers(1, 25))
 def test_splitting_keeps_what_every_job_holds(seed: int, size: int) -> None:
     path = SamplePath(*columns_of(random_rows(np.random.default_rng(seed), False, size)))
-    moves = (path.event != Event.RESIZE) & (path.job_class != NOBODY)
-    if (path.job[moves] == NOBODY).any():
+    moves = (path.event != Event.RESIZE) & (path.job_class != NO_JOB)
+    if (path.job[moves] == NO_JOB).any():
         with pytest.raises(cw.errors.InvalidInput, match="rows of each job need the number of every job"):
             path.split()
         return
@@ -729,7 +729,7 @@ def test_what_is_good_at_a_glance_is_good() -> None:
 def scratch(columns: Columns) -> tuple[Any, ...]:
     known = int(max(columns.job.max(), columns.job.size)) + 1
     held = known if columns.cores.ndim == 1 else len(NAMES)
-    jobs, owner = np.zeros(len(NAMES), np.int64), np.full(known, NOBODY)
+    jobs, owner = np.zeros(len(NAMES), np.int64), np.full(known, NO_JOB)
     return jobs, owner, np.zeros(held), np.zeros(columns.job.size), np.zeros(columns.job.size, np.int8)
 
 
@@ -782,12 +782,12 @@ def test_split_rows_is_compiled_faithfully() -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
         path = SamplePath(*columns_of(random_rows(rng, False, 20)))
-        numbers = np.where(path.job_class == NOBODY, NOBODY, path.job)
-        if (numbers[path.job_class != NOBODY] == NOBODY).any():
+        numbers = np.where(path.job_class == NO_JOB, NO_JOB, path.job)
+        if (numbers[path.job_class != NO_JOB] == NO_JOB).any():
             continue
         widths = rng.choice([1.0, 2.0], path.counts.shape)
         most = 20 * path.time.size
-        ends, links = np.full((2, 2), NOBODY), np.full((2, int(numbers.max()) + 2), NOBODY)
+        ends, links = np.full((2, 2), NO_JOB), np.full((2, int(numbers.max()) + 2), NO_JOB)
         whose = np.zeros((3, most), np.int64)
         same(
             _kernels.split_rows,

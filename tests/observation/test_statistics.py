@@ -22,7 +22,7 @@ from corewise.observation.statistics import MOST_WIDTHS, PathTally
 Table = dict[str, dict[float, list[float]]]
 
 START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END, CANCEL = cw.results.Event
-NOBODY = -1
+NO_JOB = -1
 
 
 def tally(path: cw.SamplePath, rows: int | None = None) -> Table:
@@ -199,13 +199,13 @@ def cut(path: cw.SamplePath, at: float) -> tuple[cw.SamplePath, cw.SamplePath]:
         job = int(path.job[row])
         if path.event[row] == DEPARTURE:
             del here[job]
-        elif job != NOBODY:
+        elif job != NO_JOB:
             here[job] = (int(path.job_class[row]), float(path.cores[row]) if path.per_job else math.nan)
     opening = {"time": np.full(1 + len(here), at), "event": np.full(1 + len(here), PRESENT, dtype=np.int8)}
     opening["event"][0] = START
-    opening["job"] = np.array([NOBODY, *here])
-    opening["job_class"] = np.array([NOBODY, *(kind for kind, _ in here.values())])
-    closing = {"time": [at], "event": np.array([END], dtype=np.int8), "job": [NOBODY], "job_class": [NOBODY]}
+    opening["job"] = np.array([NO_JOB, *here])
+    opening["job_class"] = np.array([NO_JOB, *(kind for kind, _ in here.values())])
+    closing = {"time": [at], "event": np.array([END], dtype=np.int8), "job": [NO_JOB], "job_class": [NO_JOB]}
     if path.per_job:
         opening["cores"] = np.array([math.nan, *(own for _, own in here.values())])
         closing["cores"] = np.array([math.nan])

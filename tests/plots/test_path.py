@@ -10,7 +10,7 @@ import pytest
 
 import corewise as cw
 from corewise.kit.arrays import Floats
-from corewise.observation.sample_path import NOBODY, Event
+from corewise.observation.sample_path import NO_JOB, Event
 from corewise.plots.path import path_figure
 from corewise.plots.style import class_colour
 from tests.helpers.figures import line
@@ -28,8 +28,8 @@ def by_hand(cores: list[float] | list[list[float]], pool: float = 4.0) -> cw.Sam
         pool,
         np.array([0.0, 0.0, 1.0, 2.5, 3.0, 5.0, 6.0]),
         np.array([*kinds, Event.END], dtype=np.int8),
-        np.array([NOBODY, 0, 1, 0, 0, 1, NOBODY]),
-        np.array([NOBODY, 1, 2, 3, 1, 2, NOBODY]),
+        np.array([NO_JOB, 0, 1, 0, 0, 1, NO_JOB]),
+        np.array([NO_JOB, 1, 2, 3, 1, 2, NO_JOB]),
         np.array(cores),
     )
 
@@ -153,8 +153,8 @@ def test_paths_that_cannot_be_drawn_are_refused() -> None:
         1.0,
         np.array([0.0, 1.0]),
         np.array([Event.START, Event.END], np.int8),
-        np.array([NOBODY, NOBODY]),
-        np.array([NOBODY, NOBODY]),
+        np.array([NO_JOB, NO_JOB]),
+        np.array([NO_JOB, NO_JOB]),
         np.zeros((2, 25)),
     )
     with pytest.raises(cw.errors.InvalidInput, match="at most 24 classes, got 25"):

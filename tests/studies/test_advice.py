@@ -14,7 +14,7 @@ from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.model.tabulated_sizes import PiecewiseExponential
-from corewise.observation.sample_path import NOBODY, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, Event, SamplePath
 from corewise.observation.statistics import ClassStatistics
 from corewise.plots.advice.page import advice_page
 from corewise.policies.base import BoundPolicy, bind
@@ -22,7 +22,7 @@ from corewise.sizes import Exponential
 from corewise.studies.advice.advice import advise
 from corewise.studies.advice.curves import _falls, resized_share
 from corewise.studies.advice.logged_jobs import LoggedJobs
-from corewise.studies.advice.outcomes import CoresNeeded, Outcomes, PolicyOutcome
+from corewise.studies.advice.outcomes import CoresNeeded, LogSimulations, PolicyOutcome
 from corewise.studies.advice.replay import LogReplay, ratio_of
 from corewise.studies.advice.results import (
     Advice,
@@ -288,7 +288,7 @@ def test_one_question_without_an_answer_leaves_the_others(monkeypatch: pytest.Mo
     def refuse(*_: object) -> CoresNeeded:
         raise BoxTooLarge("no room")
 
-    monkeypatch.setattr(Outcomes, "cores_needed", refuse)
+    monkeypatch.setattr(LogSimulations, "cores_needed", refuse)
     found = advise(rigid())
     assert (found.cores.cores, found.cores.interval) == (None, (None, None))
     assert np.isnan(found.cores.one_more)
@@ -297,16 +297,16 @@ def test_one_question_without_an_answer_leaves_the_others(monkeypatch: pytest.Mo
     assert "Not known" in one_more_in_words(found)
     assert "How many cores" not in advice_page(found, "title")
     monkeypatch.undo()
-    of = Outcomes.of
+    of = LogSimulations.of
 
-    def only_equi(self: Outcomes, name: str, policy: BoundPolicy) -> PolicyOutcome:
+    def only_equi(self: LogSimulations, name: str, policy: BoundPolicy) -> PolicyOutcome:
         return of(self, name, policy) if name == "equi" else refuse()  # type: ignore[return-value]
 
-    monkeypatch.setattr(Outcomes, "of", only_equi)
+    monkeypatch.setattr(LogSimulations, "of", only_equi)
     found = advise(rigid())
     assert [row.name for row in found.outcomes] == ["log", "equi"]
     assert any(line.startswith("whittle is left out of the comparison: no room") for line in found.warnings)
-    monkeypatch.setattr(Outcomes, "of", refuse)
+    monkeypatch.setattr(LogSimulations, "of", refuse)
     found = advise(rigid())
     assert found.best == "log"
     assert found.verdict == "No other policy could be compared with what was in force."
@@ -393,7 +393,7 @@ def test_logs_that_say_nothing_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"0 of 1500 jobs.*1500 failed"):
         advise(SamplePath(LOG.names, 8.0, LOG.time, failed, LOG.job_class, LOG.job, LOG.cores))
     nameless = SamplePath(
-        LOG.names, 8.0, LOG.time, LOG.event, LOG.job_class, np.full(LOG.job.size, NOBODY), LOG.cores
+        LOG.names, 8.0, LOG.time, LOG.event, LOG.job_class, np.full(LOG.job.size, NO_JOB), LOG.cores
     )
     with pytest.raises(InvalidInput, match="have no names"):
         advise(nameless)

@@ -198,7 +198,7 @@ def _print_summary(file: Path, log: ImportedLog, seconds: float) -> None:
         ("format", log.format),
         ("rows", f"{log.account.rows:,}, read and written in {seconds:.3g} s"),
         *_reasons("dropped", log.account.count(drops=True)),
-        *_reasons("cut short", log.account.count(drops=False)),
+        *_reasons("censored", log.account.count(drops=False)),
         (
             "jobs",
             f"{log.jobs:,}: {log.departures:,} done, {log.cancellations:,} left unfinished, "

@@ -47,7 +47,7 @@ from corewise.model.speedup import Amdahl
 from corewise.model.system import System, require_system
 from corewise.observation.log_reader import LogReader
 from corewise.observation.rows import EVENT_NAMES
-from corewise.observation.sample_path import NOBODY, SamplePath
+from corewise.observation.sample_path import NO_JOB, SamplePath
 from corewise.observation.statistics import Statistics
 
 __all__ = ["EventLog", "load_events", "load_unknown_log", "save_events"]
@@ -266,7 +266,7 @@ def _csv(record: SamplePath, rows: slice, names: list[str]) -> bytes:
         map(repr, record.time[rows].tolist()),
         map(events.__getitem__, record.event[rows].tolist()),
         map(classes.__getitem__, record.job_class[rows].tolist()),  # no class, −1, finds the last
-        ("" if job == NOBODY else str(job) for job in record.job[rows].tolist()),
+        ("" if job == NO_JOB else str(job) for job in record.job[rows].tolist()),
         *(["" if isnan(x) else repr(x) for x in column.tolist()] for column in held.T),
     ]
     return ("\n".join(map(",".join, zip(*columns, strict=True))) + "\n").encode()

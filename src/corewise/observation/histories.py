@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.observation.rows import NOBODY, STEPS, Event, Record, dense
+from corewise.observation.rows import NO_JOB, STEPS, Event, Record, dense
 
 __all__ = ["JobHistories", "job_histories", "owners_of"]
 
@@ -94,7 +94,7 @@ def job_histories(path: Record) -> tuple[JobHistories | None, ...]:
     comes = (path.event == Event.ARRIVAL) | (path.event == Event.PRESENT)
     about = comes | (STEPS[path.event] < 0)
     nameless = np.zeros(len(path.names), dtype=bool)
-    nameless[path.job_class[about & (path.job == NOBODY)]] = True
+    nameless[path.job_class[about & (path.job == NO_JOB)]] = True
     owner = owners_of(path)
     made = _by_job if path.per_job else _by_class
     return tuple(None if nameless[i] else made(path, i, owner == i) for i in range(len(path.names)))
@@ -104,7 +104,7 @@ def owners_of(path: Record) -> Ints:
     """Return the class of each row's job, also where the row does not name it."""
     numbers, job = dense(path.job)
     named = (job >= 0) & (path.job_class >= 0)
-    owner = np.full(numbers.size + 1, NOBODY, dtype=np.int64)  # the last is that of no job
+    owner = np.full(numbers.size + 1, NO_JOB, dtype=np.int64)  # the last is that of no job
     owner[job[named]] = path.job_class[named]
     return owner[job]
 
@@ -129,7 +129,7 @@ def _by_job(path: Record, _: int, mine: Bools) -> JobHistories:
     """Return the histories where jobs have cores of their own: a segment lasts until the job's next row."""
     comes, leaves = _ends(path, mine)
     numbers, place = dense(path.job)
-    rank = np.full(numbers.size + 1, NOBODY, dtype=np.int64)
+    rank = np.full(numbers.size + 1, NO_JOB, dtype=np.int64)
     rank[place[comes]] = np.arange(comes.size)
     row = np.flatnonzero(mine)
     row = row[np.argsort(rank[place[row]], kind="stable")]

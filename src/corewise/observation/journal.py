@@ -57,7 +57,7 @@ from corewise.observation.admission import (
 )
 from corewise.observation.event_tally import EventTally
 from corewise.observation.events import Event, event_from_mapping
-from corewise.observation.rows import NOBODY
+from corewise.observation.rows import NO_JOB
 from corewise.observation.rows import Event as Kind
 from corewise.observation.sample_path import SamplePath
 
@@ -461,9 +461,9 @@ class _Rows:
     def path(self, names: Sequence[str], pool: float, opens: float, closes: float) -> SamplePath:
         """Return the path; rows of pauses and of late events find their place."""
         inner = sorted(self._rows, key=lambda row: row[0])
-        start = (opens, Kind.START, NOBODY, NOBODY, math.nan)
+        start = (opens, Kind.START, NO_JOB, NO_JOB, math.nan)
         present = [(opens, Kind.PRESENT, job_class, job, 0.0) for job, job_class in sorted(self._present)]
-        end = (closes, Kind.END, NOBODY, NOBODY, math.nan)
+        end = (closes, Kind.END, NO_JOB, NO_JOB, math.nan)
         time, event, job_class, job, cores = zip(*[start, *present, *inner, end], strict=True)
         return SamplePath(
             tuple(names),

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.log_repair import repaired, with_ties_reordered
-from corewise.observation.rows import EVENT_NAMES, NOBODY, Columns, Event, Fault, find_faults, in_words
+from corewise.observation.rows import EVENT_NAMES, NO_JOB, Columns, Event, Fault, find_faults, in_words
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.text import _kernels
 from corewise.observation.text.fields import Fields, Layout, ManyTexts, TextCodes, numbers
@@ -78,10 +78,10 @@ class ClassCodes:
     def __init__(self, names: Sequence[str] | None) -> None:
         self.names: list[str] = list(names or ())
         self._fixed = names is not None
-        self._codes = {"": NOBODY, **{name: i for i, name in enumerate(self.names)}}
+        self._codes = {"": NO_JOB, **{name: i for i, name in enumerate(self.names)}}
 
     def code(self, name: str) -> int:
-        """Return the code of a class, `NOBODY` for an empty name."""
+        """Return the code of a class, `NO_JOB` for an empty name."""
         code = self._codes.get(name)
         if code is None:
             if self._fixed:
@@ -175,7 +175,7 @@ class Labels:
     def _new_code(self, label: str) -> int:
         bare = label.strip()
         if not bare:
-            return NOBODY
+            return NO_JOB
         if bare != label:
             return self.code(bare)
         letters = np.frombuffer(label.encode(), dtype=np.uint8)
@@ -185,7 +185,7 @@ class Labels:
         """Return the codes of many labels, at once if they are whole numbers or empty."""
         digits = "".join(texts)
         if digits.isascii() and digits.isdigit():
-            filled = [text or NOBODY for text in texts] if "" in texts else texts
+            filled = [text or NO_JOB for text in texts] if "" in texts else texts
             with suppress(OverflowError, ValueError):  # ValueError: more digits than Python reads
                 codes = np.fromiter(map(int, filled), dtype=np.int64, count=len(texts))
                 shortest = np.searchsorted(_TENS, codes, side="right").sum() == len(digits)
@@ -198,7 +198,7 @@ class Labels:
         starts, ends = fields.column(name)
         codes = np.empty(starts.size, dtype=np.int64)
         _kernels.whole_numbers(fields.text, starts, ends, _DIGITS, codes)
-        texts = np.flatnonzero(codes < NOBODY)
+        texts = np.flatnonzero(codes < NO_JOB)
         if texts.size:
             codes[texts] = -2 - self._texts.of_spans(fields.text, starts[texts], ends[texts])
         return codes
@@ -383,7 +383,7 @@ def _salvaged_line(line: str, header: Header, labels: Labels) -> LogRow:
     try:
         job_class = header.classes.code(fields.get("class", ""))
     except InvalidInput:
-        job_class = NOBODY
+        job_class = NO_JOB
     event = EVENT_NAMES.get(fields.get("event", ""), int(Event.RESIZE))
     cores = [math.nan] * len(header.cores)
     return math.nan, event, job_class, labels.code(fields.get("job", "")), cores
@@ -592,7 +592,7 @@ class LogReader:
         return row + 1 + int(np.searchsorted(rowless, row, side="right"))
 
     def _why(self, columns: Columns, row: int, fault: Fault, label: int) -> str:
-        job = repr(self._labels.text(label)) if label != NOBODY else None
+        job = repr(self._labels.text(label)) if label != NO_JOB else None
         return ": ".join(in_words(columns, row, fault, job))
 
     def _error(self, line: int, why: str) -> InvalidFile:
@@ -616,12 +616,12 @@ def _joined(column: list[NDArray[Any]]) -> NDArray[Any]:
 
 def _numbers(label: Ints) -> Ints:
     """Return the numbers of jobs for the codes of their `Labels`."""
-    if label.size == 0 or (label.min() >= NOBODY and label.max() < max(label.size, _KEPT_NUMBERS)):
+    if label.size == 0 or (label.min() >= NO_JOB and label.max() < max(label.size, _KEPT_NUMBERS)):
         return label
     if label.max() < 0:  # texts alone: they were coded in order of appearance
-        return np.where(label < NOBODY, -2 - label, NOBODY)
+        return np.where(label < NO_JOB, -2 - label, NO_JOB)
     codes, first, places = np.unique(label, return_index=True, return_inverse=True)
-    named = np.flatnonzero(codes != NOBODY)
-    numbers_of = np.full(codes.size, NOBODY)
+    named = np.flatnonzero(codes != NO_JOB)
+    numbers_of = np.full(codes.size, NO_JOB)
     numbers_of[named[np.argsort(first[named])]] = np.arange(named.size)
     return numbers_of[places]

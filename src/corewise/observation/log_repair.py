@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.observation import _kernels
-from corewise.observation.rows import NOBODY, STEPS, Columns, Event, Fault, dense, find_faults, most_cores
+from corewise.observation.rows import NO_JOB, STEPS, Columns, Event, Fault, dense, find_faults, most_cores
 
 __all__ = ["Repaired", "repaired", "with_ties_reordered"]
 
@@ -91,7 +91,7 @@ def _only_came_now(columns: Columns, instant: Ints, leaves: Ints) -> Bools:
     came = np.full(known.size, -1)
     came[number[arrives]] = instant[arrives]
     found: Bools = came[number[leaves]] == instant[leaves]
-    nameless = columns.job[leaves] == NOBODY
+    nameless = columns.job[leaves] == NO_JOB
     if np.any(nameless):
         first = np.searchsorted(instant, instant[leaves])  # row of each one's instant
         for i in range(len(columns.names)):
@@ -258,7 +258,7 @@ def _cuts(columns: Columns, faults: NDArray[np.int8], suspected: Ints, guess: bo
     faults[later & good] = Fault.BROKEN
     kept &= ~later
     np.maximum.at(last, job[kept], row[kept])
-    owner = np.full(numbers.size, NOBODY)
+    owner = np.full(numbers.size, NO_JOB)
     owner[job[kept & (columns.job_class >= 0)]] = columns.job_class[kept & (columns.job_class >= 0)]
     at = last[whose] if columns.cores.ndim == 1 else broken[whose]
     at = np.maximum(at, _opening(columns, faults))
@@ -266,7 +266,7 @@ def _cuts(columns: Columns, faults: NDArray[np.int8], suspected: Ints, guess: bo
     return _Censorings(
         np.append(at, nameless),
         np.append(owner[whose], columns.job_class[nameless]),
-        np.append(numbers[whose], np.full(nameless.size, NOBODY)),
+        np.append(numbers[whose], np.full(nameless.size, NO_JOB)),
     )
 
 
@@ -287,8 +287,8 @@ def _mark_lost(faults: NDArray[np.int8], first: Ints, gone: Ints, broken: Ints, 
 
 def _nameless(columns: Columns, faults: NDArray[np.int8]) -> Ints:
     """Return the wrong rows at which a job without a name left: one of its class is censored there."""
-    leaves = (faults != Fault.NONE) & (STEPS[columns.event] < 0) & (columns.job == NOBODY)
-    real = leaves & (columns.job_class != NOBODY) & (columns.cores.ndim == 2)
+    leaves = (faults != Fault.NONE) & (STEPS[columns.event] < 0) & (columns.job == NO_JOB)
+    real = leaves & (columns.job_class != NO_JOB) & (columns.cores.ndim == 2)
     real &= ~np.isin(faults, (Fault.EMPTY_CLASS, Fault.AFTER_END, Fault.BACKWARDS))
     return np.flatnonzero(real)
 

@@ -13,7 +13,7 @@ from corewise.observation import _kernels
 
 __all__ = [
     "EVENT_NAMES",
-    "NOBODY",
+    "NO_JOB",
     "STEPS",
     "Columns",
     "Event",
@@ -26,7 +26,7 @@ __all__ = [
     "plainly_good",
 ]
 
-NOBODY = -1
+NO_JOB = -1
 """The class of a row that is about none, and the number of a job that has no name."""
 
 
@@ -152,12 +152,12 @@ class Record(Protocol):
 
     @property
     def job_class(self) -> Ints:
-        """The position of the class of each row, or `NOBODY`."""
+        """The position of the class of each row, or `NO_JOB`."""
         ...
 
     @property
     def job(self) -> Ints:
-        """The number of the job of each row, or `NOBODY`."""
+        """The number of the job of each row, or `NO_JOB`."""
         ...
 
     @property
@@ -199,7 +199,7 @@ def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArra
         most_cores(pool),
         lenient,
         np.zeros(classes, dtype=np.int64),
-        np.full(known, NOBODY),
+        np.full(known, NO_JOB),
         np.zeros(known if per_job else classes),
         np.empty(job.size if per_job else 0),
         faults,
@@ -210,7 +210,7 @@ def find_faults(columns: Columns, *, lenient: bool = False) -> tuple[int, NDArra
 def plainly_good(columns: Columns, number: Ints) -> bool:
     """Return whether rows of class totals are without fault beyond doubt.
 
-    A record that nobody has damaged is seen to be good at a glance, without the loop that finds what is wrong
+    An undamaged record is seen to be good at a glance, without the loop that finds what is wrong
     with which row, which has to be compiled. Where rounding could decide, the answer is no.
     """
     _, pool, time, event, job_class, _, cores = columns
@@ -262,18 +262,18 @@ def most_cores(pool: float) -> float:
 
 
 def dense(job: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct job numbers, sorted, and the index of each row's among them, or `NOBODY`."""
+    """Return the distinct job numbers, sorted, and the index of each row's among them, or `NO_JOB`."""
     numbers, places = np.unique(job, return_inverse=True)
-    nameless = int(numbers[0] == NOBODY)
+    nameless = int(numbers[0] == NO_JOB)
     return numbers[nameless:], places - nameless
 
 
 def in_words(columns: Columns, row: int, fault: Fault, job: str | None = None) -> tuple[str, str]:
     """Return what a row says and what is wrong with it; `job` is what to call its job, if not by number."""
     what = Event(columns.event[row]).name.lower()
-    if columns.job[row] != NOBODY:
+    if columns.job[row] != NO_JOB:
         what += f" of job {job or columns.job[row]}"
-    if columns.job_class[row] != NOBODY:
+    if columns.job_class[row] != NO_JOB:
         what += f" of class {columns.names[columns.job_class[row]]!r}"
     why = fault.reason
     if fault == Fault.HOLDS_ON:

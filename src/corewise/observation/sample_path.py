@@ -31,10 +31,10 @@ from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.observation import _kernels
 from corewise.observation.histories import JobHistories, job_histories, owners_of
-from corewise.observation.rows import NOBODY, STEPS, Columns, Event, Fault, dense, find_faults, in_words
+from corewise.observation.rows import NO_JOB, STEPS, Columns, Event, Fault, dense, find_faults, in_words
 from corewise.observation.statistics import Statistics
 
-__all__ = ["NOBODY", "Event", "Fault", "SamplePath"]
+__all__ = ["NO_JOB", "Event", "Fault", "SamplePath"]
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -57,9 +57,9 @@ class SamplePath(ByValue, Summarised):
     event : ndarray of int8
         What happened, an `Event`.
     job_class : ndarray of int64
-        The position of the class in `names`, or `NOBODY`.
+        The position of the class in `names`, or `NO_JOB`.
     job : ndarray of int64
-        The number of the job, or `NOBODY` if it has no name. A number is used for one job only.
+        The number of the job, or `NO_JOB` if it has no name. A number is used for one job only.
     cores : ndarray
         The cores of every class from this row to the next, shape (rows, K); or, in the per-job form, those of
         the row's own job, shape (rows,), NaN where a row has none (start, end, departure, cancel).
@@ -106,8 +106,8 @@ class SamplePath(ByValue, Summarised):
                 f"own job, got {cores.shape}"
             )
         event = _codes(self.event, "event", np.int8, rows, (0, len(Event) - 1))
-        job_class = _codes(self.job_class, "class", np.int64, rows, (NOBODY, len(names) - 1))
-        job = _codes(self.job, "job", np.int64, rows, (NOBODY, np.iinfo(np.int64).max))
+        job_class = _codes(self.job_class, "class", np.int64, rows, (NO_JOB, len(names) - 1))
+        job = _codes(self.job, "job", np.int64, rows, (NO_JOB, np.iinfo(np.int64).max))
         columns = Columns(names, pool, time, event, job_class, job, cores)
         for name, value in columns._asdict().items():
             object.__setattr__(self, name, value)
@@ -210,7 +210,7 @@ class SamplePath(ByValue, Summarised):
         """The response times, by class and in order of departure, of jobs seen to arrive and to leave."""
         leaves = np.flatnonzero(self.event == Event.DEPARTURE)
         self._require_numbers(leaves, "response times")
-        arrives = np.flatnonzero((self.event == Event.ARRIVAL) & (self.job != NOBODY))
+        arrives = np.flatnonzero((self.event == Event.ARRIVAL) & (self.job != NO_JOB))
         _, number = dense(self.job)
         arrived = np.full(int(number.max()) + 1, np.nan)
         arrived[number[arrives]] = self.time[arrives]
@@ -230,9 +230,9 @@ class SamplePath(ByValue, Summarised):
         held = np.where(np.isnan(self.cores), 0.0, self.cores)
         order = np.argsort(self.job, kind="stable")
         job, own = self.job[order], held[order]
-        same = np.append(False, (job[1:] == job[:-1]) & (job[1:] != NOBODY))
+        same = np.append(False, (job[1:] == job[:-1]) & (job[1:] != NO_JOB))
         change = np.empty(held.size)
-        change[order] = np.where(job == NOBODY, 0.0, own - np.where(same, np.append(0.0, own[:-1]), 0.0))
+        change[order] = np.where(job == NO_JOB, 0.0, own - np.where(same, np.append(0.0, own[:-1]), 0.0))
         return self.time[last], np.cumsum(change)[last]
 
     def split(self) -> SamplePath:
@@ -254,12 +254,12 @@ class SamplePath(ByValue, Summarised):
         numbers, job = dense(self.job)
         most = rows + int(np.sum(self.counts[1:] * (widths[1:] != widths[:-1])))
         kinds, whose, own = np.empty(most, np.int8), np.empty((3, most), np.int64), np.empty(most)
-        nobody = np.full((2, max(classes, numbers.size)), NOBODY)
+        vacant = np.full((2, max(classes, numbers.size)), NO_JOB)
         size = _kernels.split_rows(
-            self.event, self.job_class, job, widths, nobody, nobody.copy(), kinds, whose, own
+            self.event, self.job_class, job, widths, vacant, vacant.copy(), kinds, whose, own
         )
         row, job_class, place = whose[:, :size]
-        named = np.append(numbers, NOBODY)[place]  # no job, −1, finds the last
+        named = np.append(numbers, NO_JOB)[place]  # no job, −1, finds the last
         return SamplePath(self.names, self.pool, self.time[row], kinds[:size], job_class, named, own[:size])
 
     def recent(self, jobs: int) -> SamplePath:
@@ -271,7 +271,7 @@ class SamplePath(ByValue, Summarised):
         if comes.size <= jobs:
             return self
         moves = np.flatnonzero(STEPS[self.event])
-        if np.any(self.job[moves] == NOBODY):
+        if np.any(self.job[moves] == NO_JOB):
             raise InvalidInput("a part of a record needs the number of every job")
         cut = int(
             np.searchsorted(self.time, self.time[comes[-jobs]], side="left")
@@ -292,13 +292,13 @@ class SamplePath(ByValue, Summarised):
             self.pool,
             time,
             event,
-            np.concatenate([[NOBODY], job_class, self.job_class[cut:]]),
-            np.concatenate([[NOBODY], job, self.job[cut:]]),
+            np.concatenate([[NO_JOB], job_class, self.job_class[cut:]]),
+            np.concatenate([[NO_JOB], job, self.job[cut:]]),
             np.concatenate([held, self.cores[cut:]]),
         )
 
     def _require_numbers(self, rows: NDArray[np.intp], what: str) -> None:
-        nameless = rows[self.job[rows] == NOBODY]
+        nameless = rows[self.job[rows] == NO_JOB]
         if nameless.size:
             event = Event(self.event[nameless[0]]).name.lower()
             raise InvalidInput(
@@ -317,7 +317,7 @@ class SamplePath(ByValue, Summarised):
         """Return one row for each event; a row without a class, a job or cores has none there."""
         kinds, names = np.array([kind.name.lower() for kind in Event]), np.array([*self.names, None])
         job = self.job.astype(object)
-        job[self.job == NOBODY] = None
+        job[self.job == NO_JOB] = None
         whose = {"time": self.time, "event": kinds[self.event], "class": names[self.job_class], "job": job}
         if self.per_job:
             return {**whose, "cores": self.cores}

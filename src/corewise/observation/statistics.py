@@ -417,7 +417,7 @@ class PathTally:
     def count(self, end: int) -> Iterator[Entries]:
         """Count the rows from where the tally stands to before `end`; the last of them closes the stretch.
 
-        Within it, all that was held to its end is included: a stretch is censored, not cut short.
+        Within it, all that was held to its end is included: a stretch is censored, not left out.
         """
         path = self.path
         columns = (path.time[:end], path.event[:end], path.job_class[:end])

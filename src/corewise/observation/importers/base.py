@@ -21,7 +21,7 @@ from corewise.observation.importers.clock import TimeFormat
 from corewise.observation.importers.outcomes import JobOutcome, vocabulary
 from corewise.observation.importers.rows import JobRows
 
-__all__ = ["Importer", "Roles", "Source", "Wanted"]
+__all__ = ["Importer", "LogSource", "Roles", "Wanted"]
 
 _HEAD = 64 * 1024  # bytes by which a format is known
 _MAGIC: dict[bytes, Callable[[str], gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile]] = {
@@ -98,7 +98,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Source:
+class LogSource:
     """File to be imported, compressed or not, and the callback for the progress of reading it."""
 
     path: str
@@ -132,7 +132,7 @@ class Source:
 class _Counted(io.BufferedIOBase):
     """A file that says how much of it has been read."""
 
-    def __init__(self, file: io.BufferedIOBase, raw: io.BufferedReader, source: Source) -> None:
+    def __init__(self, file: io.BufferedIOBase, raw: io.BufferedReader, source: LogSource) -> None:
         self._file, self._raw, self._source = file, raw, source
         self._size = max(os.fstat(raw.fileno()).st_size, 1)
 
@@ -160,6 +160,6 @@ class Importer(Protocol):
         """Return whether a file that begins so is of the format."""
         ...
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
         ...

@@ -203,7 +203,7 @@ class Delimited:
             first, second = sorted(self._clocks.items(), key=lambda found: found[1])[:2]
             raise InvalidInput(
                 f"line {second[1][0]}: {second[1][1]!r} is {_SPOKEN[second[0]]}, where line {first[1][0]} "
-                f"has {_SPOKEN[first[0]]}, {first[1][1]!r}; nobody can tell how far they are apart"
+                f"has {_SPOKEN[first[0]]}, {first[1][1]!r}; how far they are apart is unknown"
             )
         self._require_one_unit()
         line, submit, start, end, cores, states, verdict = (

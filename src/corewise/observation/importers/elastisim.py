@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corewise.errors import InvalidInput
-from corewise.observation.importers.base import Roles, Source, Wanted
+from corewise.observation.importers.base import LogSource, Roles, Wanted
 from corewise.observation.importers.records import read_records
 from corewise.observation.importers.rows import JobRows
 
@@ -46,17 +46,17 @@ class ElastiSim:
         columns = head.split(b"\n", 1)[0].decode(errors="replace").strip().split(",")
         return set(_HEADER) <= set(columns)
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs, one for each width of a job; their lines are their places."""
         jobs = _records(source, _HEADER)
         if not jobs:
             raise InvalidInput("no jobs")
         if "Nodes" not in jobs[0]:
-            jobs = _with_nodes(jobs, _records(Source(_nodes_beside(source, wanted)), _NODES))
+            jobs = _with_nodes(jobs, _records(LogSource(_nodes_beside(source, wanted)), _NODES))
         return read_records(jobs, _ROLES, wanted)
 
 
-def _nodes_beside(source: Source, wanted: Wanted) -> str:
+def _nodes_beside(source: LogSource, wanted: Wanted) -> str:
     if wanted.nodes is not None:
         return wanted.nodes
     beside = Path(source.path).with_name(_BESIDE)
@@ -68,7 +68,7 @@ def _nodes_beside(source: Source, wanted: Wanted) -> str:
     return str(beside)
 
 
-def _records(source: Source, needed: Sequence[str]) -> list[Record]:
+def _records(source: LogSource, needed: Sequence[str]) -> list[Record]:
     with source.opened() as file:
         lines = file.read().decode(errors="replace").splitlines()
     reader = csv.DictReader(lines)

@@ -16,7 +16,7 @@ from corewise.kit.arrays import Bools, Ints
 from corewise.kit.files import require_path
 from corewise.model.units import UNITS
 from corewise.observation.importers import _kernels
-from corewise.observation.importers.base import Importer, Source
+from corewise.observation.importers.base import Importer, LogSource
 from corewise.observation.importers.clock import TimeFormat, at_time, to_utc, zone_named
 from corewise.observation.importers.elastisim import ElastiSim
 from corewise.observation.importers.imported import ImportedJobs, ImportedLog, RowAccount
@@ -79,7 +79,7 @@ def import_log(
     name, how = os.fspath(path), options or ImportOptions()
     if Path(name).is_dir():
         raise InvalidFile(f"{name}: a directory, not a log")
-    source = Source(name, progress)
+    source = LogSource(name, progress)
     try:
         importer = _importer_for(source, how.format)
         rows = _in_utc(importer.read(source, how.wanted), how)
@@ -90,7 +90,7 @@ def import_log(
         raise InvalidFile(f"{name}: {error}") from None
 
 
-def _importer_for(source: Source, name: str | None = None) -> Importer:
+def _importer_for(source: LogSource, name: str | None = None) -> Importer:
     """Return the importer of a name, or the one that recognises a file."""
     if name is not None:
         if name not in IMPORTERS:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.observation.importers.base import Roles, Source, Wanted
+from corewise.observation.importers.base import LogSource, Roles, Wanted
 from corewise.observation.importers.delimited import Delimited
 from corewise.observation.importers.headers import header_of, roles_among
 from corewise.observation.importers.records import read_records
@@ -67,7 +67,7 @@ class SlurmTable:
         columns = head.split(b"\n", 1)[0].strip().split(b"|")
         return len(columns) > 3 and b"State" in columns and bool({b"JobID", b"JobIDRaw"} & set(columns))
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
         with source.opened() as file:
             columns, rest = header_of(file, "|")
@@ -174,7 +174,7 @@ class SlurmJson:
         """Return whether a file that begins so is of the format."""
         return head.lstrip().startswith(b"{") and b'"jobs"' in head and (b"Slurm" in head or b"slurm" in head)
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs; their lines are their places in the list of jobs."""
         with source.opened() as file:
             try:
@@ -233,7 +233,7 @@ class SlurmCompletions:
         """Return whether a file that begins so is of the format."""
         return head.startswith(b"JobId=") and b" JobState=" in head and b" ProcCnt=" in head
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
         with source.opened() as file:
             lines = file.read().decode(errors="replace").splitlines()

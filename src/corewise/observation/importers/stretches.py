@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.observation.importers.outcomes import JobOutcome
 from corewise.observation.importers.rows import JobRows, Verdict
-from corewise.observation.rows import NOBODY, Columns, Event
+from corewise.observation.rows import NO_JOB, Columns, Event
 
 __all__ = ["ObservationWindow", "Stretches", "events_of", "stretches_of", "ticks_of"]
 
@@ -273,7 +273,7 @@ def _sorted(parts: list[Part], window: ObservationWindow, names: tuple[str, ...]
     # The end comes last of its instant, whatever else happens then.
     order = np.argsort(ticks, kind="stable")
     kind, job, _, cores = (np.concatenate(column)[order] for column in zip(*parts, strict=True))
-    classes = np.append(job_class, NOBODY)[job]  # no job, −1, finds the last
+    classes = np.append(job_class, NO_JOB)[job]  # no job, −1, finds the last
     return Columns(names, np.inf, ticks[order] / 10.0**window.decimals, kind, classes, job, cores)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.kit.arrays import Floats
-from corewise.observation.importers.base import Roles, Source, Wanted
+from corewise.observation.importers.base import LogSource, Roles, Wanted
 from corewise.observation.importers.delimited import Delimited
 from corewise.observation.importers.outcomes import JobOutcome
 from corewise.observation.importers.rows import JobRows, Verdict
@@ -63,7 +63,7 @@ class Swf:
             return any(re.match(rb";\s*(Version|MaxJobs|UnixStartTime)\s*:", line) for line in lines)
         return all(_LINE.fullmatch(line) for line in body[:20])
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
         head = source.head().decode(errors="replace")
         roles = _ROLES.overridden(wanted.roles, _COLUMNS)

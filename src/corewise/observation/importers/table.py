@@ -4,7 +4,7 @@ Columns are named by the user, or known by usual names. Formats that are CSV wit
 whose columns are known:
 
 - *Pollux and AdaptDL workloads* (``name,time,application,num_replicas,batch_size``) are submissions alone:
-  when each job came, and how many GPUs its user asked for; nobody says how it went. Source: petuum/adaptdl,
+  when each job came, and how many GPUs its user asked for, not how it went. Source: petuum/adaptdl,
   branch osdi21-artifact, ``benchmark/workloads``; A. Qiao et al., *Pollux* (OSDI 2021).
 - *Philly-like extracts* (``timestamp,duration,num_gpus,…,cluster``) have submission, seconds of running and
   GPUs, and no waiting times. Source: the same, ``simulator/traces/philly.csv``, and siasosp23/artifacts;
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corewise.errors import InvalidInput
-from corewise.observation.importers.base import Roles, Source, Wanted
+from corewise.observation.importers.base import LogSource, Roles, Wanted
 from corewise.observation.importers.delimited import Delimited
 from corewise.observation.importers.headers import header_of, roles_among
 from corewise.observation.importers.rows import JobRows
@@ -61,7 +61,7 @@ class KnownTable:
         columns = head.split(b"\n", 1)[0].decode(errors="replace").strip()
         return set(self.header) <= set(columns.split(","))
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
         with source.opened() as file:
             columns, rest = header_of(file, ",")
@@ -86,7 +86,7 @@ class CsvTable:
         mark = _mark(line)
         return bool(mark) and not any(_is_number(field) for field in next(csv.reader([line], delimiter=mark)))
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
         head = source.head().split(b"\n", 1)[0].decode(errors="replace")
         mark = _mark(head) or ","
@@ -108,7 +108,7 @@ class ParquetTable:
         """Return whether a file that begins so is of the format."""
         return head.startswith(b"PAR1")
 
-    def read(self, source: Source, wanted: Wanted) -> JobRows:
+    def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs; their lines are their places in the table."""
         try:
             from pyarrow import ArrowInvalid, parquet

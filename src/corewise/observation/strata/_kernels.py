@@ -125,8 +125,8 @@ def follow_job(
 ) -> Int:
     """Follow one job from a time to another, at all nodes; return the first segment that is not over.
 
-    `speed` and `slope` have a row for each node. A job that is not `whole` was there at the start: nobody
-    knows its attained work, and it counts in the sums over jobs only.
+    `speed` and `slope` have a row for each node. A job that is not `whole` was there at the start: its
+    attained work is unknown, and it counts in the sums over jobs only.
     """
     k = first
     for node in range(speed.shape[0]):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
-from corewise.observation.sample_path import NOBODY, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, Event, SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.loops._kernels import chain as _kernels
@@ -206,7 +206,7 @@ class Loop(ABC):
         what = np.concatenate(self._what) if self._what else np.empty(0, dtype=np.int16)
         classes = len(counts)
         arrivals = int(np.count_nonzero(what < classes))
-        present = np.full((classes, max(self.start.counts) + arrivals), NOBODY, dtype=np.int64)
+        present = np.full((classes, max(self.start.counts) + arrivals), NO_JOB, dtype=np.int64)
         for i, row in enumerate(self.start.jobs):
             present[i, : len(row)] = row
         job, held = np.empty(what.size, dtype=np.int64), np.array(self.start.counts, dtype=np.int64)
@@ -225,7 +225,7 @@ class Loop(ABC):
         counts[moves % classes, np.arange(1, moves.size + 1)] = np.where(moves < classes, 1, -1)
         kinds = np.where(what < classes, Event.ARRIVAL, Event.DEPARTURE)
         column = np.concatenate
-        nobody, when = [NOBODY], self._when or [np.empty(0)]
+        nobody, when = [NO_JOB], self._when or [np.empty(0)]
         return SamplePath(
             names=tuple(self.system.names),
             pool=self.system.cores,

@@ -40,7 +40,7 @@ from corewise.studies.advice.curves import (
     why_not_a_curve,
 )
 from corewise.studies.advice.logged_jobs import LoggedJobs, SizeDistribution
-from corewise.studies.advice.outcomes import CoresNeeded, Outcomes, PolicyOutcome
+from corewise.studies.advice.outcomes import CoresNeeded, LogSimulations, PolicyOutcome
 from corewise.studies.advice.replay import LogReplay
 from corewise.studies.advice.results import Advice, ClassAdvice
 from corewise.studies.advice.usage import Usage
@@ -105,7 +105,7 @@ def advise(
     usage = Usage.of(whole, every, every.work([finding.curve for finding in findings]))
     replay = LogReplay.of(jobs, distributions, most=_MOST_JOBS, seed=int(generator.integers(2**32)))
     _tell(progress, 0.5)
-    outcomes = Outcomes(system, replay, findings)
+    outcomes = LogSimulations(system, replay, findings)
     rows, policies, notes = _compared(outcomes, system, progress)
     best = min(rows, key=lambda row: row.mean).name
     # Made anew for every number of cores, and also where they are too few to keep up: no optimum would do.
@@ -144,7 +144,7 @@ def _tell(progress: Progress | None, share: float) -> None:
 def _require_enough(path: SamplePath) -> None:
     if len(path.names) < 2:
         raise InvalidInput(
-            f"the log has one class, {path.names[0]!r}: there is nobody to share cores with; "
+            f"the log has one class, {path.names[0]!r}: there is no other to share cores with; "
             f"corewise estimate and corewise plan take one class"
         )
     if path.duration <= 0.0:
@@ -227,7 +227,7 @@ def _system(
 
 
 def _compared(
-    outcomes: Outcomes, system: System, progress: Progress | None
+    outcomes: LogSimulations, system: System, progress: Progress | None
 ) -> tuple[tuple[PolicyOutcome, ...], dict[str, BoundPolicy], list[str]]:
     """Return what the log and the policies achieved, the policies, and what could not be compared."""
     notes, names = [], ["equi", "whittle"]
@@ -242,7 +242,7 @@ def _compared(
     else:
         obstacle = Tractability.of(plain).obstacle
         notes.append(f"the optimum for {obstacle} is out of reach: Whittle stands for it")
-    if outcomes.crowded and not system.memoryless:
+    if outcomes.has_more_jobs_than_cores and not system.memoryless:
         names.append("residual")
     policies: dict[str, BoundPolicy] = {}
     rows = [outcomes.of_log()]

@@ -17,7 +17,7 @@ from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.curves import ASSUMED, CurveFinding
 from corewise.studies.advice.replay import LogReplay, mean_of, ratio_of
 
-__all__ = ["CoresNeeded", "Outcomes", "PolicyOutcome", "percent"]
+__all__ = ["CoresNeeded", "LogSimulations", "PolicyOutcome", "percent"]
 
 _DRAWS = 120  # sets of likely curves
 _MOST_DRAWN_JOBS = 3_000
@@ -142,7 +142,7 @@ class CoresNeeded(Summarised):
 
 
 @dataclass
-class Outcomes:
+class LogSimulations:
     """Simulations of the jobs of a log, made when they are asked for."""
 
     system: System
@@ -158,7 +158,7 @@ class Outcomes:
         return [finding.curve for finding in self.findings]
 
     @property
-    def crowded(self) -> bool:
+    def has_more_jobs_than_cores(self) -> bool:
         """Whether jobs ever outnumbered cores in the log."""
         return self.replay.most_present > self.system.cores
 
