@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corewise.cli.options import AsJson, from_options, number, whole_number
-from corewise.cli.output import print_facts, print_json, print_table
+from corewise.cli.output import print_json, print_report
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import print_written, require_target
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import InvalidInput, printable
+from corewise.kit.report import Report, Table
 
 if TYPE_CHECKING:
     from corewise.observation.importers.imported import ImportedLog
@@ -210,12 +211,11 @@ def _print_summary(file: Path, log: ImportedLog, seconds: float) -> None:
     ]
     if not log.departures:
         facts.append(("warning", "no job is done: nothing can be learned of curves from it"))
-    print_facts(str(file), facts)
     by_class = list(log.jobs_by_class.items())
     rows = [[name, f"{jobs:,}"] for name, jobs in by_class[:_SHOWN]]
     if len(by_class) > _SHOWN:
         rows.append([f"and {len(by_class) - _SHOWN} more", f"{sum(n for _, n in by_class[_SHOWN:]):,}"])
-    print_table(["class", "jobs"], rows)
+    print_report(Report(str(file), facts, [Table(["class", "jobs"], rows)]))
 
 
 def _reasons(what: str, counts: object) -> list[tuple[str, str]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from corewise.kit.jsonable import to_json
-from corewise.kit.report import LINE, Report, Table, as_text, json_values
+from corewise.kit.report import LINE, Report, as_text, json_values
 
-__all__ = ["emit", "print_facts", "print_json", "print_report", "print_table", "terminal_width"]
+__all__ = ["emit", "print_json", "print_report", "terminal_width"]
 
 
 class HasReport(Protocol):
@@ -39,16 +39,6 @@ def print_report(report: Report) -> None:
 def print_json(result: Mapping[str, object]) -> None:
     """Print one JSON object; what is not a finite number becomes null."""
     print(to_json(result), flush=True)
-
-
-def print_facts(title: str, facts: Iterable[tuple[str, object]]) -> None:
-    """Print a title and, below it, one named value per line."""
-    print_report(Report(title, tuple(facts)))
-
-
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, names: int = 1) -> None:
-    """Print a table whose first columns are names and whose others are numbers."""
-    print_report(Report("", tables=[Table(columns, list(rows), names)]))
 
 
 def terminal_width() -> int:

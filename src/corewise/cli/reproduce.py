@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corewise.cli.options import AsJson, whole_number
-from corewise.cli.output import print_facts, print_json
+from corewise.cli.output import print_json, print_report
 from corewise.cli.reporting import INTERRUPTED, reporting
 from corewise.cli.waiting import progress_bar
+from corewise.kit.report import Report
 
 if TYPE_CHECKING:
     from corewise.experiments.report import Result
@@ -65,7 +66,8 @@ def reproduce(
     else:
         facts = [(result.name, result.headline) for result in done]
         state = "interrupted" if interrupted else "done"
-        print_facts(f"Reproducing {what}, seed {start}: {state} after {seconds:.0f} s", facts)
+        title = f"Reproducing {what}, seed {start}: {state} after {seconds:.0f} s"
+        print_report(Report(title, facts))
         if done:
             print(f"The report: {out / REPORT}")
     if interrupted:

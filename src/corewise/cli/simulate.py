@@ -135,7 +135,6 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         _write(found.path, events, plot, per_job=per_job, unit=problem.unit)
     values = {"replications": task.replications, "state": None, **json_values(found)}
     if isinstance(found, Run):
-        values |= {"response_times": _response_times(found)}
         if found.resizes is not None:
             values |= {"resizes": found.resizes, "resizes_per_event": found.resizes_per_event}
         of_one = _percentiles(found, task.percents)
@@ -192,23 +191,6 @@ def _percentiles(run: Run, percents: Sequence[float]) -> dict[str, list[Percenti
         ]
         for name, values in found.items()
     }
-
-
-def _response_times(run: Run) -> list[dict[str, Any]]:
-    """Return the response times of each class as plain values."""
-    return [
-        {
-            "name": name,
-            "jobs": times.jobs,
-            "mean": times.mean,
-            "interval": times.interval,
-            "sample_mean": times.sample_mean,
-            "percentiles": [
-                {"percent": percent, "value": value} for percent, value in times.percentiles.items()
-            ],
-        }
-        for name, times in run.response_times.items()
-    ]
 
 
 # --- what is asked for ------------------------------------------------------------------------

@@ -62,6 +62,7 @@ class ClassTimes(ByValue, Summarised):
     """
 
     _repr_fields = ("name", "jobs", "mean", "interval")
+    _json_fields = ("name", "jobs", "mean", "interval", "sample_mean", "percentiles=percentile_rows")
 
     name: str
     jobs: float
@@ -69,6 +70,11 @@ class ClassTimes(ByValue, Summarised):
     interval: tuple[float, float]
     sample_mean: float
     percentiles: Mapping[float, float]
+
+    @property
+    def percentile_rows(self) -> list[dict[str, float]]:
+        """The percentiles as rows of `percent` and `value`."""
+        return [{"percent": percent, "value": value} for percent, value in self.percentiles.items()]
 
 
 def exact_percentiles(times: Floats | None) -> Mapping[float, float]:

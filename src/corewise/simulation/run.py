@@ -142,7 +142,7 @@ class Run(ByValue, Reported):
     )
     _json_fields = (
         *("policy", "mean_jobs", "interval", "mean_response_time", "settled", "events", "departures", "time"),
-        *("unit", "state=state.counts", "classes"),
+        *("unit", "state=state.counts", "classes", "response_times"),
     )
 
     policy: str
