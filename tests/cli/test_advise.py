@@ -173,7 +173,7 @@ def test_a_question_without_an_answer_is_null(
     def refuse(*_: object) -> None:
         raise BoxTooLarge("no room")
 
-    monkeypatch.setattr("corewise.studies.advice.outcomes.Outcomes.cores_needed", refuse)
+    monkeypatch.setattr("corewise.studies.advice.outcomes.LogSimulations.cores_needed", refuse)
     code, text, err = run(rigid_log, "--out", tmp_path / "r", "--cores", 64, "--json")
     assert code == 0, err
     found = json.loads(text, parse_constant=refuse_constant)
