@@ -111,7 +111,7 @@ def test_a_repr_is_one_short_line(results: list[object]) -> None:
 def test_a_notebook_shows_a_small_table(results: list[object]) -> None:
     for result in results:
         text = result._repr_html_()  # type: ignore[attr-defined]
-        assert len(text) < 20_000
+        assert len(text) < 10_000
         cells = Cells(text)
         assert cells.caption
         for table in cells.tables:
