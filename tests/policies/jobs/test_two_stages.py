@@ -64,7 +64,7 @@ def test_twenty_seven_cells() -> None:
 
 @pytest.mark.slow
 def test_fresh_cells() -> None:
-    """Other pools, distributions and loads, on which nothing was chosen; other p are alike."""
+    """The cells with p = 0.95 of a grid of 54: other pools, distributions and loads; no other p."""
     found = [
         above_optimum(sizes, 0.95, load, cores)
         for sizes in (decreasing_hazard(1.8), decreasing_hazard(19.0), Stages((1.25, 5.0), 1.0))
