@@ -80,7 +80,7 @@ def test_weights_count() -> None:
 
 def test_what_cannot_know_attained_work_refuses_it() -> None:
     bound = cw.Residual(base="whittle").on(system_of(Erlang(2), Erlang(2)))
-    with pytest.raises(cw.errors.InvalidPolicy, match="goes by the work that jobs have attained"):
+    with pytest.raises(cw.errors.InvalidPolicy, match="decides per job, by work that no chain"):
         cw.evaluate(EXPONENTIAL, bound)
     with pytest.raises(cw.errors.InvalidPolicy, match="not by whole cores"):
         cw.WholeCores(bound).on(EXPONENTIAL)

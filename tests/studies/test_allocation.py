@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import corewise as cw
 from corewise.errors import CorewiseError, InvalidInput
 from corewise.policies.base import bind
-from corewise.studies.allocation import allocate, rule_card
+from corewise.studies.allocation import allocate, allocate_jobs, rule_card
 
 NAMES = ("serial", "wide", "huge")
 SYSTEM = cw.System(
@@ -67,10 +66,18 @@ def test_the_card_says_what_the_policy_does() -> None:
     assert rule_card(cw.Equi().on(one)) == ()
 
 
-def test_a_policy_by_attained_work_is_asked_only_where_it_has_an_answer() -> None:
-    law = cw.sizes.Hyperexponential(cv2=4)
-    system = cw.System(2, [cw.JobClass(name, 0.8, 1.0, cw.Amdahl(0.5), sizes=law) for name in "ab"])
-    rule = cw.Residual("whittle")
-    assert np.isclose(sum(allocate(system, rule, {"a": 1, "b": 1}).cores.values()), 2.0)
-    with pytest.raises(InvalidInput, match="3 jobs on 2 cores"):
-        allocate(system, rule, {"a": 3})
+def test_a_policy_per_job_is_not_asked_about_numbers_of_jobs() -> None:
+    sizes = cw.sizes.Hyperexponential(cv2=4)
+    system = cw.System(2, [cw.JobClass(name, 0.8, 1.0, cw.Amdahl(0.5), sizes=sizes) for name in "ab"])
+    with pytest.raises(InvalidInput, match="decides per job where sizes are not exponential: 3 jobs"):
+        allocate(system, "job-index", {"a": 3})
+    assert rule_card(cw.JobIndex().on(system))[0].startswith("a unit of a job's work is worth")
+
+
+def test_jobs_by_name_in_whole_cores() -> None:
+    jobs = [cw.JobState("x", "wide", held=3), cw.JobState("y", "huge", speeds=[0.0, 1.0, 1.5])]
+    found = allocate_jobs(SYSTEM, "equi", jobs, whole=True)
+    assert found.cores == cw.Equi().on(SYSTEM).allocate_jobs(jobs, whole=True)
+    assert found.jobs[1].speed == 1.5
+    with pytest.raises(InvalidInput, match=r"pause 0\.5 without them"):
+        allocate_jobs(SYSTEM, "equi", jobs, pause=0.5)

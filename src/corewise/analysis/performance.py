@@ -226,8 +226,8 @@ def stationary_chain(
     """
     if not policy.by_counts:
         raise InvalidPolicy(
-            f"{policy.name} goes by the work that jobs have attained, which no chain of counts knows; "
-            f"simulate and compare take it"
+            f"{policy.name} decides per job, by work that no chain of counts knows: simulate and compare "
+            f"take it, allocate --jobs has the cores of each job"
         )
     if capacity is not None:
         system.require_scale()

@@ -43,7 +43,7 @@ Capacity = Annotated[
     ),
 ]
 POLICY_HELP = (
-    "equi, greedy, whittle, improved, optimal, residual, priced, held, fixed:0.5,0.5, priority:two,one, "
+    "equi, greedy, whittle, improved, optimal, job-index, priced, held, fixed:0.5,0.5, priority:two,one, "
     "whole:P (P in whole cores), or a saved policy file."
 )
 SEED_HELP = "Seed of the simulation's random numbers: the same one repeats a run."

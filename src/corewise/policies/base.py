@@ -251,7 +251,7 @@ def policy_named(
     Parameters
     ----------
     text : str
-        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``residual``, ``priced``, ``held``,
+        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``job-index``, ``priced``, ``held``,
         ``fixed:SHARE,SHARE,…`` (in class order), ``priority:NAME,NAME,…`` (first to last), ``whole:P`` (any
         of them, rounded to whole cores), or the path of a saved policy.
     system : System

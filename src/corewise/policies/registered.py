@@ -31,6 +31,12 @@ def _whittle(_: Request) -> Policy:
     return Whittle()
 
 
+def _job_index(_: Request) -> Policy:
+    from corewise.policies.jobs.index import JobIndex
+
+    return JobIndex()
+
+
 def _held(_: Request) -> Policy:
     from corewise.policies.moving.held import Held
 
@@ -84,6 +90,7 @@ register(
         "equi": Name(_equi),
         "greedy": Name(_greedy),
         "whittle": Name(_whittle),
+        "job-index": Name(_job_index),
         "held": Name(_held, computed=True),
         "fixed": Name(_fixed, argument=_shares),
         "priority": Name(_priority, argument=_order),

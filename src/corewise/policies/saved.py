@@ -24,6 +24,7 @@ from corewise.policies.base import BoundPolicy, bind, policy_named
 from corewise.policies.decisions import StateTable
 from corewise.policies.fitted.rule import Fitted
 from corewise.policies.fitted.values import FittedValues
+from corewise.policies.jobs.levels import JobLevels
 from corewise.policies.moving.priced import PricedTabular
 from corewise.policies.moving.rule import Widths
 from corewise.policies.tabular import Tabular
@@ -32,7 +33,7 @@ from corewise.policies.whole import Rounded, WholeCores
 __all__ = ["load_policy", "policy_from_bytes", "policy_to_bytes", "save_policy"]
 
 _RULE, _FITTED = "corewise rule 1", "corewise fitted policy 1"
-_RULES = ("equi", "greedy", "whittle", "fixed", "priority")
+_RULES = ("equi", "greedy", "whittle", "job-index", "fixed", "priority")
 
 
 def save_policy(policy: Tabular | PricedTabular | BoundPolicy, path: str | Path) -> None:
@@ -74,7 +75,7 @@ def policy_to_bytes(policy: Tabular | PricedTabular | BoundPolicy) -> bytes:
     # What sets out to improve on Whittle may end as Whittle, under its own name.
     rule = "whittle" if inner.name == "improved" else inner.name
     again = _rule(rule, inner.system)
-    if not inner.by_counts or not np.array_equal(_in_a_few_states(inner), _in_a_few_states(again)):
+    if not _alike(inner, again):
         raise InvalidPolicy(f"policy {inner.name!r} cannot be kept: there is more to it than its name tells")
     return packed(inner.name, _RULE, {**about, "rule": rule}, {})
 
@@ -115,6 +116,16 @@ def _rule(text: str, system: System) -> BoundPolicy:
     if text.partition(":")[0] not in _RULES:
         raise InvalidPolicy(f"policy {text!r} cannot be kept: neither a table nor one of {', '.join(_RULES)}")
     return bind(policy_named(text, system), system)
+
+
+def _alike(policy: BoundPolicy, other: BoundPolicy) -> bool:
+    """Return whether two policies decide alike: by the same numbers per job, and the same in a few states."""
+    jobs, others = policy.decision.part(JobLevels), other.decision.part(JobLevels)
+    if jobs is not None and others is not None and jobs.settings != others.settings:
+        return False
+    return (jobs is None) == (others is None) and np.array_equal(
+        _in_a_few_states(policy), _in_a_few_states(other)
+    )
 
 
 def _in_a_few_states(policy: BoundPolicy) -> Floats:

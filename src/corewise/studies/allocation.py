@@ -7,7 +7,7 @@ more jobs than cores. The answers are the *rule card*.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,18 @@ from corewise.kit.report import Report, Reported, Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind, counts_by_name
+from corewise.policies.jobs.state import JobState
 from corewise.policies.whole import WholeCores
 
-__all__ = ["Allocation", "ClassShare", "allocate", "rule_card"]
+__all__ = ["Allocation", "ClassShare", "JobAllocation", "JobShare", "allocate", "allocate_jobs", "rule_card"]
 
 _PAIRED = 6  # classes up to which each is held against every other
 _MOST_JOBS = 1_000_000  # each is told its cores
 _SERVED = 1e-6  # of the cores: a class with less is not served
+_PER_JOB = (
+    "a unit of a job's work is worth what it costs at the price of a core when the job completes: "
+    "of jobs with one curve, those with less work before them hold more cores"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,8 +128,8 @@ def allocate(
     bound = bind(WholeCores(policy) if whole_cores else policy, system)
     if sum(counts) > bound.decision.by_counts_up_to:
         raise InvalidInput(
-            f"{bound.name} goes by the work that each job has attained where jobs outnumber cores: "
-            f"{sum(counts)} jobs on {system.cores:g} cores have no split by their numbers alone"
+            f"{bound.name} decides per job where sizes are not exponential: {sum(counts)} jobs have no "
+            f"split by their numbers alone; allocate_jobs takes their states, on the command line --jobs FILE"
         )
     cores = bound.allocate([counts])[0]
     whole = bound.decision.by_counts.whole_jobs and bool(np.all(cores == np.rint(cores)))
@@ -133,6 +138,129 @@ def allocate(
         for i, (count, held) in enumerate(zip(counts, cores.tolist(), strict=True))
     ]
     return Allocation(bound.name, system, tuple(rows), (*_around(bound, counts), *rule_card(bound)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobShare(ByValue, Summarised):
+    """Cores of one job.
+
+    Attributes
+    ----------
+    name : str
+        The job.
+    job_class : str
+        Its class.
+    held : float
+        The cores that it held before.
+    cores : float
+        Those that it is given.
+    speed : float
+        How many times faster than on one core it runs.
+    """
+
+    _repr_fields = ("name", "job_class", "cores")
+    _json_fields = ("name", "class=job_class", "held", "cores", "speed")
+
+    name: str
+    job_class: str
+    held: float
+    cores: float
+    speed: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobAllocation(ByValue, Reported):
+    """Allocation of the cores to single jobs.
+
+    Attributes
+    ----------
+    policy : str
+        The name of the policy.
+    system : System
+        The system it shares.
+    jobs : tuple of JobShare
+        The jobs in the order given.
+    """
+
+    _repr_fields = ("policy", "jobs")
+    _json_fields = ("policy", "cores", "jobs")
+
+    policy: str
+    system: System
+    jobs: tuple[JobShare, ...]
+
+    @property
+    def cores(self) -> dict[str, float]:
+        """The cores of each job, by name."""
+        return {row.name: row.cores for row in self.jobs}
+
+    def report(self) -> Report:
+        """Return the cores of every job, and how many are in use."""
+        facts = [
+            ("jobs", len(self.jobs)),
+            ("without cores", sum(not row.cores for row in self.jobs)),
+            ("cores in use", f"{sum(row.cores for row in self.jobs):.4g} of {self.system.cores:g}"),
+            ("resized", sum(row.cores != row.held for row in self.jobs)),
+        ]
+        header = ("job", "class", "held", "cores", "times faster than on one")
+        rows = [
+            (row.name, row.job_class, f"{row.held:.4g}", f"{row.cores:.4g}", f"{row.speed:.4g}")
+            for row in self.jobs
+        ]
+        title = f"Policy {self.policy}: {self.system.cores:g} cores"
+        return Report(title, facts, [Table(header, rows, names=2)] if rows else ())
+
+    def _content(self) -> Iterable[object]:
+        return self.jobs
+
+
+def allocate_jobs(
+    system: System,
+    policy: Policy | str,
+    jobs: Iterable[JobState],
+    *,
+    whole: bool = False,
+    pause: float = 0.0,
+) -> JobAllocation:
+    """Return the cores of every job that is present, under a policy.
+
+    Parameters
+    ----------
+    system : System
+        The system.
+    policy : Policy or str
+        A policy, its name, or the file of a saved one; one of classes shares equally within a class.
+    jobs : iterable of JobState
+        The jobs.
+    whole : bool, optional
+        Whole cores for every job.
+    pause : float, optional
+        How long a job stands still whose cores change: a width other than the one held has to be worth it.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> from corewise.studies.allocation import allocate_jobs
+    >>> jobs = [cw.JobState("short", "one", remaining=0.1), cw.JobState("long", "two", remaining=5.0)]
+    >>> allocate_jobs(cw.load_system("paper:1"), "job-index", jobs, whole=True).cores
+    {'short': 8, 'long': 22}
+    """
+    require_system(system)
+    if pause and not whole:
+        raise InvalidInput(f"a pause counts for whole cores only, got pause {pause!r} without them")
+    listed, bound = list(jobs), bind(policy, system)
+    cores = bound.allocate_jobs(listed, whole=whole, pause=pause)
+    rows = [
+        JobShare(job.name, job.job_class, job.held, cores[job.name], _speed(system, job, cores[job.name]))
+        for job in listed
+    ]
+    return JobAllocation(bound.name, system, tuple(rows))
+
+
+def _speed(system: System, job: JobState, cores: float) -> float:
+    if job.speeds is not None:
+        return float(np.interp(cores, np.arange(job.speeds.size), job.speeds))
+    return float(system.classes[system.index(job.job_class)].curve.rate(np.array([cores]))[0])
 
 
 def _share(system: System, i: int, jobs: int, cores: float, whole: bool) -> ClassShare:
@@ -148,6 +276,8 @@ def _share(system: System, i: int, jobs: int, cores: float, whole: bool) -> Clas
 def rule_card(policy: BoundPolicy) -> tuple[str, ...]:
     """Return what a bound policy does in words, from what it does in a few states."""
     system = policy.system
+    if not policy.by_counts:
+        return (_PER_JOB,)
     lines = [_beside(policy, i) for i in range(len(system.classes))] if len(system.classes) > 1 else []
     return (*lines, *_crowded(policy))
 
@@ -173,8 +303,6 @@ def _crowded(policy: BoundPolicy) -> list[str]:
     names, many = system.names, int(np.ceil(system.cores))
     if len(names) < 2:
         return []
-    if not policy.by_counts:
-        return ["where jobs outnumber cores, the class whose jobs have the least work left comes first"]
     present, order = np.full(len(names), many), []
     while present.any():
         cores = policy.allocate([present])[0]

@@ -93,6 +93,11 @@ class JobLevels(Refinement):
         """The number of jobs up to which counts alone decide: any if sizes are exponential, else none."""
         return math.inf if self.memoryless else 0.0
 
+    @property
+    def settings(self) -> tuple[float, float, float]:
+        """What decides beside the system: the load, the widest share and the longest wait."""
+        return self.load, self.widest, self.longest_wait
+
     @cached_property
     def memoryless(self) -> bool:
         """Whether jobs are told apart by their classes alone: in steady state, if sizes are exponential."""
