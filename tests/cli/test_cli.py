@@ -611,8 +611,9 @@ def test_output_that_cannot_be_written(arguments: list[str]) -> None:
     assert len(said.splitlines()) == 1
 
 
-def test_output_that_is_closed() -> None:
-    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "corewise", "--version"]
+@pytest.mark.parametrize("arguments", [["--version"], ["evaluate", "paper:1", "--policy", "equi"]])
+def test_output_that_is_closed(arguments: list[str]) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "corewise", *arguments]
     done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 

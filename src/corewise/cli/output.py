@@ -33,7 +33,9 @@ def emit(
 
 def print_report(report: Report) -> None:
     """Print a report, folded to the width of the terminal."""
-    print(as_text(report, terminal_width(), color=sys.stdout.isatty()))
+    # A process that was started without standard output has none; print then writes nothing.
+    color = sys.stdout is not None and sys.stdout.isatty()
+    print(as_text(report, terminal_width(), color=color))
 
 
 def print_json(result: Mapping[str, object]) -> None:

@@ -73,7 +73,7 @@ def _printer(as_json: bool, once: bool, stack: ExitStack) -> Any:
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, emoji=False)
-    if once or not sys.stdout.isatty():
+    if once or sys.stdout is None or not sys.stdout.isatty():
         return lambda state: console.print(picture(state))
     from rich.live import Live
 
