@@ -65,7 +65,7 @@ def test_a_table_is_imported_and_every_row_accounted_for(tmp_path: Path) -> None
     code, out, said = run(jobs(tmp_path), "--out", tmp_path / "log.csv", *told)
     assert code == 0, said
     for line in (
-        r"rows +3, read and written",
+        r"seconds .*, to read and write",
         r"censored +1: when the job ended cannot be read",
         r"jobs +3: 1 done, 2 left unfinished, 0 still there",
         r"time +2 hours, from 2026-01-01T00:00:00Z",

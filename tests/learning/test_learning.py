@@ -387,8 +387,11 @@ def test_verdicts_follow_a_truth_that_changes() -> None:
 def test_an_epoch_as_text_and_as_plain_values() -> None:
     (epoch,) = cw.learn(cw.SimulatedPlant(EXAMPLE, rng=1), cw.algorithm_1a(EXAMPLE, departures=50, steps=1))
     estimate = epoch.estimates["one"]
-    assert f"epoch 1, 50 departures: one, p = {estimate.value:.6g}; two, p = " in str(epoch)
-    assert f"{epoch.gap:.4%} above the optimum" in str(epoch)
+    title, one, two, gap = str(epoch).splitlines()
+    assert title == "Epoch 1, 50 departures"
+    assert one.split() == ["one", "p", "=", f"{estimate.value:.2f}", "±", f"{estimate.stderr:.2f}"]
+    assert two.split()[:3] == ["two", "p", "="]
+    assert gap.split() == ["above", "the", "optimum", f"{epoch.gap:.4%}"]
     row = json.loads(json.dumps(epoch.as_mapping(), allow_nan=False))
     assert (row["k"], row["departures"], row["window"], row["time"]) == (1, 50, 50, epoch.time)
     assert row["estimates"]["one"] == {"p": estimate.value}

@@ -24,7 +24,7 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.report import Summarised, Table
+from corewise.kit.report import Report, Reported, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy, bind
@@ -33,7 +33,7 @@ __all__ = ["Information", "fisher_information"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Information(ByValue, Summarised):
+class Information(ByValue, Reported):
     """Fisher information on one class's curve under a policy, and the Cramér-Rao bound.
 
     Attributes
@@ -84,15 +84,16 @@ class Information(ByValue, Summarised):
         deviations = np.sqrt(np.diag(self.covariance(departures)))
         return dict(zip(self.parameters, deviations.tolist(), strict=True))
 
-    def _table(self) -> Table:
-        columns = (np.diag(self.per_time).tolist(), np.diag(self.per_departure).tolist())
+    def report(self) -> Report:
+        """Return the information on each parameter, per unit of time and per departure."""
+        rows = [tuple(row.values()) for row in self._content()]
         header = ("parameter", "per unit of time", "per departure")
-        return Table(header, list(zip(self.parameters, *columns, strict=True)))
+        return Report(f"Fisher information on the curve of class {self.name}", tables=[Table(header, rows)])
 
     def _content(self) -> list[dict[str, object]]:
-        table = self._table()
-        header = [name.replace(" ", "_") for name in table.header]
-        return [dict(zip(header, row, strict=True)) for row in table.rows]
+        columns = (np.diag(self.per_time).tolist(), np.diag(self.per_departure).tolist())
+        header = ("parameter", "per_unit_of_time", "per_departure")
+        return [dict(zip(header, row, strict=True)) for row in zip(self.parameters, *columns, strict=True)]
 
 
 def fisher_information(

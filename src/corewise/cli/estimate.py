@@ -133,7 +133,8 @@ def estimate(  # noqa: PLR0913, PLR0917  # one argument for each option
         classes = json_values(found)
         for row in classes:
             row["goodness_of_fit"] = json_values(verdicts.get(row["name"]))
-        print_json({"classes": classes, **_about(log, confidence), "unit": question, "seconds": seconds})
+        about = {"level": confidence, **json_values(log), "unit": question, "seconds": seconds}
+        print_json({"classes": classes, **about})
         return
     tables = [*found.report().tables]
     if verdicts:
@@ -170,28 +171,6 @@ def _chosen(names: list[str], system: System) -> list[str]:
     return system.names if "all" in names and "all" not in system.names else names
 
 
-def _warning(log: EventLog) -> str:
-    """Return what was done about rows that cannot be used."""
-    return f"{log.censored:,} jobs that such rows are about are censored there, as if they were cancelled"
-
-
-# --- for machines -----------------------------------------------------------------------------
-
-
-def _about(log: EventLog, level: float) -> dict[str, object]:
-    return {
-        "level": level,
-        "rows": log.rows,
-        "skipped": log.skipped,
-        "skipped_reasons": list(log.reasons),
-        "cut_short": log.censored,
-        "warning": _warning(log) if log.skipped else None,
-        "arrivals": log.path.arrivals,
-        "departures": log.path.departures,
-        "time": log.path.duration,
-    }
-
-
 # --- for people -------------------------------------------------------------------------------
 
 
@@ -206,7 +185,7 @@ def _log_facts(
         yield from (("", reason) for reason in log.reasons)
         if log.skipped > len(log.reasons):
             yield "", f"and {log.skipped - len(log.reasons):,} more"
-        yield "note", _warning(log)
+        yield "note", str(log.warning)
     if question:
         yield "warning", f"events come at {question} If so, the estimates are far off"
 

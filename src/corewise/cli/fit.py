@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from corewise.cli.options import AsJson, confidence_level, number
-from corewise.cli.output import emit, print_json, print_report
+from corewise.cli.output import emit
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.errors import InvalidFile, InvalidInput, nearest
-from corewise.kit.report import Report, Table, json_values
+from corewise.kit.report import Report, Table
 
 if TYPE_CHECKING:
     from corewise.estimation.throughput.measured import CurveFit
@@ -238,36 +238,52 @@ def _fit_several(
     pool = None if cores is None else number(cores, "--cores")
     require_target(save, file)
     found = curves_in_table(file, by=by, family=family)
-    widest = max(float(fit.cores.max()) for fit in found.values())
     if save:
+        widest = max(float(fit.cores.max()) for fit in found.values())
         classes = [JobClass(name, speedup=fit.curve) for name, fit in found.items()]
         save_system(System(pool or widest, classes), save)
-    if as_json:
-        rows = [{"name": name, **_class_values(json_values(fit))} for name, fit in found.items()]
-        print_json({"classes": rows, "system": str(save) if save else None})
-        return
-    header = [
-        "class",
-        "family",
-        "parameters",
-        "relative\nerror",
-        "measurements",
-        "times faster\non all of them",
-    ]
-    table = Table(header, [_class_row(name, fit) for name, fit in found.items()], names=3)
-    title = f"{Path(file).name}: {len(found)} types of jobs on up to {widest:g} cores"
-    notes = [(name, note) for name, fit in found.items() for note in fit.notes]
-    print_report(Report(title, notes, [table]))
-    print_written((save, "system, in which arrival rates and size rates are still to be filled in,"))
+    emit(_TypeFits(file, tuple(map(_TypeFit, found, found.values())), str(save) if save else None), as_json)
+    if not as_json:
+        print_written((save, "system, in which arrival rates and size rates are still to be filled in,"))
 
 
-def _class_values(values: dict[str, object]) -> dict[str, object]:
-    """Return what JSON has of a curve that is one of several."""
-    kept = ("family", "parameters", "scale", "error", "n", "notes")
-    return {**{key: values[key] for key in kept}, "points": values["curve"]}
+@dataclass(frozen=True)
+class _TypeFit:
+    """Curve fitted to one of several types of jobs."""
+
+    _json_fields = (
+        *("name", "family=fit.family", "parameters=fit.parameters", "scale=fit.scale", "error=fit.error"),
+        *("n=fit.measurements", "notes=fit.notes", "points=fit.points"),
+    )
+
+    name: str
+    fit: CurveFit
+
+    @property
+    def cells(self) -> list[str]:
+        """The row of a table."""
+        fit = self.fit
+        values = "\n".join(f"{key} = {value:.4g}" for key, value in fit.parameters.items())
+        top = float(fit.curve.rate(float(fit.cores.max())))
+        return [self.name, fit.family, values, f"{fit.error:.2%}", f"{fit.measurements}", f"{top:.3g}"]
 
 
-def _class_row(name: str, fit: CurveFit) -> list[str]:
-    values = "\n".join(f"{key} = {value:.4g}" for key, value in fit.parameters.items())
-    top = float(fit.curve.rate(float(fit.cores.max())))
-    return [name, fit.family, values, f"{fit.error:.2%}", f"{fit.cores.size}", f"{top:.3g}"]
+@dataclass(frozen=True)
+class _TypeFits:
+    """Curves of all types of jobs in a table, and the system file that they were written to."""
+
+    _json_fields = ("classes", "system")
+
+    file: str
+    classes: tuple[_TypeFit, ...]
+    system: str | None
+
+    def report(self) -> Report:
+        """Return a row for each type of job."""
+        widest = max(float(row.fit.cores.max()) for row in self.classes)
+        header = ["class", "family", "parameters", "relative\nerror", "measurements"]
+        header.append("times faster\non all of them")
+        table = Table(header, [row.cells for row in self.classes], names=3)
+        title = f"{Path(self.file).name}: {len(self.classes)} types of jobs on up to {widest:g} cores"
+        notes = [(row.name, note) for row in self.classes for note in row.fit.notes]
+        return Report(title, notes, [table])

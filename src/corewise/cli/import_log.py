@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corewise.cli.options import AsJson, from_options, number, whole_number
-from corewise.cli.output import print_json, print_report
+from corewise.cli.output import emit
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import print_written, require_target
 from corewise.cli.waiting import progress_bar, waiting
 from corewise.errors import InvalidInput, printable
-from corewise.kit.report import Report, Table
 
 if TYPE_CHECKING:
-    from corewise.observation.importers.imported import ImportedLog
     from corewise.observation.importers.options import ImportOptions
 
 __all__ = ["import_log"]
-
-_SHOWN = 8  # classes in a table
 
 
 def _column(says: str) -> object:
@@ -143,13 +139,13 @@ def import_log(
     with waiting(f"Writing {out} ..."):
         log.save(out)
     seconds = perf_counter() - began
+    reasons = log.account.lines() if verbose else None
+    for line in [] if as_json else reasons or []:
+        print(printable(line), file=sys.stderr)
+    took = ("seconds", f"{seconds:.3g}, to read and write")
+    emit(log, as_json, took, title=str(file), reasons=reasons, out=str(out), seconds=seconds)
     if as_json:
-        print_json({**_as_mapping(log, verbose), "out": str(out), "seconds": seconds})
         return
-    if verbose:
-        for line in log.account.lines():
-            print(printable(line), file=sys.stderr)
-    _print_summary(file, log, seconds)
     print_written((out, "event log"))
     if log.departures and len(log.jobs_by_class) > 1:
         words = shlex.join([str(out), "--cores", f"{log.pool:.15g}", "--unit", log.unit])
@@ -167,60 +163,3 @@ def _options_beside(file: Path, mapping: Path | None) -> ImportOptions:
         return ImportOptions.load(beside) if beside.is_file() else ImportOptions()
     except OSError as error:
         raise InvalidInput(f"{file}: {error.strerror}") from None
-
-
-def _as_mapping(log: ImportedLog, verbose: bool) -> dict[str, object]:
-    return {
-        "format": log.format,
-        "rows": log.account.rows,
-        "jobs": log.jobs,
-        "dropped": {v.name.lower(): n for v, n in log.account.count(drops=True).items()},
-        "cut_short": {v.name.lower(): n for v, n in log.account.count(drops=False).items()},
-        "reasons": log.account.lines() if verbose else None,
-        "events": log.rows,
-        "departures": log.departures,
-        "unfinished": log.cancellations,
-        "classes": [{"name": name, "jobs": jobs} for name, jobs in log.jobs_by_class.items()],
-        "cores": log.pool,
-        "most_held": log.peak,
-        "unit": log.unit,
-        "time": log.duration,
-        "origin": log.origin,
-        "notes": list(log.notes),
-    }
-
-
-def _print_summary(file: Path, log: ImportedLog, seconds: float) -> None:
-    from corewise.observation.importers.clock import shown_time
-
-    here = log.jobs - log.departures - log.cancellations
-    opens = f", from {shown_time(log.origin)}" if log.origin is not None else ""
-    facts = [
-        ("format", log.format),
-        ("rows", f"{log.account.rows:,}, read and written in {seconds:.3g} s"),
-        *_reasons("dropped", log.account.count(drops=True)),
-        *_reasons("censored", log.account.count(drops=False)),
-        (
-            "jobs",
-            f"{log.jobs:,}: {log.departures:,} done, {log.cancellations:,} left unfinished, "
-            f"{here:,} still there",
-        ),
-        ("time", f"{log.duration:,.6g} {log.unit}{opens}"),
-        ("cores", f"{log.pool:g}, of which {log.peak:g} were held at most"),
-        *(("note", note) for note in log.notes),
-    ]
-    if not log.departures:
-        facts.append(("warning", "no job is done: nothing can be learned of curves from it"))
-    by_class = list(log.jobs_by_class.items())
-    rows = [[name, f"{jobs:,}"] for name, jobs in by_class[:_SHOWN]]
-    if len(by_class) > _SHOWN:
-        rows.append([f"and {len(by_class) - _SHOWN} more", f"{sum(n for _, n in by_class[_SHOWN:]):,}"])
-    print_report(Report(str(file), facts, [Table(["class", "jobs"], rows)]))
-
-
-def _reasons(what: str, counts: object) -> list[tuple[str, str]]:
-    assert isinstance(counts, dict)
-    rows = sorted(counts.items(), key=lambda found: -found[1])
-    return [
-        (what if k == 0 else "", f"{count:,}: {verdict.reason}") for k, (verdict, count) in enumerate(rows)
-    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corewise.errors import InvalidInput
@@ -58,7 +58,7 @@ class Candidate(ByValue, Summarised):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimate(ByValue, Summarised):
+class Estimate(ByValue, Reported):
     """Estimate of one class's speed-up curve, by maximum likelihood or for any size distribution.
 
     Attributes
@@ -169,33 +169,6 @@ class Estimate(ByValue, Summarised):
             )
         return next(iter(self.parameters))
 
-    def __str__(self) -> str:
-        """Return the estimate in a line or a few."""
-        if not self.informative:
-            return f"{self.name}: no information on its {self.family} curve: {self.note}"
-        values = ", ".join(
-            f"{name} = {value:.6g} ± {self.stderrs[name]:.2g} "
-            f"({self.intervals[name][0]:.6g} to {self.intervals[name][1]:.6g})"
-            for name, value in self.parameters.items()
-        )
-        if self.band and self.curve:
-            z = self.band.cores
-            rows = zip(z, self.curve.rate(z).tolist(), self.band.low, self.band.high, strict=True)
-            values = ", ".join(
-                f"s({at:.4g}) = {s:.4g} ({low:.4g} to {high:.4g})" for at, s, low, high in rows
-            )
-        lines = [f"{self.name}: {self.family} {values}, {self.departures} departures"]
-        if self.size_rate:
-            lines.append(f"  size rate {self.size_rate}")
-        lines += [
-            f"  {candidate.family}: log-likelihood {candidate.log_likelihood:.6g}, BIC {candidate.bic:.6g}, "
-            f"weight {candidate.weight:.3g}"
-            for candidate in self.candidates
-        ]
-        if self.note:
-            lines.append(f"  {self.note}")
-        return "\n".join(lines)
-
     @property
     def points(self) -> tuple[tuple[float, float], ...] | None:
         """The points of a free curve; None for a curve of a family."""
@@ -248,10 +221,29 @@ class Estimate(ByValue, Summarised):
             )
             name = ""
 
-    def _table(self) -> Table:
-        header = ("parameter", "value", "standard error", "interval")
-        rows = self.parameters.items()
-        return Table(header, [(key, value, self.stderrs[key], self.intervals[key]) for key, value in rows])
+    def report(self) -> Report:
+        """Return parameters, arrival rate and the evidence for families, with their intervals."""
+        return _report(f"Estimate of class {self.name}", [self], "interval", None)
+
+
+def _report(title: str, rows: Sequence[Estimate], interval: str, unit: str | None) -> Report:
+    parameters = Table(
+        ["class", "curve", "estimate", "±\nstderr", interval, "departures"],
+        [line for row in rows for line in row._parameter_rows(unit)],
+        names=2,
+    )
+    notes = Table((), [(row.name, note) for row in rows for note in row._notes()], title="Notes")
+    rates = Table(
+        ["class", with_unit("arrival rate", unit).replace(" (", "\n("), interval, "share", interval],
+        [(row.name, *_with_interval(row.arrival_rate), *_with_interval(row.share)) for row in rows],
+    )
+    evidence = Table(
+        ["class", "family", "parameters", "log-likelihood", "BIC above\nthe least", "weight"],
+        [line for row in rows for line in row._evidence_rows()],
+        names=3,
+    )
+    tables = [parameters, notes, rates, evidence]
+    return Report(title, tables=[table for table in tables if table.rows])
 
 
 def _with_interval(found: Quantity) -> tuple[str, str]:
@@ -316,30 +308,38 @@ class Estimates(ByValue, Reported, Mapping[str, Estimate]):
             )
         return system.with_classes(classes)
 
+    @property
+    def parameters(self) -> Mapping[str, Mapping[str, float]]:
+        """The parameters of every class."""
+        return {name: row.parameters for name, row in self.items()}
+
+    @property
+    def stderrs(self) -> Mapping[str, Mapping[str, float]]:
+        """Their standard errors."""
+        return {name: row.stderrs for name, row in self.items()}
+
+    @property
+    def intervals(self) -> Mapping[str, Mapping[str, tuple[float, float]]]:
+        """Their confidence intervals."""
+        return {name: row.intervals for name, row in self.items()}
+
+    @property
+    def informative(self) -> Mapping[str, bool]:
+        """Whether the data say anything about the curve of a class, by class."""
+        return {name: row.informative for name, row in self.items()}
+
+    @property
+    def at_boundary(self) -> Mapping[str, bool]:
+        """Whether some parameter is at the end of its range, by class."""
+        return {name: row.at_boundary for name, row in self.items()}
+
     def report(self) -> Report:
         """Return parameters, arrival rates and the evidence for families, with their intervals."""
         interval = f"{100.0 * self.level:.6g} % interval"
-        rows = self.values()
-        parameters = Table(
-            ["class", "curve", "estimate", "±\nstderr", interval, "departures"],
-            [line for row in rows for line in row._parameter_rows(self.unit)],
-            names=2,
-        )
-        notes = Table((), [(row.name, note) for row in rows for note in row._notes()], title="Notes")
-        rates = Table(
-            ["class", with_unit("arrival rate", self.unit).replace(" (", "\n("), interval, "share", interval],
-            [(row.name, *_with_interval(row.arrival_rate), *_with_interval(row.share)) for row in rows],
-        )
-        evidence = Table(
-            ["class", "family", "parameters", "log-likelihood", "BIC above\nthe least", "weight"],
-            [line for row in rows for line in row._evidence_rows()],
-            names=3,
-        )
-        tables = [parameters, notes, rates, evidence]
-        return Report("Estimates", tables=[table for table in tables if table.rows])
+        return _report("Estimates", [*self.values()], interval, self.unit)
 
     def _summary(self) -> Mapping[str, object]:
-        return {"parameters": {name: estimate.parameters for name, estimate in self.items()}}
+        return {"parameters": self.parameters}
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other has the same estimates under the same names."""

@@ -38,7 +38,7 @@ from corewise.estimation.exponential_tests import (
 )
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.report import Summarised, Table
+from corewise.kit.report import Report, Reported, Table
 from corewise.kit.values import ByValue
 from corewise.model.job_class import JobClass
 from corewise.model.system import System
@@ -69,7 +69,7 @@ _FAULTS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GoodnessOfFit(ByValue, Summarised):
+class GoodnessOfFit(ByValue, Reported):
     """Goodness of fit of one class: whether what was seen of it follows the model.
 
     Attributes
@@ -118,16 +118,11 @@ class GoodnessOfFit(ByValue, Summarised):
         worst = min(self.p_values, key=lambda test: self.p_values[test])
         return f"warning: it does not (p = {self.p_value:.2g}): {_FAULTS[worst]}"
 
-    def __str__(self) -> str:
-        """Return the result in one line."""
-        if math.isnan(self.p_value):
-            return f"{self.name}: too few departures to test the model"
-        result = "does not follow the model" if self.doubtful else "no sign against the model"
-        tests = ", ".join(f"{test} {value:.3g}" for test, value in self.p_values.items())
-        return f"{self.name}: {result} (p = {self.p_value:.3g}; {tests})"
-
-    def _table(self) -> Table:
-        return Table(("test", "p-value"), list(self.p_values.items()))
+    def report(self) -> Report:
+        """Return whether the class follows the model, and the p-values of the tests."""
+        table = Table(("test", "p-value"), [(test, f"{p:.3g}") for test, p in self.p_values.items()])
+        facts = [("follows the model", self.verdict)]
+        return Report(f"Goodness of fit of class {self.name}", facts, [table] if self.p_values else [])
 
     def _content(self) -> list[dict[str, object]]:
         return [{"name": self.name, "test": test, "p_value": p} for test, p in self.p_values.items()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from corewise.estimation.changes.alarms import RETRACTED, Alarm
-from corewise.estimation.estimates import Estimates
-from corewise.kit.report import Summarised, Table
+from corewise.estimation.estimates import Estimate, Estimates
+from corewise.kit.numbers import plus_minus
+from corewise.kit.report import Report, Reported, Summarised, json_values
 from corewise.kit.values import ByValue
 from corewise.policies.base import Policy
 
@@ -34,7 +35,7 @@ class Seconds(ByValue, Summarised):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Epoch(ByValue, Summarised):
+class Epoch(ByValue, Reported):
     """Epoch of a learning loop: the estimates from its window, the policy adopted, and how good that is.
 
     Attributes
@@ -79,6 +80,12 @@ class Epoch(ByValue, Summarised):
     """
 
     _repr_fields = ("k", "departures", "mean_jobs", "gap")
+    _json_fields = (
+        *("k", "departures", "window", "time", "estimates=estimates.parameters", "stderr=estimates.stderrs"),
+        *("interval=estimates.intervals", "informative=estimates.informative"),
+        *("at_boundary=estimates.at_boundary", "arrival_rates", "size_rates", "stable", "mean_jobs"),
+        *("mean_cost", "gap", "alarms"),
+    )
 
     k: int
     departures: int
@@ -99,44 +106,28 @@ class Epoch(ByValue, Summarised):
         """Whether the policy is stable; None where it was not evaluated."""
         return None if self.mean_jobs is None else math.isfinite(self.mean_jobs)
 
-    def __str__(self) -> str:
-        """Return the epoch in a line."""
-        found = "; ".join(
-            ", ".join([name, *(f"{key} = {value:.6g}" for key, value in estimate.parameters.items())])
-            for name, estimate in self.estimates.items()
-        )
-        above = "" if self.gap is None else f"; {self.gap:.4%} above the optimum"
-        changes = "".join(f"; {alarm}" for alarm in self.alarms)
-        return f"epoch {self.k}, {self.departures} departures: {found}{above}{changes}"
+    def report(self) -> Report:
+        """Return the parameters of every class, the gap to the optimum, and the changes that were found."""
+        facts: list[tuple[str, object]] = [
+            (name, ", ".join(_parameters(row)) if row.informative else "no information")
+            for name, row in self.estimates.items()
+        ]
+        if self.gap is not None:
+            facts.append(("above the optimum", f"{self.gap:.4%}"))
+        facts += [("change", str(alarm)) for alarm in self.alarms]
+        return Report(f"Epoch {self.k}, {self.departures:,} departures", facts)
 
     def as_mapping(self) -> dict[str, Any]:
         """Return everything but the policy and the seconds as plain values, for JSON."""
-        found = self.estimates
-        return {
-            "k": self.k,
-            "departures": self.departures,
-            "window": self.window,
-            "time": self.time,
-            "estimates": {name: dict(row.parameters) for name, row in found.items()},
-            "stderr": {name: dict(row.stderrs) for name, row in found.items()},
-            "interval": {
-                name: {p: list(ends) for p, ends in row.intervals.items()} for name, row in found.items()
-            },
-            "informative": {name: row.informative for name, row in found.items()},
-            "at_boundary": {name: row.at_boundary for name, row in found.items()},
-            "arrival_rates": dict(self.arrival_rates),
-            "size_rates": dict(self.size_rates),
-            "stable": self.stable,
-            "mean_jobs": self.mean_jobs,
-            "mean_cost": self.mean_cost,
-            "gap": self.gap,
-            "alarms": [alarm.as_mapping() for alarm in self.alarms],
-        }
-
-    def _table(self) -> Table:
-        return self.estimates.report().tables[0]
+        values: dict[str, Any] = json_values(self)
+        return values
 
     to_dict = as_mapping
+
+
+def _parameters(row: Estimate) -> Iterator[str]:
+    for name, value in row.parameters.items():
+        yield f"{name} = {plus_minus(value, row.stderrs[name], figures=2)}"
 
 
 def changes_found(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import Any
 from corewise.errors import InvalidInput
 from corewise.estimation.mle import ANY
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.report import Summarised, Table
+from corewise.kit.report import Reported, Table
 from corewise.learning.algorithms import Algorithm
 from corewise.learning.checkpoint import Checkpoint, EpochRow, plant_snapshot
 from corewise.learning.epochs import Epoch, Seconds
@@ -32,7 +32,7 @@ __all__ = ["Learning", "learn"]
 _LAST = 20  # epochs that a notebook shows
 
 
-class Learning(Summarised, Iterator[Epoch]):
+class Learning(Reported, Iterator[Epoch]):
     """Learning loop in progress: an iterator over its epochs.
 
     Attributes

@@ -89,6 +89,11 @@ class EventLog(ByValue, Summarised):
     100
     """
 
+    _json_fields = (
+        *("rows", "skipped", "skipped_reasons=reasons", "cut_short=censored", "warning"),
+        *("arrivals=path.arrivals", "departures=path.departures", "time=path.duration"),
+    )
+
     path: SamplePath
     rows: int
     skipped: int
@@ -99,6 +104,12 @@ class EventLog(ByValue, Summarised):
     def statistics(self) -> Statistics:
         """The sufficient statistics of the path."""
         return self.path.statistics
+
+    @property
+    def warning(self) -> str | None:
+        """What was done about rows that cannot be used; None if there are none."""
+        done = "jobs that such rows are about are censored there, as if they were cancelled"
+        return f"{self.censored:,} {done}" if self.skipped else None
 
     def __str__(self) -> str:
         """Return the record in one line, and what was skipped in some more."""

@@ -14,7 +14,7 @@ from corewise.cli.learn.options import LearnChoices, LearnOptions
 from corewise.cli.learn.report import Learned
 from corewise.cli.learn.session import LearnSession
 from corewise.cli.options import AsJson, SystemName, from_options
-from corewise.cli.output import print_json, print_report, terminal_width
+from corewise.cli.output import emit, terminal_width
 from corewise.cli.reporting import INTERRUPTED, reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
 from corewise.cli.waiting import progress_bar, say_if_long, waiting
@@ -86,7 +86,7 @@ def learn(
         if method.steps is not None and method.steps < course.before:
             raise InvalidInput(f"{resume}: has {course.before} windows already, got --steps {method.steps}")
         course.require_a_window()
-        learned = Learned(problem, options, course, loop.evaluator if exact else None)
+        learned = Learned(problem, options, course, loop.evaluator if exact else None, terminal_width())
         learned.prepare(loop.plant.truth)
     with (
         _way_out(),
@@ -95,10 +95,8 @@ def learn(
         course.run(progress)
     with _way_out(), waiting("Comparing ..."):
         learned.prepare(learned.truth)
-    if as_json:
-        print_json(learned.as_mapping())
-    else:
-        print_report(learned.report(terminal_width()))
+    emit(learned, as_json)
+    if not as_json:
         _print_saved(system, course, no_gap)
     # What was learned is out by now, whatever comes of the files.
     undrawn = _draw(learned, plot, quiet=as_json) if plot else None

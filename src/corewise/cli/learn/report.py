@@ -1,4 +1,4 @@
-"""What came of `corewise learn`, for machines and for people."""
+"""Result of `corewise learn`: its report, and the fields of its JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from corewise.cli.learn.changes import changes_table
 from corewise.cli.learn.options import LearnOptions
 from corewise.cli.learn.session import LearnSession
 from corewise.kit.numbers import plus_minus
-from corewise.kit.report import Report, Table
+from corewise.kit.report import LINE, Report, Table
 from corewise.kit.unit_labels import time_suffix, with_unit
 
 if TYPE_CHECKING:
@@ -31,12 +31,37 @@ _PARTS = {"run": "running", "estimate": "estimating", "solve": "solving", "evalu
 
 @dataclass(frozen=True)
 class Learned:
-    """A run of the loop; `evaluator` evaluates its policies exactly, None if that was not requested."""
+    """Result of `corewise learn`.
+
+    Attributes
+    ----------
+    system : System
+        The system that was learned about.
+    options : LearnOptions
+        The options of the run.
+    course : LearnSession
+        The run. Its ``rows`` are the epochs as they were recorded, with the alarms of each; `changes` has
+        every change once, as it is known in the end.
+    evaluator : ExactEvaluator or None
+        What evaluates its policies exactly; None if that was not requested.
+    width : int
+        Columns of the terminal.
+    """
+
+    _json_fields = (
+        *("algorithm=options.algorithm", "first_window=options.departures", "power=options.power"),
+        *("between_alarms=options.between_alarms", "steps=options.steps", "policy=options.policy"),
+        *("seed=options.seed", "events=options.events", "unknown_rates=course.unknown_rates"),
+        *("interrupted=course.interrupted", "epochs=course.rows", "changes", "truth=true_parameters"),
+        *("baselines=baseline_values", "not_computed=exactness", "unit=system.unit"),
+        *("seconds=course.seconds", "parts=course.parts"),
+    )
 
     system: System
     options: LearnOptions
     course: LearnSession
     evaluator: ExactEvaluator | None
+    width: int = LINE
 
     def prepare(self, truth: System | None) -> None:
         """Compute the baselines under a truth, so that they are there when they are asked for."""
@@ -74,59 +99,42 @@ class Learned:
 
         return changes_found(self.course.rows)
 
-    def report(self, width: int) -> Report:
+    def report(self) -> Report:
         """Return how it was made, some of its epochs, what was learned and what that is worth.
 
-        Estimates stand beside the epochs where `width` has room for them.
+        Estimates stand beside the epochs where the terminal has room for them.
         """
         rows, alarms = self.course.rows, self.options.between_alarms
         title = f"Algorithm {self.options.algorithm}: {replace(self.system, changes=()).summary}"
         facts = list(_course(self))
         if not rows:
             return Report(title, facts)
-        tables = [*_epoch_tables(_selected(rows), self.system.weighted, width), *_estimate_tables(self)]
+        tables = [*_epoch_tables(_selected(rows), self.system.weighted, self.width), *_estimate_tables(self)]
         if alarms is not None:
             tables.append(changes_table(self.changes, alarms, self.system if self.truth else None))
         return Report(title, facts, tables, [_worth(self)])
 
-    def as_mapping(self) -> dict[str, object]:
-        """Return everything as plain values, for JSON.
+    @property
+    def exactness(self) -> str | None:
+        """The same in a sentence."""
+        return self.not_computed and f"what the policies are worth {self.not_computed}"
 
-        ``epochs`` has all records as they were made, with the alarms of each; ``changes`` has every change
-        once, as it is known in the end.
-        """
-        options, course, truth = self.options, self.course, self.truth
-        return {
-            "algorithm": options.algorithm,
-            "first_window": options.departures,
-            "power": options.power,
-            "between_alarms": options.between_alarms,
-            "steps": options.steps,
-            "policy": options.policy,
-            "seed": options.seed,
-            "events": options.events,
-            "unknown_rates": not course.algorithm.knows_rates,
-            "interrupted": course.interrupted,
-            "epochs": course.rows,
-            "changes": self.changes,
-            "truth": truth and {known.name: dict(known.speedup.parameters) for known in truth.classes},
-            "baselines": self._baselines(),
-            "not_computed": self.not_computed and f"what the policies are worth {self.not_computed}",
-            "unit": self.system.unit,
-            "seconds": course.seconds,
-            "parts": course.parts,
-        }
-
-    def _baselines(self) -> dict[str, object] | None:
-        if self.baselines is None:
+    @property
+    def true_parameters(self) -> dict[str, dict[str, float]] | None:
+        """The parameters of the curves that were in force at the end; None for a log."""
+        if self.truth is None:
             return None
-        equi, best = self.baselines.equi, self.baselines.best
+        return {known.name: dict(known.speedup.parameters) for known in self.truth.classes}
+
+    @property
+    def baseline_values(self) -> dict[str, dict[str, float]] | None:
+        """Means and gap of EQUI and of the optimum; None where they were not computed."""
+        found = self.baselines
+        if found is None:
+            return None
+        equi, best = found.equi, found.best
         return {
-            "equi": {
-                "mean_jobs": equi.mean_jobs,
-                "mean_cost": equi.mean_cost,
-                "gap": self.baselines.equi_gap,
-            },
+            "equi": {"mean_jobs": equi.mean_jobs, "mean_cost": equi.mean_cost, "gap": found.equi_gap},
             "optimal": {"mean_jobs": best.mean_jobs, "mean_cost": best.mean_cost, "gap": 0.0},
         }
 

@@ -65,6 +65,11 @@ class LearnSession:
         self._note = note
 
     @property
+    def unknown_rates(self) -> bool:
+        """Whether arrival rates or size rates are learned as well."""
+        return not self.algorithm.knows_rates
+
+    @property
     def rows(self) -> list[EpochRow]:
         """The epochs that are over, those before a resumption included."""
         return self._loop.past

@@ -17,7 +17,7 @@ from corewise.errors import InvalidInput
 from corewise.estimation.changes.buckets import TIME
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping
-from corewise.kit.report import Summarised
+from corewise.kit.report import Summarised, json_values
 from corewise.kit.values import ByValue
 
 __all__ = ["RETRACTED", "SHARES", "Alarm", "DetectorCheck", "place_of", "run_length", "threshold"]
@@ -139,20 +139,8 @@ class Alarm(ByValue, Summarised):
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the alarm as plain values, for JSON."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "raised": self.raised,
-            "departures": self.departures,
-            "interval": list(self.interval),
-            "time": self.time,
-            "time_interval": list(self.time_interval),
-            "before": dict(self.before),
-            "after": dict(self.after),
-            "statistic": self.statistic,
-            "threshold": self.threshold,
-            "between": self.between,
-        }
+        values: dict[str, Any] = json_values(self)
+        return values
 
     to_dict = as_mapping
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Ints
 from corewise.kit.files import writing
-from corewise.kit.report import Summarised
+from corewise.kit.report import Report, Reported, Table
 from corewise.observation.importers import _kernels
+from corewise.observation.importers.clock import shown_time
 from corewise.observation.importers.rows import Verdict
 from corewise.observation.importers.stretches import ticks_of
 from corewise.observation.rows import EVENT_NAMES, Columns
@@ -25,6 +26,7 @@ from corewise.observation.sample_path import SamplePath
 __all__ = ["ImportedJobs", "ImportedLog", "RowAccount"]
 
 _BLOCK_ROWS = 500_000  # written at a time
+_SHOWN = 8  # classes in a table
 _NUMBERS = 48  # bytes that a time, the cores and what separates fields may take
 
 
@@ -81,7 +83,7 @@ def _value(shown: str | None) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ImportedLog(Summarised):
+class ImportedLog(Reported):
     """Imported log: events in the per-job form, in order of time.
 
     Attributes
@@ -105,6 +107,11 @@ class ImportedLog(Summarised):
     """
 
     _repr_fields = ("format", "names", "jobs", "departures", "cancellations", "pool")
+    _json_fields = (
+        *("format", "rows=account.rows", "jobs", "dropped", "cut_short=censored", "events=rows"),
+        *("departures", "unfinished=cancellations", "classes", "cores=pool", "most_held=peak", "unit"),
+        *("time=duration", "origin", "notes"),
+    )
 
     format: str
     names: tuple[str, ...]
@@ -153,6 +160,44 @@ class ImportedLog(Summarised):
         counts = np.bincount(self._jobs.job_class, minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=True))
 
+    @property
+    def classes(self) -> tuple[Mapping[str, object], ...]:
+        """Name and number of jobs of each class."""
+        return tuple({"name": name, "jobs": jobs} for name, jobs in self.jobs_by_class.items())
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many rows were dropped, by reason."""
+        return {verdict.name.lower(): rows for verdict, rows in self.account.count(drops=True).items()}
+
+    @property
+    def censored(self) -> Mapping[str, int]:
+        """How many rows were censored, by reason."""
+        return {verdict.name.lower(): rows for verdict, rows in self.account.count(drops=False).items()}
+
+    def report(self) -> Report:
+        """Return what was made of the rows, the jobs, and the number of them in the largest classes."""
+        here = self.jobs - self.departures - self.cancellations
+        done = f"{self.departures:,} done, {self.cancellations:,} left unfinished, {here:,} still there"
+        opens = f", from {shown_time(self.origin)}" if self.origin is not None else ""
+        facts: list[tuple[str, object]] = [
+            ("format", self.format),
+            ("rows", self.account.rows),
+            *_reasons("dropped", self.account.count(drops=True)),
+            *_reasons("censored", self.account.count(drops=False)),
+            ("jobs", f"{self.jobs:,}: {done}"),
+            ("time", f"{self.duration:,.6g} {self.unit}{opens}"),
+            ("cores", f"{self.pool:g}, of which {self.peak:g} were held at most"),
+            *(("note", note) for note in self.notes),
+        ]
+        if not self.departures:
+            facts.append(("warning", "no job is done: nothing can be learned of curves from it"))
+        by_class = list(self.jobs_by_class.items())
+        rows = by_class[:_SHOWN]
+        if len(by_class) > _SHOWN:
+            rows.append((f"and {len(by_class) - _SHOWN} more", sum(jobs for _, jobs in by_class[_SHOWN:])))
+        return Report("Imported log", facts, [Table(["class", "jobs"], rows)])
+
     @cached_property
     def path(self) -> SamplePath:
         """The events as a sample path; jobs are numbered."""
@@ -184,6 +229,13 @@ class ImportedLog(Summarised):
                 events, event_ends, names, name_ends, labels, label_ends, buffer,
             )  # fmt: skip
             out.write(buffer[:size].data)
+
+
+def _reasons(what: str, counts: Mapping[Verdict, int]) -> Iterator[tuple[str, str]]:
+    """Yield how many rows there are of each reason, most first; the heading is not repeated."""
+    for verdict, count in sorted(counts.items(), key=lambda found: -found[1]):
+        yield what, f"{count:,}: {verdict.reason}"
+        what = ""
 
 
 def _texts(texts: list[str]) -> tuple[NDArray[np.uint8], Ints]:
