@@ -226,8 +226,8 @@ def stationary_chain(
     """
     if not policy.by_counts:
         raise InvalidPolicy(
-            f"{policy.name} decides per job, by work that no chain of counts knows: simulate and compare "
-            f"take it, allocate --jobs has the cores of each job"
+            f"{policy.name} decides per job, by work that no chain of counts knows: allocate_jobs, on "
+            f"the command line allocate --jobs FILE, has the cores of each job"
         )
     if capacity is not None:
         system.require_scale()
