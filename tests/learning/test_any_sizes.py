@@ -11,6 +11,7 @@ import pytest
 import corewise as cw
 from corewise.learning.algorithms import Algorithm
 from corewise.model.sizes import Erlang
+from corewise.policies.base import BoundPolicy
 from tests.helpers.sized_jobs import LAWS, sized_path
 
 SYSTEM = cw.load_system("paper:2").at_load(0.7)
@@ -92,3 +93,15 @@ def test_a_saved_plant_goes_on_with_what_its_jobs_have_attained(tmp_path: Path) 
     for name, row in rest[-1].estimates.items():
         assert row.sizes == "any"
         assert row.value == whole[-1].estimates[name].value
+
+
+def test_job_index_is_made_for_the_size_distributions_of_the_record(record: cw.SamplePath) -> None:
+    """Erlang sizes have CV² 1/4; a policy of classes, the control, keeps those that it was given."""
+    learned = {}
+    for policy in ("job-index", "whittle"):
+        given = replace(algorithm(4), policy=cw.JobIndex() if policy == "job-index" else cw.Whittle())
+        (*_, last) = cw.learn(cw.ReplayPlant(record), given)
+        assert isinstance(last.policy, BoundPolicy)
+        learned[policy] = [known.sizes.cv2 for known in last.policy.system.classes]
+    assert learned["job-index"] == pytest.approx([0.25, 0.25], abs=0.15)
+    assert learned["whittle"] == [1.0, 1.0]

@@ -54,6 +54,7 @@ from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import Policy, checked_policy
 from corewise.policies.equi import Equi
+from corewise.policies.jobs.index import JobIndex
 
 __all__ = ["MAX_LOAD", "Inference", "InferenceRequest", "Learner", "LearnerState", "infer", "with_load_below"]
 
@@ -537,7 +538,7 @@ def _estimated(
         estimated = before.estimated.with_curves(curves)
         if watchful is not None:
             return found, watchful.known(estimated), _solvable(watchful.known(known), known)
-        anew = len(curves) == len(given.classes) and not isinstance(algorithm.policy, Residual)
+        anew = len(curves) == len(given.classes) and not isinstance(algorithm.policy, Residual | JobIndex)
         return found, estimated, estimated if anew else known  # one system for both, if they are the same
     found = estimate_unknown(seen, given, before.estimated)
     found = found if refine is None else refine(found, seen)
@@ -556,7 +557,7 @@ def _plug_in(algorithm: Algorithm, found: Estimates, known: System) -> System:
     """Return the system for which to make a policy, of estimates and rates."""
     at_end = any(row.at_boundary for row in found.values())
     system = known.with_curves(_away_from_ends(found) if at_end else found.curves)
-    if isinstance(algorithm.policy, Residual):
+    if isinstance(algorithm.policy, Residual | JobIndex):
         return _with_sizes(system, found, algorithm.system)
     return system
 

@@ -85,7 +85,7 @@ class LearnChoices:
         str | None,
         typer.Option(
             metavar="P",
-            help="Policy to compute from the estimates after each window: optimal, residual, improved or "
+            help="Policy to compute from the estimates after each window: optimal, job-index, improved or "
             "whittle (for many classes), greedy, equi, fixed:0.5,0.5, priority:two,one. [default: optimal]",
         ),
     ] = None
