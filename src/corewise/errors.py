@@ -14,7 +14,7 @@
     ├── UnstablePolicy                   the system could cope, but not under this policy
     ├── BoxTooLarge                      the state space does not fit in memory
     ├── NotConverged                     an iteration ended before its certificate was reached
-    └── NotSettled                       a simulation ended before its mean could be told
+    └── NotSettled                       a simulation ended before its mean converged
 
     UserWarning
     └── CurveMoved                       measured points that were moved to make a speed-up curve

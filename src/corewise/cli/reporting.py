@@ -68,6 +68,6 @@ def _warnings_in_a_line() -> Iterator[None]:
 def fail(message: str, code: int = BAD_INPUT) -> None:
     """End with one line on stderr."""
     if sys.stderr is not None:
-        with suppress(OSError):  # nobody hears of it, but for the exit code
+        with suppress(OSError):  # stderr is closed: only the exit code is left
             print(f"error: {CorewiseError(message)}", file=sys.stderr, flush=True)
     raise typer.Exit(code) from None

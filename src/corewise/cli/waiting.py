@@ -56,7 +56,7 @@ def say_how_long(what: str, seconds: float, instead: str) -> None:
 
 
 def _span(seconds: float) -> str:
-    """Return a span of time in words, to one or two figures: it is foretold."""
+    """Return a span of time in words, to one or two figures: it is a prediction."""
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2.0 * length:
             return f"{seconds / length:,.0f} {unit}"
@@ -132,7 +132,7 @@ def progress_bar(message: str, total: float, unit: str) -> Iterator[Callable[[fl
 
 
 def on_a_terminal() -> bool:
-    """Return whether somebody sees stderr."""
+    """Return whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -27,7 +27,7 @@ class OwnPolicy:
         What to call the policy in a table.
     split : callable
         ``split(jobs, system)``: the cores of each class, when so many jobs of each are present. It is not
-        asked about the empty state, in which nobody holds a core.
+        asked about the empty state, in which no job holds a core.
     vectorised : bool, optional
         Whether `split` takes many states at once: then jobs and cores have a row for each state and a column
         for each class, shape (states, K), as in ``allocate``.

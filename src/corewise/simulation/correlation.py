@@ -58,7 +58,7 @@ def _remembered(system: System) -> float:
 
 
 def excess_growth(system: System, began: Ints, ended: Ints, span: float) -> float:
-    """Return how far work grew beyond what chance does, in standard deviations.
+    """Return how far work grew beyond random variation, in standard deviations.
 
     A queue without drift, which is worse than any stable one, rises from zero by σ √(2 t/π) in the mean of
     many paths of length t, with a standard deviation below σ √t. So a number such as six says that the work

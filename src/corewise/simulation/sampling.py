@@ -48,7 +48,7 @@ class Sample:
         The time spent in each of them in each part of the simulation; parts are about independent if there
         were enough events (`settled_events`).
     growth : float
-        How many standard deviations the work in the system grew beyond what chance does.
+        How many standard deviations the work in the system grew beyond random variation.
     """
 
     counts: Ints

@@ -8,7 +8,7 @@ For exponential sizes and Poisson arrivals two engines, both exact, behind one f
 - A window that ends at a *time*, a recorded path, and curves that change need the clock: one exponential and
   one uniform variable an event.
 
-Both read the moves of a state from tables over a box. Nobody is ever blocked: tables grow with the path, and
+Both read the moves of a state from tables over a box. No job is ever blocked: tables grow with the path, and
 the path does not depend on them. For more than three classes policies that are one water level, or go by
 fitted values, are simulated without tables (`corewise.simulation.loops.clocked`).
 

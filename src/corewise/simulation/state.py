@@ -33,7 +33,7 @@ class State(ByValue, Summarised):
         How many job numbers have been given out.
     remaining, attained : tuple of tuple of float
         The work that each job still has to get and has got, class by class, if sizes are not exponential;
-        empty if nobody knows: then all of them begin anew.
+        empty if it is unknown: then all of them begin anew.
     next_arrivals : tuple of float
         When the next job of each class comes, if it is known already.
 

@@ -24,7 +24,7 @@ from corewise.policies.whole import WholeCores
 __all__ = ["Allocation", "ClassShare", "JobAllocation", "JobShare", "allocate", "allocate_jobs", "rule_card"]
 
 _PAIRED = 6  # classes up to which each is held against every other
-_MOST_JOBS = 1_000_000  # each is told its cores
+_MOST_JOBS = 1_000_000  # each is assigned its cores
 _SERVED = 1e-6  # of the cores: a class with less is not served
 _PER_JOB = (
     "a unit of a job's work is worth what it costs at the price of a core when the job completes: "
@@ -293,8 +293,8 @@ def _beside(policy: BoundPolicy, i: int) -> str:
     states[:, i] = 1
     states[np.arange(len(others)), others] = 1
     held = policy.allocate(states)[:, i].tolist()
-    told = [f"{_cores(cores)} beside one of {names[j]}" for j, cores in zip(others, held, strict=True)]
-    return f"a job of {names[i]} is worth up to {_listed(told)}"
+    worth = [f"{_cores(cores)} beside one of {names[j]}" for j, cores in zip(others, held, strict=True)]
+    return f"a job of {names[i]} is worth up to {_listed(worth)}"
 
 
 def _crowded(policy: BoundPolicy) -> list[str]:

@@ -45,7 +45,7 @@ class JobMeans:
     areas, spans : ndarray
         ∫ Σ h_i n_i dt and the length of each batch.
     growth : float
-        How many standard deviations the work in the system grew beyond what chance does.
+        How many standard deviations the work in the system grew beyond random variation.
     """
 
     system: System

@@ -224,7 +224,7 @@ def plan(
     rng : Generator or int, optional
         The source of randomness for the simulations, if any are needed, or a seed for one.
     progress : callable, optional
-        Called now and then with the share of the work that is done, as far as that can be told.
+        Called now and then with the share of the work that is done, as far as that is known.
 
     Raises
     ------

@@ -160,8 +160,8 @@ def _course(learned: Learned) -> Iterator[tuple[str, str]]:
         yield "seed", f"{options.seed}{'' if course.interrupted else again}"
     changes = [change for change in learned.system.changes if learned.truth and change.time <= course.time]
     if changes:
-        told = (f"{change.name} at time {change.time:,.8g}{time_suffix(unit)}" for change in changes)
-        yield "true changes", ", ".join(told)
+        true = (f"{change.name} at time {change.time:,.8g}{time_suffix(unit)}" for change in changes)
+        yield "true changes", ", ".join(true)
 
 
 def _departures(course: LearnSession, unit: str | None) -> str:
@@ -284,13 +284,13 @@ def _class_lines(learned: Learned, row: EpochRow, name: str) -> Iterator[list[st
         yield [about, family, "known", "", "", *([""] if learned.truth else [])]
     for parameter, value in row["estimates"][name].items():
         stderr, (low, high) = row["stderr"][name][parameter], row["interval"][name][parameter]
-        told = row["informative"][name]
+        informative = row["informative"][name]
         line = [
             about,
             f"{family} {parameter}",
             f"{value:.6g}",
-            f"{stderr:.2g}" if told and math.isfinite(stderr) else "-",
-            f"{low:.4g}–{high:.4g}" if told else "no information",
+            f"{stderr:.2g}" if informative and math.isfinite(stderr) else "-",
+            f"{low:.4g}–{high:.4g}" if informative else "no information",
         ]
         if learned.truth:
             line.append(f"{learned.truth[name].speedup.parameters[parameter]:.6g}")
@@ -326,11 +326,11 @@ def _worth(learned: Learned) -> str:
 
 def _agreeing(found: float, *others: float) -> list[str]:
     """Return numbers with at least 6 digits, and as many as it takes to see how the first differs."""
-    told = [_comparison(found, other) for other in others]
+    wanted = [_comparison(found, other) for other in others]
     texts: list[str] = []
     for digits in range(6, 17):
         texts = [f"{value:.{digits}g}" for value in (found, *others)]
-        if [_comparison(float(texts[0]), float(text)) for text in texts[1:]] == told:
+        if [_comparison(float(texts[0]), float(text)) for text in texts[1:]] == wanted:
             break
     return texts
 

@@ -15,7 +15,7 @@ departures for one costs much; and where there is a change, a few more checks co
 *tentative* at first, and estimates include the statistics from before it, until G exceeds the threshold by 3,
 20 times as rare by chance: then it is *confirmed*, and its class, no other, drops them. If G falls short of
 the threshold by 3 instead, the alarm is *retracted*, and all is as before. The data between a tentative
-change and its alarm were selected for differing from those before; if they differ by chance, the data that
+change and its alarm were selected for differing from those before; if they differ at random, the data that
 follow differ from them. So another change must have come after the alarm, and explain more than the tentative
 one.
 

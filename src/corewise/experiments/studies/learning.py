@@ -66,7 +66,7 @@ class LearningStudy:
         The exact mean number of jobs over each run, see `corewise.experiments.studies.tracking.ExactAverage`,
         shape (runs,); NaN where not computed.
     alarms : tuple of tuple of Alarm
-        The changes that were found in each run; none where nobody looks out for them.
+        The changes that were found in each run; none without a change detector.
     """
 
     algorithm: str
@@ -172,7 +172,7 @@ def cramer_rao(system: System, algorithm: Algorithm) -> Floats:
     """Return the bound on the standard deviation of every class's parameter after each window, (K, epochs).
 
     The first window is under the algorithm's first policy; all later ones are taken to be under the one that
-    it would adopt if it knew the truth. NaN where curves change, infinite where nothing can be told.
+    it would adopt if it knew the truth. NaN where curves change, infinite where there is no information.
     """
     steps = _steps(system, algorithm)
     if system.changes:

@@ -94,12 +94,12 @@ def _policies(advice: Advice) -> str:
                 "" if log else " to ".join(map(percent, row.gain_interval)),
             ]
         )
-    told = "Every policy was run on the same jobs, at the same times and with the same sizes as in the log. "
+    text = "Every policy was run on the same jobs, at the same times and with the same sizes as in the log. "
     if advice.assumed:
         low, high = (curve.p for curve in ASSUMED_RANGE)
-        told += f"Ranges are for p from {low:g} to {high:g}, and for the random variation of which jobs came."
+        text += f"Ranges are for p from {low:g} to {high:g}, and for the random variation of which jobs came."
     else:
-        told += "Intervals hold the random variation of which jobs came, and the uncertainty of the curves."
+        text += "Intervals hold the random variation of which jobs came, and the uncertainty of the curves."
     places = {name: i for i, name in enumerate(advice.system.names)}
     by_class = _class_table(
         ["class", *(f"{row.label} ({advice.times_in})" for row in advice.outcomes)],
@@ -109,7 +109,7 @@ def _policies(advice: Advice) -> str:
         ],
     )
     return (
-        f"<section><h2>Policies on these jobs</h2><p>{_text(told)}</p>"
+        f"<section><h2>Policies on these jobs</h2><p>{_text(text)}</p>"
         f"<figure>{policy_figure(advice)}</figure>{_table(header, rows)}"
         f"<h3>Mean response time by class</h3>{by_class}</section>"
     )
@@ -137,7 +137,7 @@ def _observed(advice: Advice) -> str:
         ]
         for row in (found.usage for found in by_size(advice))
     ]
-    told = (
+    text = (
         f"{usage.jobs:,} jobs of {len(usage.classes)} classes in {rounded(usage.end - usage.start)} {unit}; "
         f"{usage.utilisation:.0%} of {usage.cores:g} cores were held on average (the line)."
     )
@@ -145,7 +145,7 @@ def _observed(advice: Advice) -> str:
         f'<span class="key {style}"></span>{_text(name)}' for name, style, _ in load_bands(advice)
     )
     return (
-        f"<section><h2>What was observed</h2><p>{_text(told)}</p>"
+        f"<section><h2>What was observed</h2><p>{_text(text)}</p>"
         f'<figure class="wide">{load_figure(advice)}<figcaption>{legend}</figcaption></figure>'
         f"{_class_table(header, rows)}</section>"
     )
@@ -189,12 +189,12 @@ def _dependence(advice: Advice) -> str:
         for row in advice.outcomes
         if row.gains_at_ends
     ]
-    told = (
+    text = (
         f"The log does not tell the curves of {listed(assumed)}. Less time than in the log, if they scale "
         f"badly ({low} in Amdahl's law), as assumed ({middle}), and linearly ({high}):"
     )
     return (
-        f"<section><h2>How the answer depends on the curves</h2><p>{_text(told)}</p>"
+        f"<section><h2>How the answer depends on the curves</h2><p>{_text(text)}</p>"
         f"{_table(['policy', low, middle, high], rows)}</section>"
     )
 

@@ -8,7 +8,7 @@ With n_i jobs of class i, N = Σ n_i,
 
 where each S_f and B_b is a function of one number: n, n/(n + a), 1/(n + a), √n, log(1 + n), 1{n = 0},
 (n − a)₊ or (n − a)₊². All differences V(n) − V(n − e_i) together cost one pass over the classes for every f,
-b and a: B_b changes alike whoever leaves, and a linear form by a constant. So does the drift
+b and a: B_b changes alike whichever job leaves, and a linear form by a constant. So does the drift
 
     (QV)(n) = Σ_i λ_i (V(n + e_i) − V(n)) − Σ_i δ_i(n) (V(n) − V(n − e_i)),
 

@@ -98,7 +98,7 @@ def _steady(jobs: Jobs, wanted: Ints, pauses: Floats, times: Floats, pool: Int, 
         if widths[j] == 0:
             needed += max(wanted[j], least[j])
     needed -= pool - out.sum()
-    while needed > 0:  # take back from whoever has most more than it should have
+    while needed > 0:  # take back from the job furthest above its target
         richest, excess = -1, np.int64(0)
         for j in range(widths.size):
             if out[j] > 0 and out[j] == widths[j] and wanted[j] > 0 and out[j] - wanted[j] > excess:
@@ -122,7 +122,7 @@ def _steady(jobs: Jobs, wanted: Ints, pauses: Floats, times: Floats, pool: Int, 
 def _cost(prices: Prices, i: Int, s: Int, u: Int, held: Int, fresh: bool, left: float) -> float:
     """Return what is expected of a job that is to hold u cores; `left` is the share of a pause before it.
 
-    A job that was stopped has its restart still to pay, whoever else may have the use of its cores now.
+    A job that was stopped has its restart still to pay, whichever job holds its cores now.
     """
     _, _, running, paused, waiting, restart, _ = prices
     if fresh:

@@ -126,7 +126,7 @@ def _level(begun: Sequence[int], most: Sequence[int], spare: int) -> int:
     low, high = min(begun), max(most)
     equal, rest = divmod(spare + sum(begun), len(begun))
     if max(begun) <= equal and (equal < min(most) or (equal == min(most) and not rest)):
-        return equal  # nobody has more already, or can use no more
+        return equal  # no job has more already, or can use no more
     while low < high:
         level = (low + high + 1) // 2
         needed = 0

@@ -152,7 +152,7 @@ class JobLoop(Loop):
     source : JobSource
         Where jobs come from.
     start : State
-        Where to begin. Jobs there whose work nobody knows begin anew.
+        Where to begin. Jobs there whose attained work is unknown begin anew.
     rng : Generator
         The source of randomness; what is drawn is drawn by the source of jobs.
     record : bool

@@ -225,7 +225,7 @@ class Loop(ABC):
         counts[moves % classes, np.arange(1, moves.size + 1)] = np.where(moves < classes, 1, -1)
         kinds = np.where(what < classes, Event.ARRIVAL, Event.DEPARTURE)
         column = np.concatenate
-        nobody, when = [NO_JOB], self._when or [np.empty(0)]
+        no_job, when = [NO_JOB], self._when or [np.empty(0)]
         return SamplePath(
             names=tuple(self.system.names),
             pool=self.system.cores,
@@ -233,7 +233,7 @@ class Loop(ABC):
             event=column([[Event.START], [Event.PRESENT] * at_first.size, kinds, [Event.END]]).astype(
                 np.int8
             ),
-            job_class=column([nobody, moves % classes, nobody]),
-            job=column([nobody, np.array(first_jobs, dtype=np.int64), job, nobody]),
+            job_class=column([no_job, moves % classes, no_job]),
+            job=column([no_job, np.array(first_jobs, dtype=np.int64), job, no_job]),
             cores=np.ascontiguousarray(self._cores(np.cumsum(counts, axis=1)).T),
         )

@@ -295,8 +295,8 @@ def _falls(table: ClassStatistics, spread: float) -> bool:
     if departures.size < 2:
         return False
     rates, even = departures / job_time, _isotonic(departures, job_time)
-    told = departures > 0.0
-    loss = 2.0 * float(departures[told] @ np.log(rates[told] / even[told])) / spread
+    seen = departures > 0.0
+    loss = 2.0 * float(departures[seen] @ np.log(rates[seen] / even[seen])) / spread
     return float(chdtrc(departures.size - 1, max(loss, 0.0))) < _SURE
 
 

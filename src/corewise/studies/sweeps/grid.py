@@ -2,7 +2,7 @@
 
 Every combination of a system, its cores and load, a policy, an algorithm and a seed is one `Trial`. Its
 *key* says in words what it is, and its random numbers come from the seed of the sweep and its key alone:
-whatever is added to a sweep, and whoever carries it out, a trial gives the same.
+whatever is added to a sweep, and whichever worker runs it, a trial gives the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["SweepPlan", "Trial"]
 
 @dataclass(frozen=True)
 class Trial:
-    """Trial of a sweep: one run, with everything that whoever carries it out needs to know.
+    """Trial of a sweep: one run, with everything that the worker which runs it needs.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Trial:
     exact : bool
         Whether an exact mean is insisted on, however long it takes.
     rule : Policy or None
-        The policy, but for one that takes a computation: that is left to whoever carries out the trial.
+        The policy, but for one that takes a computation: that is left to the worker that runs the trial.
     """
 
     sweep_seed: int

@@ -2,7 +2,7 @@ r"""Compiled water levels; see `corewise.policies.waterfill.levels.steps`.
 
 The *level* is a place in the list of steps, (g, t, part, rest): the groups before g are bought, and so is a
 part of the jumps of group g; tails have grown to t; when all is bought every job holds `rest` cores more, but
-if groups at t = ∞ have said who takes what speeds nobody up, what these leave is idle.
+if groups at t = ∞ have said who takes what speeds no job up, what these leave is idle.
 Between groups the cores held are C + A t + D t² plus the curved tails. These three sums follow every event
 and every group that is passed in constant time, so a decision costs as many operations as the level passes
 steps, and one for each class present with a curved tail.

@@ -10,7 +10,7 @@ order in which they are bought; a step belongs to a class and is either
   form exists, along a curve of its own (see `corewise.policies.waterfill.demand`).
 
 Groups are sorted by t. Those at t = 0 come before any price: one core for each job, then what runs at s(z) =
-z. Those at t = ∞ come last: cores that speed nobody up, where the policy says who holds them or jobs may hold
+z. Those at t = ∞ come last: cores that speed no job up, where the policy says who holds them or jobs may hold
 only so many. Without such groups, the cores that are left when everything is bought are shared equally by all
 jobs; with them they are idle.
 """

@@ -125,7 +125,7 @@ def count_departure(grid: Floats, per_octave: int, departed_at: Floats, i: Int, 
     """Add a departure from a width to the two nodes about it.
 
     Up to one core, where s(z) = z, time at z cores is z times as much at one and the rest at none; all who
-    leave do so at one core, since nobody can leave with none.
+    leave do so at one core, since no job can leave with none.
     """
     node, upper = _share(grid, per_octave, z)
     if node == 0:
