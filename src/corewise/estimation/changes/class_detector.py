@@ -709,8 +709,8 @@ class ClassDetector:
 def min_checks_after(checks_since: int) -> int:
     """Return the minimum number of checks before the next change point, given those that made the last alarm.
 
-    They were selected for differing from the data before them. If they differ by random variation, the data after them
-    differ from them, and one false alarm would lead to another; with as many checks again beside them, their
-    selection hardly matters.
+    They were selected for differing from the data before them. If they differ by random variation, the data
+    after them differ from them, and one false alarm would lead to another; with as many checks again beside
+    them, their selection hardly matters.
     """
     return 2 * checks_since
