@@ -17,12 +17,14 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import corewise as cw
 from corewise.cli.main import app
 from corewise.cli.output import print_json
 from corewise.cli.waiting import progress_bar, say_how_long, say_if_long, waiting
+from corewise.model.speedup import FAMILIES
 from tests.helpers.commands import PATIENCE, finish, start
 
 ONE = """\
@@ -177,6 +179,16 @@ def test_every_curve_in_the_comments_of_init_can_be_used() -> None:
         assert (
             cw.load_system("system.toml")["one"].speedup.family == tomllib.loads(f"x = {line}")["x"]["family"]
         )
+
+
+def test_families_that_can_be_estimated_are_named_by_init_and_by_the_help_of_family() -> None:
+    estimated = {name for name, family in FAMILIES.items() if family.bounds}
+    succeed("init")
+    assert estimated <= set(re.findall(r'family = "([\w-]+)"', Path("system.toml").read_text()))
+    for verb in ("estimate", "fit"):
+        command = get_command(app).get_command(None, verb)  # type: ignore[attr-defined]
+        (text,) = (option.help for option in command.params if option.name == "family")
+        assert estimated <= set(re.findall(r"[\w-]+", text)), verb
 
 
 def test_init_overwrites_only_when_told() -> None:

@@ -459,3 +459,20 @@ class Infinite(Flat):
 def test_a_bad_gradient_is_refused(curve: cw.SpeedUp, message: str) -> None:
     with pytest.raises(cw.errors.InvalidCurve, match=f"^class 'batch': {message}"):
         system(curve)
+
+
+@pytest.mark.parametrize(
+    ("curve", "limit"),
+    [
+        (cw.Amdahl(0.9), 10.0),
+        (cw.Amdahl(1.0), math.inf),
+        (cw.PowerLaw(0.0), 1.0),
+        (cw.PowerLaw(0.001), math.inf),  # only twice as fast with 1e300 cores
+        (cw.Gustafson(0.5), math.inf),
+        (cw.Usl(0.0, 0.01), 10.0 / (1.0 + 9.0 * 0.1)),  # its peak is at ten cores
+        (cw.Usl(0.1, 0.0), 10.0),
+        (cw.Tabulated([(2, 1.8), (4, 3.0)]), 3.0),
+    ],
+)
+def test_the_top_speed_is_the_limit_of_the_rate(curve: cw.SpeedUp, limit: float) -> None:
+    assert curve.top_speed == pytest.approx(limit, rel=1e-12)

@@ -96,6 +96,13 @@ class SpeedUp(ABC):
         return math.inf
 
     @property
+    def top_speed(self) -> float:
+        """The speed s(∞) of a job with any number of cores; infinite if more than floats can tell."""
+        with np.errstate(over="ignore"):
+            speed = float(self.rate(1e300))
+        return math.inf if speed > 1e200 else speed
+
+    @property
     def kinks(self) -> Floats:
         """The widths beyond one core at which the slope is known to jump."""
         return np.empty(0)
@@ -213,6 +220,11 @@ class PowerLaw(SpeedUp):
     code: ClassVar[int | None] = 1
     guess: ClassVar[Mapping[str, float]] = {"p": 0.5}
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"p": (0.0, 1.0)}
+
+    @property
+    def top_speed(self) -> float:
+        """Infinite for p > 0, however slowly the curve grows."""
+        return math.inf if self.p > 0.0 else 1.0
 
     def rate_above(self, z: Floats) -> Floats:
         """Return z^p."""

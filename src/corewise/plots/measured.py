@@ -9,6 +9,7 @@ import numpy as np
 from corewise.errors import InvalidInput
 from corewise.estimation.concave import FREE
 from corewise.estimation.throughput.measured import CurveFit
+from corewise.model.speedup import FAMILIES
 from corewise.plots.style import class_colour, curve_shown, legend_below, new_figure
 
 if TYPE_CHECKING:
@@ -17,13 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["measured_curves"]
 
 # Each family has its own colour, and its own dashes for those who see no colours.
-_DASHES: dict[str, str | tuple[int, tuple[int, int]]] = {
-    "amdahl": "-",
-    "power": "-.",
-    "gustafson": ":",
-    "usl": (0, (6, 1)),
-    "free": (0, (3, 1)),
-}
+_DASHES: tuple[str | tuple[int, tuple[int, int]], ...] = ("-", "-.", ":", (0, (6, 1)), (0, (3, 1)))
+_FITTED = (*(name for name, family in FAMILIES.items() if family.bounds), FREE)
 
 
 def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
@@ -60,18 +56,18 @@ def measured_curves(fit: CurveFit, *, title: str | None = None) -> Figure:
                 z,
                 low,
                 np.minimum(high, 2.0 * top),
-                color=class_colour(list(_DASHES).index(FREE)),
+                color=class_colour(_FITTED.index(FREE)),
                 alpha=0.15,
                 linewidth=0.0,
                 label=f"{100.0 * banded.level:.4g} % band",
             )
         for candidate in reversed(fit.candidates):
-            best = candidate is fit.candidates[0]
+            best, place = candidate is fit.candidates[0], _FITTED.index(candidate.family)
             axes.plot(
                 z,
                 candidate.scale / fit.scale * candidate.curve.rate(z),
-                color=class_colour(list(_DASHES).index(candidate.family)),
-                linestyle="-" if best else _DASHES[candidate.family],
+                color=class_colour(place),
+                linestyle="-" if best else _DASHES[place % len(_DASHES)],
                 linewidth=2.0 if best else 0.9,
                 zorder=2 if best else 3,  # thin lines over the thick one, where they coincide
                 label=f"{curve_shown(candidate.family, candidate.parameters)} ({candidate.error:.1%})",

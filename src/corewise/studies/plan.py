@@ -27,7 +27,6 @@ from corewise.kit.renamed import warn_renamed
 from corewise.kit.report import Report, Reported, Table
 from corewise.kit.unit_labels import time_suffix, with_unit
 from corewise.kit.values import ByValue
-from corewise.model.speedup import PowerLaw, SpeedUp
 from corewise.model.system import System, require_system
 from corewise.policies.base import Policy
 from corewise.simulation.randomness import random_generator
@@ -285,17 +284,8 @@ def plan(
 def least_response_time(system: System) -> float:
     """Return the mean response time of jobs that always have all the cores they can use."""
     rates = system.arrival_rates
-    times = [1.0 / (one.known_size_rate * _top_speed(one.curve)) for one in system.classes]
+    times = [1.0 / (one.known_size_rate * one.curve.top_speed) for one in system.classes]
     return float(rates @ np.array(times) / rates.sum())
-
-
-def _top_speed(curve: SpeedUp) -> float:
-    """Return s(∞); power laws grow for ever, but some of them too slowly for floating-point numbers."""
-    if isinstance(curve, PowerLaw) and curve.p > 0.0:
-        return math.inf
-    with np.errstate(over="ignore"):
-        speed = float(curve.rate(1e300))
-    return math.inf if speed > 1e200 else speed
 
 
 def _fewest(responses: Responses, target: float, most: int) -> int:

@@ -141,8 +141,8 @@ class _Probe(NamedTuple):
 
 def best_of_family(data: Measurements, family: type[SpeedUp]) -> SpeedUp:
     """Return the least-squares fit: the curve of a family with the least sum of squares."""
-    if family is Usl:
-        return _best_usl(data)
+    if family in _SEARCHES:
+        return _SEARCHES[family](data)
     ((name, (low, high)),) = family.bounds.items()
     grid = low + (high - low) * _unit_grid(data, 100)
     return _least(data, lambda x: _probe(data, family(**{name: x}), [1.0]), grid).curve
@@ -165,6 +165,10 @@ def _best_usl(data: Measurements) -> SpeedUp:
     return _preferred(
         data, [_probe(data, amdahl, [0.0, 0.0])], [_least(data, at_peak, _log_peaks(data))]
     ).curve
+
+
+_SEARCHES: dict[type[SpeedUp], Callable[[Measurements], SpeedUp]] = {Usl: _best_usl}
+"""Searches of the families that have other than one parameter."""
 
 
 def _log_peaks(data: Measurements) -> Floats:
