@@ -14,7 +14,7 @@ SPACES = ("errors", "live", "memories", "plots", "results", "schedules", "sizes"
 
 
 def test_the_top_is_small_and_each_name_is_there() -> None:
-    assert len(dir(cw)) <= 64
+    assert len(dir(cw)) <= 68
     assert dir(cw) == sorted(vars(cw)["__all__"])
     for name in dir(cw):
         assert getattr(cw, name) is not None

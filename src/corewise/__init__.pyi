@@ -29,6 +29,7 @@ from .learning.plant import Plant as Plant
 from .learning.plant import ReplayPlant as ReplayPlant
 from .learning.plant import SimulatedPlant as SimulatedPlant
 from .live.run.pool import LivePool as LivePool
+from .live.scheduler import Scheduler as Scheduler
 from .model.files import load_system as load_system
 from .model.files import save_system as save_system
 from .model.job_class import Change as Change

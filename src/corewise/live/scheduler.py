@@ -1,0 +1,279 @@
+"""The scheduler: decisions per job in line, for simulators, notebooks and schedulers written in Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from corewise.errors import InvalidInput
+from corewise.kit import checks
+from corewise.kit import report as reports
+from corewise.kit.report import Reported, Summarised, Table
+from corewise.learning.job_learner import PooledRates
+from corewise.learning.job_reports import JobReports, PresentJob
+from corewise.learning.job_shares import JobShares, described
+from corewise.model.job_class import JobClass
+from corewise.policies.base import Policy
+from corewise.policies.equi import Equi
+from corewise.policies.jobs.index import JobIndex
+
+__all__ = ["Scheduler", "SchedulerClass", "SchedulerReport"]
+
+_WHYS = ("failed", "cancelled", "lost")
+
+
+@dataclass(frozen=True, repr=False)
+class SchedulerClass(Summarised):
+    """Report on a class of jobs of a scheduler.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    jobs : int
+        The jobs that are present.
+    held : int
+        The cores that they hold.
+    arrived, finished : int
+        Jobs that have arrived, and that have finished.
+    widest : int
+        The most cores at which its speed was measured; 0 if it was not.
+    size : float
+        The work of a job, in its own unit; NaN if it is not known.
+    speed : float
+        How many times as fast as on one core a job that begins is at `widest`; NaN if it is not known.
+    """
+
+    _repr_fields = ("name", "jobs", "held", "finished")
+
+    name: str
+    jobs: int
+    held: int
+    arrived: int
+    finished: int
+    widest: int
+    size: float
+    speed: float
+
+
+@dataclass(frozen=True, repr=False)
+class SchedulerReport(Reported):
+    """Report of a scheduler.
+
+    Attributes
+    ----------
+    time : float
+        The time of the last report.
+    cores : int
+        The cores there are.
+    policy : str
+        The policy for jobs whose speeds are known.
+    classes : tuple of SchedulerClass
+        The classes.
+    odd : dict
+        How often a report could not be right, by what was wrong with it.
+    """
+
+    _repr_fields = ("time", "cores", "policy")
+
+    time: float
+    cores: int
+    policy: str
+    classes: tuple[SchedulerClass, ...]
+    odd: dict[str, int]
+
+    def report(self) -> reports.Report:
+        """Return the cores held, and what is known of each class."""
+        held, jobs = (sum(getattr(row, name) for row in self.classes) for name in ("held", "jobs"))
+        facts = [("policy", self.policy), ("cores held", f"{held} of {self.cores} by {jobs} jobs")]
+        header = ["class", "jobs", "held", "arrived", "finished", "widest", "size", "speed there"]
+        rows = [
+            [row.name, row.jobs, row.held, row.arrived, row.finished, row.widest or None]
+            + ["" if math.isnan(value) else f"{value:.4g}" for value in (row.size, row.speed)]
+            for row in self.classes
+        ]
+        notes = [f"{count} reports: {what}" for what, count in self.odd.items()]
+        return reports.Report(f"Scheduler at {self.time:g}", facts, [Table(header, rows)], notes)
+
+
+class Scheduler:
+    """Scheduler: whole cores for jobs, learned from what they report; no clock, thread, process or file.
+
+    Nothing needs to be known of the jobs: classes may appear as they come, and speeds and sizes are learned
+    from the progress that jobs report. Jobs of a class of which nothing is known yet share equally.
+
+    Parameters
+    ----------
+    cores : int
+        The cores there are.
+    classes : iterable of JobClass or str, optional
+        What is known of classes beforehand: limits, weights.
+    pause : float, optional
+        How long a job stands still whose cores change.
+    policy : Policy or str, optional
+        The policy for jobs whose speeds are known: ``"job-index"``, a `JobIndex` with a declared load, or
+        ``"equi"``.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> scheduler = cw.Scheduler(8)
+    >>> scheduler.arrived("a", "training", time=0.0)
+    >>> scheduler.decide(0.0)
+    {'a': 1}
+    >>> scheduler.held("a", 1, 0.0)
+    >>> scheduler.progress("a", time=10.0, amount=5.0, fraction=0.1)
+    >>> scheduler.decide(10.0)
+    {'a': 2}
+    >>> scheduler.explain("a").partition("; ")[0]
+    '2 cores of class training, which was seen on one core at most'
+    """
+
+    def __init__(
+        self,
+        cores: int,
+        classes: Iterable[JobClass | str] = (),
+        *,
+        pause: float = 0.0,
+        policy: Policy | str = "job-index",
+    ) -> None:
+        pool = checks.whole(cores, "cores")
+        known = {}
+        for row in classes:
+            known[row if isinstance(row, str) else row.name] = row
+        reports = JobReports(PooledRates(), checks.within(pause, 0.0, math.inf, "pause"))
+        self._reports = reports
+        self._shares = JobShares(
+            pool,
+            {name: row for name, row in known.items() if isinstance(row, JobClass)},
+            _policy(policy),
+            reports,
+        )
+
+    # --- what happened ------------------------------------------------------------------------------
+
+    def arrived(
+        self,
+        job: str,
+        job_class: str,
+        time: float,
+        *,
+        remaining: float | None = None,
+        min_cores: int = 0,
+        max_cores: int | None = None,
+    ) -> None:
+        """Take in the arrival of a job.
+
+        Parameters
+        ----------
+        job, job_class : str
+            Its name, and its class, which may be one that was never named before.
+        time : float
+            When it came.
+        remaining : float, optional
+            The work before it, in time on one core, if it is known.
+        min_cores, max_cores : int, optional
+            The fewest cores it runs on, and the most it can use.
+        """
+        for value, what in ((job, "name"), (job_class, "class")):
+            if not isinstance(value, str) or not value:
+                raise InvalidInput(f"the {what} of a job must be text, got {checks.shown(value)}")
+        what = f"job {job!r}"
+        low = checks.whole(min_cores, f"{what}: min_cores", least=0)
+        high = None if max_cores is None else checks.whole(max_cores, f"{what}: max_cores")
+        if high is not None and low > high:
+            raise InvalidInput(f"{what}: min_cores {low} is above max_cores {high}")
+        if low > self._shares.cores:
+            raise InvalidInput(f"{what}: min_cores {low} is above the {self._shares.cores} cores there are")
+        declared = None if remaining is None else checks.positive(remaining, f"{what}: remaining")
+        self._shares.job_class(job_class)
+        when = checks.finite(time, "time")
+        made = PresentJob(job, job_class, when, declared, low, high, since=when, resumes=when, reported=when)
+        self._reports.arrive(made)
+
+    def held(self, job: str, cores: int, time: float) -> None:
+        """Take in the cores that a job holds from a time on, whatever was decided."""
+        self._reports.hold(job, cores, time)
+
+    def progress(self, job: str, time: float, amount: float, *, fraction: float | None = None) -> None:
+        """Take in the work that a job has done since its last report, in any unit that its class keeps to.
+
+        Parameters
+        ----------
+        job : str
+            The job.
+        time : float
+            When it had done it.
+        amount : float
+            The work done since the last report.
+        fraction : float, optional
+            The fraction of all its work that is done, if it knows.
+        """
+        self._reports.progress(job, time, amount, fraction)
+
+    def finished(self, job: str, time: float) -> None:
+        """Take in that a job has done its work."""
+        self._reports.leave(job, time, finished=True)
+
+    def ended(self, job: str, time: float, why: str) -> None:
+        """Take in that a job has left with its work not done: failed, cancelled or lost."""
+        if why not in _WHYS:
+            raise InvalidInput(f"why must be one of {', '.join(_WHYS)}, got {checks.shown(why)}")
+        self._reports.leave(job, time, finished=False)
+
+    # --- what to do ---------------------------------------------------------------------------------
+
+    def decide(self, time: float) -> dict[str, int]:
+        """Return the cores that every job that is present is to hold from a time on."""
+        return self._shares.decide(time)
+
+    def explain(self, job: str) -> str:
+        """Return in a sentence why a job is to hold the cores that were decided last."""
+        present = self._reports[job]
+        basis = self._shares.bases.get(job)
+        if basis is None:
+            return f"nothing has been decided since job {job!r} came"
+        return described(present.job_class, basis)
+
+    def report(self) -> SchedulerReport:
+        """Return the cores held and what is known of each class."""
+        jobs = list(self._reports.jobs.values())
+        rows = []
+        for name in self._shares.classes:
+            mine = [job for job in jobs if job.job_class == name]
+            learner, widest = self._reports.learner, self._reports.widest.get(name, 0)
+            size = speed = math.nan
+            if learner.known(name):
+                rates = learner.rates(name, 0.0, widest)
+                size, speed = learner.size(name, 0.0), float(rates[widest] / rates[1])
+            rows.append(
+                SchedulerClass(
+                    name,
+                    len(mine),
+                    sum(job.held for job in mine),
+                    self._reports.arrived[name],
+                    self._reports.finished[name],
+                    widest,
+                    size,
+                    speed,
+                )
+            )
+        return SchedulerReport(
+            self._reports.time,
+            self._shares.cores,
+            self._shares.policy.name,
+            tuple(rows),
+            dict(self._reports.odd),
+        )
+
+
+def _policy(policy: Policy | str) -> Policy:
+    """Return the policy for jobs that are known."""
+    if isinstance(policy, JobIndex | Equi):
+        return policy
+    if policy == "job-index":
+        return JobIndex(load=0.0)
+    if policy == "equi":
+        return Equi()
+    raise InvalidInput(f"policy must be 'job-index', a JobIndex or 'equi', got {checks.shown(policy)}")

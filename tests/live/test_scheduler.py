@@ -1,0 +1,201 @@
+"""The scheduler in line: exploration, decisions, explanations, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import corewise as cw
+
+PAUSE, INTERVAL = 3.0, 6.0
+
+
+@dataclass(eq=False)
+class Work:
+    """A job of the naive simulator below: its curve by progress in two halves."""
+
+    name: str
+    job_class: str
+    came: float
+    size: float
+    halves: tuple[float, float]
+    done: float = 0.0
+    cores: int = 0
+    resumes: float = 0.0
+    ended: float = np.nan
+
+    def run(self, begin: float, end: float) -> float:
+        """Return the work done between two times, in steps short enough not to matter."""
+        before = self.done
+        for time in np.arange(begin, end, INTERVAL / 60.0):
+            if self.cores and time >= self.resumes and np.isnan(self.ended):
+                p = self.halves[int(2.0 * self.done >= self.size)]
+                self.done += INTERVAL / 60.0 / ((1.0 - p) + p / self.cores)
+                if self.done >= self.size:
+                    self.done, self.ended = self.size, time + INTERVAL / 60.0
+        return self.done - before
+
+
+KINDS = {"short": (20.0, (0.7, 0.9)), "long": (400.0, (0.95, 0.98)), "serial": (60.0, (0.0, 0.0))}
+
+
+def workload(seed: int) -> list[Work]:
+    """Return 80 jobs of three classes within 600 seconds: at first more than the cores can do."""
+    rng = np.random.default_rng(seed)
+    names = rng.choice(list(KINDS), 80, p=[0.5, 0.2, 0.3])
+    times = np.sort(rng.uniform(0.0, 600.0, 80))
+    return [
+        Work(f"{name}-{k}", str(name), float(time), *KINDS[str(name)])
+        for k, (name, time) in enumerate(zip(names, times, strict=True))
+    ]
+
+
+def mean_response(scheduler: cw.Scheduler, jobs: list[Work]) -> float:
+    """Return the mean response time of a workload; every job reports its progress at every interval."""
+    time, waiting, present = 0.0, list(jobs), list[Work]()
+    while waiting or present:
+        while waiting and waiting[0].came <= time:
+            job = waiting.pop(0)
+            present.append(job)
+            scheduler.arrived(job.name, job.job_class, job.came)
+        decided = scheduler.decide(time)
+        assert set(decided) == {job.name for job in present}
+        assert sum(decided.values()) <= 16
+        for job in present:
+            if job.cores != decided[job.name]:
+                job.cores, job.resumes = decided[job.name], time + PAUSE
+                scheduler.held(job.name, job.cores, time)
+        for job in present:
+            amount = job.run(time, time + INTERVAL)
+            until = time + INTERVAL if np.isnan(job.ended) else job.ended
+            scheduler.progress(job.name, until, amount)
+            if not np.isnan(job.ended):
+                scheduler.finished(job.name, job.ended)
+        present = [job for job in present if np.isnan(job.ended)]
+        time += INTERVAL
+    return float(np.mean([job.ended - job.came for job in jobs]))
+
+
+def test_the_same_reports_lead_to_the_same_decisions() -> None:
+    assert mean_response(cw.Scheduler(16, pause=PAUSE), workload(3)) == mean_response(
+        cw.Scheduler(16, pause=PAUSE), workload(3)
+    )
+
+
+def test_a_class_is_explored_from_one_core_by_doubling() -> None:
+    scheduler = cw.Scheduler(64)
+    scheduler.arrived("a", "one", 0.0)
+    widths = []
+    for time in range(8):
+        cores = scheduler.decide(float(time))["a"]
+        widths.append(cores)
+        scheduler.held("a", cores, float(time))
+        scheduler.progress("a", time + 1.0, 100.0 * cores)
+    assert widths == [1, 2, 4, 8, 16, 32, 64, 64]
+
+
+def test_a_class_that_never_reports_shares_equally() -> None:
+    scheduler = cw.Scheduler(8)
+    scheduler.arrived("a", "silent", 0.0)
+    scheduler.arrived("b", "silent", 0.0)
+    for time in range(3):
+        decided = scheduler.decide(float(time))
+        for job, cores in decided.items():
+            scheduler.held(job, cores, float(time))
+    assert scheduler.decide(3.0) == {"a": 4, "b": 4}
+    assert "reports no progress" in scheduler.explain("a")
+
+
+def test_jobs_of_unknown_classes_get_their_share_beside_known_ones() -> None:
+    scheduler = cw.Scheduler(8)
+    scheduler.arrived("a", "known", 0.0)
+    for time in range(4):
+        scheduler.held("a", scheduler.decide(float(time))["a"], float(time))
+        scheduler.progress("a", time + 1.0, 10.0)
+    scheduler.arrived("b", "new", 4.0)
+    decided = scheduler.decide(4.0)
+    assert decided["b"] == 1
+    assert decided["a"] == 7
+    assert "has not reported progress yet" in scheduler.explain("b")
+    assert scheduler.explain("a").startswith("7 cores of class known, which was seen on 8 cores at most")
+
+
+def test_limits_of_jobs_and_classes_hold() -> None:
+    scheduler = cw.Scheduler(8, [cw.JobClass("two", speedup=cw.Amdahl(0.9), max_cores=2)])
+    scheduler.arrived("a", "two", 0.0)
+    scheduler.arrived("b", "other", 0.0, min_cores=3, max_cores=3)
+    for time in range(5):
+        decided = scheduler.decide(float(time))
+        assert decided["a"] <= 2
+        assert decided["b"] in (0, 3)
+        for job, cores in decided.items():
+            scheduler.held(job, cores, float(time))
+            scheduler.progress(job, time + 1.0, float(cores))
+    assert decided == {"a": 2, "b": 3}
+
+
+def test_explanation_before_a_decision_says_so() -> None:
+    scheduler = cw.Scheduler(8)
+    scheduler.arrived("a", "one", 0.0)
+    assert scheduler.explain("a") == "nothing has been decided since job 'a' came"
+
+
+def a_job() -> cw.Scheduler:
+    scheduler = cw.Scheduler(8)
+    scheduler.arrived("a", "one", 0.0)
+    scheduler.held("a", 2, 1.0)
+    scheduler.progress("a", 2.0, 1.0, fraction=0.5)
+    return scheduler
+
+
+BAD: Mapping[str, tuple[Callable[[cw.Scheduler], object], str]] = {
+    "fraction above one": (lambda s: s.progress("a", 3.0, 1.0, fraction=1.5), "fraction must lie in"),
+    "fraction nan": (lambda s: s.progress("a", 3.0, 1.0, fraction=np.nan), "fraction must be finite"),
+    "negative amount": (lambda s: s.progress("a", 3.0, -1.0), "amount must lie in .*got -1.0"),
+    "unknown job": (lambda s: s.progress("aa", 3.0, 1.0), "no job 'aa' is there.*'a'"),
+    "cores not whole": (lambda s: s.held("a", 1.5, 3.0), "cores must be a whole number"),  # type: ignore[arg-type]
+    "negative cores": (lambda s: s.held("a", -1, 3.0), "cores must be at least 0"),
+    "name twice": (lambda s: s.arrived("a", "one", 3.0), "job name 'a' is used twice"),
+    "limits": (lambda s: s.arrived("b", "one", 3.0, min_cores=3, max_cores=2), "min_cores 3 is above"),
+    "too many": (lambda s: s.arrived("b", "one", 3.0, min_cores=9), "above the 8 cores there are"),
+    "remaining": (lambda s: s.arrived("b", "one", 3.0, remaining=-1.0), "remaining must be positive"),
+    "class": (lambda s: s.arrived("b", "a,b", 3.0), "may not hold a comma"),
+    "why": (lambda s: s.ended("a", 3.0, "bored"), "why must be one of failed, cancelled, lost"),
+    "time": (lambda s: s.decide(np.inf), "time must be finite"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_is_refused_with_its_value(case: str) -> None:
+    wrong, message = BAD[case]
+    scheduler = a_job()
+    before = scheduler.report()
+    with pytest.raises(cw.CorewiseError, match=message):
+        wrong(scheduler)
+    assert scheduler.report() == before
+
+
+def test_what_is_odd_is_taken_in_counted_and_said() -> None:
+    scheduler = a_job()
+    scheduler.progress("a", 3.0, 1.0, fraction=0.4)
+    scheduler.progress("a", 2.5, 1.0)
+    scheduler.held("a", 0, 4.0)
+    scheduler.progress("a", 5.0, 1.0)
+    report = scheduler.report()
+    assert report.odd == {
+        "fractions that go back": 1,
+        "dated before the last report of their job": 1,
+        "progress of jobs that hold no cores": 1,
+    }
+    assert "1 reports: fractions that go back" in str(report)
+
+
+def test_a_job_that_ends_leaves_nothing_behind() -> None:
+    scheduler = a_job()
+    scheduler.ended("a", 3.0, "cancelled")
+    assert scheduler.decide(3.0) == {}
+    (row,) = scheduler.report().classes
+    assert (row.jobs, row.arrived, row.finished) == (0, 1, 0)
