@@ -50,6 +50,8 @@ BUILT_IN: dict[str, Callable[[], object]] = {
             *(cw.Gustafson(p) for p in (0.0, 0.5, 1.0)),
             *(cw.Usl(sigma, kappa) for sigma, kappa in ((0.0, 0.0), (0.1, 0.01), (0.5, 0.0))),
             cw.Tabulated([(1, 1.0), (2, 1.8), (4, 3.0)]),
+            cw.WholeCoreTable([0, 1, 1.9, 2.1, 3.6, 3.2]),
+            cw.ByProgress([0.0, 0.4], [cw.Amdahl(0.5), cw.WholeCoreTable([0, 1, 1.9, 1.5])]),
         )
     },
     **{

@@ -35,11 +35,13 @@ from .model.files import save_system as save_system
 from .model.job_class import Change as Change
 from .model.job_class import JobClass as JobClass
 from .model.speedup import Amdahl as Amdahl
+from .model.speedup import ByProgress as ByProgress
 from .model.speedup import Gustafson as Gustafson
 from .model.speedup import PowerLaw as PowerLaw
 from .model.speedup import SpeedUp as SpeedUp
 from .model.speedup import Tabulated as Tabulated
 from .model.speedup import Usl as Usl
+from .model.speedup import WholeCoreTable as WholeCoreTable
 from .model.system import System as System
 from .observation.event_logs import load_events as load_events
 from .observation.event_logs import save_events as save_events

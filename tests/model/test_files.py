@@ -33,12 +33,26 @@ CHANGE = '[[change]]\ntime = 5.0\nclass = "one"\nspeedup = { family = "amdahl", 
 
 fractions = st.floats(0.0, 1.0)
 rates = st.floats(min_value=1e-300, max_value=1e300)
-curves = st.one_of(
+steady_curves = st.one_of(
     st.builds(cw.Amdahl, fractions),
     st.builds(cw.PowerLaw, fractions),
     st.builds(cw.Gustafson, fractions),
     st.builds(cw.Usl, fractions, st.floats(0.0, 1e3)),
     st.lists(st.tuples(st.floats(1.5, 1e3), st.floats(1.0, 1e3)), min_size=1, max_size=4).map(cw.Tabulated),
+    st.lists(fractions, max_size=5).map(
+        lambda shares: cw.WholeCoreTable([0, 1, *(z * share for z, share in enumerate(shares, start=2))])
+    ),
+)
+curves = st.one_of(
+    steady_curves,
+    st.lists(
+        st.tuples(st.floats(1e-9, 0.999), steady_curves), max_size=3, unique_by=lambda part: part[0]
+    ).map(
+        lambda parts: cw.ByProgress(
+            [0.0, *(start for start, _ in sorted(parts, key=lambda part: part[0]))],
+            [cw.Amdahl(0.5), *(curve for _, curve in sorted(parts, key=lambda part: part[0]))],
+        )
+    ),
 )
 # A name may hold anything but what the command line and event logs use to separate names.
 names = st.text(st.characters(exclude_characters=",:\n\r\t", exclude_categories=["Cs"]), min_size=1).filter(
@@ -51,7 +65,7 @@ def systems(draw: st.DrawFn) -> cw.System:
     labels = draw(st.lists(names, min_size=1, max_size=3, unique=True))
     classes = [cw.JobClass(label, draw(rates), draw(rates), draw(curves), draw(rates)) for label in labels]
     times = sorted(draw(st.lists(rates, max_size=2)))
-    changes = [cw.Change(time, draw(st.sampled_from(labels)), draw(curves)) for time in times]
+    changes = [cw.Change(time, draw(st.sampled_from(labels)), draw(steady_curves)) for time in times]
     return cw.System(draw(rates), classes, changes, draw(st.sampled_from([None, *UNITS])))
 
 

@@ -52,6 +52,16 @@ class Capped(SpeedUp):
         return min(self.curve.useful_cores, self.most)
 
     @property
+    def phases(self) -> tuple[tuple[float, SpeedUp], ...]:
+        """The parts of the curve within, each as flat as this one."""
+        return tuple((start, replace(self, curve=curve)) for start, curve in self.curve.phases)
+
+    def table(self, cores: int) -> Floats:
+        """Return the speeds of the curve within on 0, 1, …, `cores` whole cores, of which it uses `most`."""
+        used = np.minimum(np.arange(cores + 1), int(self.most))
+        return self.curve.table(min(cores, int(self.most)))[used]
+
+    @property
     def kinks(self) -> Floats:
         """The kinks of the curve within, and where it becomes flat."""
         return np.append(self.curve.kinks, self.most)

@@ -53,7 +53,7 @@ from corewise.model.sizes import (
     SizeLaw,
     Weibull,
 )
-from corewise.model.speedup import FAMILIES, SpeedUp
+from corewise.model.speedup import FAMILIES, ByProgress, SpeedUp
 from corewise.model.system import System
 from corewise.model.tabulated_sizes import Empirical, PiecewiseExponential
 
@@ -302,8 +302,12 @@ def _curve_from(entry: object, what: str) -> SpeedUp:
     names = _parameter_names(curve)
     _require_known(entry, ("family", *names), f"{what}: {family} speedup")
     _require_all(entry, names, f"{what}: {family} speedup")
+    values = {name: entry[name] for name in names}
+    if curve is ByProgress and isinstance(entry["curves"], list):
+        parts = enumerate(entry["curves"], start=1)
+        values["curves"] = [_curve_from(part, f"{what}: curve number {k}") for k, part in parts]
     try:
-        return curve(**{name: entry[name] for name in names})
+        return curve(**values)
     except InvalidCurve as error:
         raise InvalidCurve(f"{what}: {error}") from None
 
@@ -327,10 +331,12 @@ def _law_from(entry: object, what: str) -> SizeLaw:
 
 
 def _curve_to_mapping(curve: SpeedUp, name: str) -> dict[str, Any]:
-    if FAMILIES.get(curve.family) is not type(curve):
-        raise InvalidCurve(
-            f"class {name!r}: a file can hold the families {', '.join(FAMILIES)}, not {type(curve).__name__}"
-        )
+    for part in (curve, *(part for _, part in curve.phases)):
+        if FAMILIES.get(part.family) is not type(part):
+            raise InvalidCurve(
+                f"class {name!r}: a file can hold the families {', '.join(FAMILIES)}, "
+                f"not {type(part).__name__}"
+            )
     return curve.to_dict()
 
 

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
+import numpy as np
+
 from corewise.errors import InvalidSystem
 from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.kit.renamed import new_names, warn_renamed
 from corewise.kit.report import Summarised
 from corewise.kit.unit_labels import time_suffix
 from corewise.model.capped import Capped
 from corewise.model.sizes import Exponential, SizeLaw
-from corewise.model.speedup import SpeedUp
+from corewise.model.speedup import ByProgress, SpeedUp
 
 __all__ = ["EXPONENTIAL", "FOUND_BY", "RENAMED", "Change", "JobClass"]
 
@@ -179,10 +182,26 @@ class JobClass(Summarised):
             words.append(f"pause {self.resize_pause:g}{time_suffix(unit)} a resize")
         return words
 
+    @cached_property
+    def curves(self) -> tuple[SpeedUp, ...]:
+        """The curves of the parts of a job's work in order; one, unless it changes with progress."""
+        return tuple(curve for _, curve in self.curve.phases)
+
+    @cached_property
+    def starts(self) -> Floats:
+        """The fraction of a job's work at which each of these curves begins."""
+        return np.array([start for start, _ in self.speedup.phases])
+
+    @property
+    def changes_with_progress(self) -> bool:
+        """Whether the curve of a job depends on how much of its work is done."""
+        return isinstance(self.speedup, ByProgress)
+
     @property
     def memoryless(self) -> bool:
-        """Whether sizes and the times between arrivals are exponential."""
-        return type(self.sizes) is Exponential and type(self.arrivals) is Exponential
+        """Whether sizes and the times between arrivals are exponential, and curves stay as they are."""
+        exponential = type(self.sizes) is Exponential and type(self.arrivals) is Exponential
+        return exponential and not self.changes_with_progress
 
 
 @dataclass(frozen=True, repr=False)

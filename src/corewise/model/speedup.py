@@ -24,6 +24,10 @@ To add a family, subclass `SpeedUp` as a frozen dataclass whose fields are its p
 `slope_above` and `gradient_above` may be given too; otherwise they are differences of the rate. A curve is
 checked when a `System` is built with it, over the cores of that system, by `check_curve`.
 
+What a curve cannot be, the speeds of a job can, and two curves know more of it. `WholeCoreTable` has its
+speeds on whole cores, which need not be concave and may fall; as a curve it is their concave majorant.
+`ByProgress` has another curve for each part of a job's work; as a curve it is the average over a job's life.
+
 Paper: section 2.1, Examples 2.1 and 2.2, Assumption 2.2.
 """
 
@@ -31,6 +35,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -48,12 +53,15 @@ from corewise.kit.values import as_plain, public_fields
 __all__ = [
     "FAMILIES",
     "Amdahl",
+    "ByProgress",
     "Gustafson",
     "MovedPoint",
+    "Piecewise",
     "PowerLaw",
     "SpeedUp",
     "Tabulated",
     "Usl",
+    "WholeCoreTable",
     "check_curve",
     "moved_points",
 ]
@@ -106,6 +114,20 @@ class SpeedUp(ABC):
     def kinks(self) -> Floats:
         """The widths beyond one core at which the slope is known to jump."""
         return np.empty(0)
+
+    @property
+    def phases(self) -> tuple[tuple[float, SpeedUp], ...]:
+        """From which fraction of a job's work on it has which curve; this one all along by default."""
+        return ((0.0, self),)
+
+    def at(self, fraction: float) -> SpeedUp:
+        """Return the curve of a job that has done this fraction of its work."""
+        phases = self.phases
+        return phases[max(bisect_right([start for start, _ in phases], fraction), 1) - 1][1]
+
+    def table(self, cores: int) -> Floats:
+        """Return the speeds on 0, 1, …, `cores` whole cores; a table of a curve's own may fall."""
+        return self.rate(np.arange(cores + 1.0))
 
     def __post_init__(self) -> None:
         """Check that every parameter lies within its bounds."""
@@ -359,8 +381,50 @@ _ON_CURVE = 1e-9
 """Points as near to a curve as this, relatively, are on it."""
 
 
+class Piecewise(SpeedUp):
+    """Speed-up curve of straight pieces: the least concave majorant of points with (0, 0) and (1, 1)."""
+
+    @property
+    @abstractmethod
+    def given(self) -> tuple[tuple[float, float], ...]:
+        """The points (cores, speed-up), in order of the cores."""
+
+    @property
+    def kinks(self) -> Floats:
+        """The widths of the corners."""
+        return self.corners[0]
+
+    @cached_property
+    def corners(self) -> tuple[Floats, Floats]:
+        """The corners (z, s) of the concave majorant from (1, 1) to its highest point."""
+        hull: list[tuple[float, float]] = [(1.0, 1.0)]
+        for z, measured in self.given:
+            s = min(z, measured)
+            if z <= 1.0 or s <= hull[-1][1]:
+                continue
+            while len(hull) > 1 and _rise(hull[-2], hull[-1]) <= _rise(hull[-1], (z, s)):
+                hull.pop()
+            hull.append((z, s))
+        z, s = np.array(hull).T
+        return z, s
+
+    def rate_above(self, z: Floats) -> Floats:
+        """Return the concave majorant at z."""
+        return np.interp(z, *self.corners)
+
+    def slope_above(self, z: Floats) -> Floats:
+        """Return the slope of the piece to the right of z."""
+        at, s = self.corners
+        slopes = np.append(np.diff(s) / np.diff(at), 0.0)
+        return slopes[np.searchsorted(at, z, side="right") - 1]
+
+    def gradient_above(self, z: Floats) -> Floats:
+        """Return no columns: nothing to estimate."""
+        return np.zeros((*z.shape, 0))
+
+
 @dataclass(frozen=True)
-class Tabulated(SpeedUp):
+class Tabulated(Piecewise):
     """A curve through measured points (cores, speed-up).
 
     Points are clipped to s ≤ z, then replaced by their least concave majorant with (0, 0) and (1, 1), linear
@@ -408,37 +472,9 @@ class Tabulated(SpeedUp):
         return tuple(MovedPoint(*row) for row in rows.tolist())
 
     @property
-    def kinks(self) -> Floats:
-        """The widths of the corners."""
-        return self.corners[0]
-
-    @cached_property
-    def corners(self) -> tuple[Floats, Floats]:
-        """The corners (z, s) of the concave majorant from (1, 1) to its highest point."""
-        hull: list[tuple[float, float]] = [(1.0, 1.0)]
-        for z, measured in self.points:
-            s = min(z, measured)
-            if z <= 1.0 or s <= hull[-1][1]:
-                continue
-            while len(hull) > 1 and _rise(hull[-2], hull[-1]) <= _rise(hull[-1], (z, s)):
-                hull.pop()
-            hull.append((z, s))
-        z, s = np.array(hull).T
-        return z, s
-
-    def rate_above(self, z: Floats) -> Floats:
-        """Return the concave majorant at z."""
-        return np.interp(z, *self.corners)
-
-    def slope_above(self, z: Floats) -> Floats:
-        """Return the slope of the piece to the right of z."""
-        at, s = self.corners
-        slopes = np.append(np.diff(s) / np.diff(at), 0.0)
-        return slopes[np.searchsorted(at, z, side="right") - 1]
-
-    def gradient_above(self, z: Floats) -> Floats:
-        """Return no columns: nothing to estimate."""
-        return np.zeros((*z.shape, 0))
+    def given(self) -> tuple[tuple[float, float], ...]:
+        """The points."""
+        return self.points
 
 
 def moved_points(moved: Iterable[MovedPoint], most: int = 5) -> str:
@@ -456,8 +492,183 @@ def _rise(left: tuple[float, float], right: tuple[float, float]) -> float:
     return (right[1] - left[1]) / (right[0] - left[0]) if right[0] > left[0] else math.inf
 
 
+@dataclass(frozen=True)
+class WholeCoreTable(Piecewise):
+    """A table of speeds on whole cores, which need not be concave and may fall.
+
+    Jobs on whole cores run at these speeds: decisions per job leave a width out that is not worth it, so that
+    cores beyond the peak stay idle or go elsewhere. On shares of cores a job runs at the least concave
+    majorant, which is flat from the peak on. On more cores than the table has, a job is as fast as on its
+    last.
+
+    Parameters
+    ----------
+    speeds : sequence of float
+        s(0) = 0, s(1) = 1, s(2), …; none is above its number of cores.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> curve = cw.WholeCoreTable([0, 1, 1.9, 2.7, 3.6, 3.2])
+    >>> curve.table(6)
+    array([0. , 1. , 1.9, 2.7, 3.6, 3.2, 3.2])
+    >>> curve.rate([3, 5]).round(3), curve.useful_cores
+    (array([2.75, 3.6 ]), 4.0)
+    """
+
+    speeds: tuple[float, ...]
+    family: ClassVar[str] = "whole-core-table"
+
+    def __init__(self, speeds: Sequence[float]) -> None:
+        if isinstance(speeds, str) or not isinstance(speeds, Sequence | np.ndarray) or len(speeds) < 2:
+            raise InvalidCurve(
+                f"whole-core-table speeds must be those on 0, 1, 2, … cores, two at least, "
+                f"got {checks.shown(speeds)}"
+            )
+        found = []
+        for z, speed in enumerate(speeds):
+            s = checks.within(speed, 0.0, math.inf, f"whole-core-table speed on {z} cores", InvalidCurve)
+            if (z <= 1 and s != z) or s > z * (1.0 + _ON_CURVE):
+                wanted = f"be {z}" if z <= 1 else f"not be above {z}"
+                hint = "; divide throughputs by the one at one core" if z == 1 else ""
+                raise InvalidCurve(f"whole-core-table speed on {z} cores must {wanted}, got {s:g}{hint}")
+            found.append(min(s, float(z)))
+        object.__setattr__(self, "speeds", tuple(found))
+
+    @property
+    def useful_cores(self) -> float:
+        """The cores at the peak."""
+        return float(self.corners[0][-1])
+
+    @property
+    def given(self) -> tuple[tuple[float, float], ...]:
+        """The points of the table."""
+        return tuple((float(z), s) for z, s in enumerate(self.speeds) if z)
+
+    def table(self, cores: int) -> Floats:
+        """Return the speeds on 0, 1, …, `cores` whole cores."""
+        return np.array(self.speeds)[np.minimum(np.arange(cores + 1), len(self.speeds) - 1)]
+
+
+_NODES = 513
+"""Points on the average of curves by progress: between them it is off by some 1e-5."""
+
+
+@dataclass(frozen=True)
+class ByProgress(SpeedUp):
+    r"""A curve that changes with progress: one for each part of a job's work.
+
+    A job that has done the fraction f of its work runs by the last curve that begins at f or before; the
+    work is measured on one core. As a curve it is that of a whole job at a constant width, with shares Δ_k of
+    the work: 1/s(z) = Σ Δ_k/s_k(z). That is concave, as a harmonic mean of concave curves, and is what
+    policies of classes go by. It has no parameters to estimate.
+
+    Parameters
+    ----------
+    fractions : sequence of float
+        Where each curve begins: the first at 0, the others at increasing fractions below one.
+    curves : sequence of SpeedUp
+        The curves, as many.
+
+    Examples
+    --------
+    >>> import corewise as cw
+    >>> curve = cw.ByProgress([0.0, 0.25], [cw.Amdahl(0.5), cw.Amdahl(0.9)])
+    >>> curve.at(0.1), curve.at(0.25)
+    (Amdahl(p=0.5), Amdahl(p=0.9))
+    >>> curve.rate([1, 2, 4]).round(4)
+    array([1.    , 1.6667, 2.5   ])
+    """
+
+    fractions: tuple[float, ...]
+    curves: tuple[SpeedUp, ...]
+    family: ClassVar[str] = "by-progress"
+    label: ClassVar[str] = "by progress"
+
+    def __init__(self, fractions: Sequence[float], curves: Sequence[SpeedUp]) -> None:
+        for given, what in ((fractions, "fractions"), (curves, "curves")):
+            if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or len(given) == 0:
+                raise InvalidCurve(
+                    f"by-progress {what} must be a list, one for each part of the work, "
+                    f"got {checks.shown(given)}"
+                )
+        if len(fractions) != len(curves):
+            raise InvalidCurve(
+                f"by-progress needs a fraction for each curve, got {len(fractions)} fractions "
+                f"and {len(curves)} curves"
+            )
+        starts = [checks.within(start, 0.0, 1.0, "by-progress fraction", InvalidCurve) for start in fractions]
+        if starts[0] != 0.0:
+            raise InvalidCurve(f"by-progress fractions must begin with 0, got {starts[0]:g}")
+        for before, start in zip(starts, [*starts[1:], 1.0], strict=True):
+            if not before < start:
+                raise InvalidCurve(
+                    f"by-progress fractions must increase and be below 1, got {start:g} after {before:g}"
+                    if start < 1.0
+                    else f"by-progress fractions must be below 1, got {before:g}"
+                )
+        for curve in curves:
+            if not isinstance(curve, SpeedUp) or isinstance(curve, ByProgress):
+                raise InvalidCurve(
+                    f"by-progress curves must be speed-up curves that stay as they are, got {curve!r}"
+                )
+        object.__setattr__(self, "fractions", tuple(starts))
+        object.__setattr__(self, "curves", tuple(curves))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The share of the work that is done by each curve."""
+        return np.diff(self.fractions, append=1.0)
+
+    @property
+    def phases(self) -> tuple[tuple[float, SpeedUp], ...]:
+        """From which fraction of a job's work on it has which curve."""
+        return tuple(zip(self.fractions, self.curves, strict=True))
+
+    @property
+    def useful_cores(self) -> float:
+        """The cores beyond which no part of a job is known to be faster."""
+        return max(curve.useful_cores for curve in self.curves)
+
+    @property
+    def kinks(self) -> Floats:
+        """The kinks of all the curves."""
+        return np.unique(np.concatenate([curve.kinks for curve in self.curves]))
+
+    def average(self, cores: float) -> Tabulated:
+        """Return the curve of a whole job on up to so many cores as one that stays, through points on it."""
+        z = np.append(self.kinks, np.geomspace(1.0, max(cores, 1.0), _NODES))
+        z = np.unique(z[z <= max(cores, 1.0)])
+        return Tabulated(list(zip(z.tolist(), self.rate(z).tolist(), strict=True)))
+
+    def table(self, cores: int) -> Floats:
+        """Return the speeds of a whole job on 0, 1, …, `cores` whole cores."""
+        with np.errstate(divide="ignore"):
+            paces = 1.0 / np.stack([curve.table(cores) for curve in self.curves])
+        return np.asarray(1.0 / (self.shares @ paces))
+
+    def rate_above(self, z: Floats) -> Floats:
+        """Return 1/Σ Δ_k/s_k(z)."""
+        total = sum(
+            share / curve.rate_above(z) for share, curve in zip(self.shares, self.curves, strict=True)
+        )
+        return np.asarray(1.0 / total)
+
+    def slope_above(self, z: Floats) -> Floats:
+        """Return s² Σ Δ_k s_k'/s_k²."""
+        total = sum(
+            share * curve.slope_above(z) / curve.rate_above(z) ** 2
+            for share, curve in zip(self.shares, self.curves, strict=True)
+        )
+        return np.asarray(self.rate_above(z) ** 2 * total)
+
+    def gradient_above(self, z: Floats) -> Floats:
+        """Return no columns: nothing to estimate."""
+        return np.zeros((*z.shape, 0))
+
+
 FAMILIES: dict[str, type[SpeedUp]] = {
-    curve.family: curve for curve in (Amdahl, PowerLaw, Gustafson, Usl, Tabulated)
+    curve.family: curve for curve in (Amdahl, PowerLaw, Gustafson, Usl, Tabulated, WholeCoreTable, ByProgress)
 }
 
 
@@ -468,6 +679,9 @@ def check_curve(curve: SpeedUp, cores: float) -> None:
     other curve is looked at on a fine grid: finite, s(z) = z up to one core, nondecreasing, concave,
     below z, its gradient finite (Lipschitz) and of full rank (identifiable).
     """
+    if isinstance(curve, ByProgress):
+        for part in curve.curves:
+            check_curve(part, cores)
     if type(curve) in FAMILIES.values():
         return
     _check_shape(curve, cores)

@@ -20,7 +20,7 @@ from corewise.kit.report import Summarised, Table
 from corewise.kit.unit_labels import rate_suffix, time_suffix
 from corewise.model.job_class import EXPONENTIAL, FOUND_BY, Change, JobClass
 from corewise.model.sizes import Exponential
-from corewise.model.speedup import Amdahl, SpeedUp, check_curve
+from corewise.model.speedup import Amdahl, ByProgress, SpeedUp, check_curve
 from corewise.model.units import require_unit
 
 __all__ = ["System", "require_system"]
@@ -107,6 +107,11 @@ class System(Summarised):
             if not isinstance(change, Change):
                 raise InvalidSystem(f"changes must be Change objects, got {change!r}")
             self.index(change.name)
+            if isinstance(change.speedup, ByProgress):
+                raise InvalidSystem(
+                    f"change of class {change.name!r} at {change.time:g}: a curve by progress cannot begin "
+                    f"at a time"
+                )
             if change.time < latest:
                 raise InvalidSystem(f"changes must be in order of time, got {change.time:g} after {latest:g}")
             latest = change.time
@@ -232,17 +237,22 @@ class System(Summarised):
 
     @cached_property
     def memoryless(self) -> bool:
-        """Whether all sizes and all times between arrivals are exponential: then the counts say it all."""
+        """Whether counts say it all: sizes and times between arrivals are exponential, and curves stay."""
         return all(job_class.memoryless for job_class in self.classes)
 
     def require_memoryless(self, what: str) -> None:
-        """Raise `InvalidSystem` unless all sizes and times between arrivals are exponential.
+        """Raise `InvalidSystem` unless sizes and times between arrivals are exponential and curves stay.
 
         `what` is the name of what is exact for these only, such as "solve".
         """
         if self.memoryless:
             return
         for job_class in self.classes:
+            if job_class.changes_with_progress:
+                raise InvalidSystem(
+                    f"class {job_class.name!r}: {what} is exact for curves that stay as they are only, and "
+                    f"its curve changes with progress; simulate follows it"
+                )
             if not job_class.memoryless:
                 which = "sizes" if type(job_class.sizes) is not Exponential else "arrivals"
                 raise InvalidSystem(
@@ -252,10 +262,23 @@ class System(Summarised):
                 )
 
     def as_memoryless(self) -> System:
-        """Return the system with exponential sizes and Poisson arrivals of the same rates."""
+        """Return the system with exponential sizes, Poisson arrivals, and curves averaged over a job's life.
+
+        Rates are the same.
+        """
         if self.memoryless:
             return self
-        classes = (replace(known, sizes=EXPONENTIAL, arrivals=EXPONENTIAL) for known in self.classes)
+        classes = (
+            replace(
+                known,
+                sizes=EXPONENTIAL,
+                arrivals=EXPONENTIAL,
+                speedup=curve.average(self.cores)
+                if isinstance(curve := known.speedup, ByProgress)
+                else curve,
+            )
+            for known in self.classes
+        )
         return self._checked(tuple(classes), self.changes)
 
     def without_rates(self) -> System:

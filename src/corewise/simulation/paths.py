@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.errors import InvalidInput, InvalidPolicy, InvalidSystem
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
@@ -26,7 +26,14 @@ from corewise.simulation.loops.loop import Loop
 from corewise.simulation.loops.sources import JobSource, RandomJobs
 from corewise.simulation.state import State
 
-__all__ = ["another_walk", "draws_without_tables", "first_tables", "first_walk", "require_clock"]
+__all__ = [
+    "another_walk",
+    "draws_without_tables",
+    "first_tables",
+    "first_walk",
+    "require_clock",
+    "require_steady_curves",
+]
 
 _WALKS: dict[type[Decision], type[LevelChain | FittedChain]] = {Levels: LevelChain, Fitted: FittedChain}
 _JOB_WALKS: dict[type[Decision], type[RememberedJobs]] = {Levels: LevelJobs, Fitted: FittedJobs}
@@ -49,6 +56,7 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
     Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given;
     with `tables` false in any case without tables.
     """
+    require_steady_curves(system)
     _require_class_policy(system, policy)
     if source is not None or not system.memoryless or not policy.by_counts:
         jobs = source or RandomJobs(system, rng, start)
@@ -62,6 +70,16 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
         require_clock(system, start)
         return kind(system.at(start.time), policy, start, rng, record=record, tally=tally)
     return TableChain(first_tables(system, policy, start, least), start, rng, record=record)
+
+
+def require_steady_curves(system: System) -> None:
+    """Raise `InvalidSystem` for curves by progress, which no loop here can follow."""
+    for job_class in system.classes:
+        if job_class.changes_with_progress:
+            raise InvalidSystem(
+                f"class {job_class.name!r}: its curve changes with progress, which is not simulated here: "
+                f"allocate_jobs decides by it"
+            )
 
 
 def _require_class_policy(system: System, policy: BoundPolicy) -> None:

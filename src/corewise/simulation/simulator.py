@@ -29,7 +29,7 @@ from corewise.kit.progress import Progress
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.loops.sources import RandomJobs, RecordedJobs
-from corewise.simulation.paths import first_walk, require_clock
+from corewise.simulation.paths import first_walk, require_clock, require_steady_curves
 from corewise.simulation.randomness import random_generator
 from corewise.simulation.run import Run, run_of
 from corewise.simulation.state import State
@@ -114,6 +114,7 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
     if moving_costs:
         from corewise.simulation.moving_run import moving_run, require_moves
 
+        require_steady_curves(system)
         require_moves(system, bound)
         require_clock(system, begin)
         source = RandomJobs(system, generator, begin) if jobs is None else RecordedJobs(system, jobs)

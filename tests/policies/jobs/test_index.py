@@ -13,7 +13,7 @@ from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.policies.jobs.index import JobIndex
 from corewise.policies.jobs.levels import JobLevels
 from corewise.policies.jobs.remaining import RemainingWork
-from corewise.policies.jobs.state import JobState
+from corewise.policies.jobs.state import JobState, progress_of
 
 LAWS = [
     cw.sizes.Lognormal(4.0),
@@ -271,3 +271,68 @@ def test_what_cannot_follow_single_jobs_refuses_the_policy() -> None:
         cw.simulate(system, rule, departures=200, rng=1).mean_jobs for rule in (JobIndex(), cw.Whittle())
     ]
     assert paths[0] == paths[1]
+
+
+# --- tables that fall, and curves by progress ---------------------------------------------------------
+
+FALLING = cw.WholeCoreTable([0, 1, 1.9, 2.7, 3.6, 3.2, 3.5])
+
+
+@pytest.mark.parametrize("policy", [cw.Equi(), JobIndex(), JobIndex(load=0.0), cw.Whittle()], ids=str)
+@pytest.mark.parametrize("whole", [False, True])
+def test_cores_beyond_the_peak_stay_idle_or_go_elsewhere(policy: cw.Policy, whole: bool) -> None:
+    """A job alone leaves cores idle; beside one with another curve they go to that one."""
+    classes = [cw.JobClass("a", 1.0, 1.0, FALLING), cw.JobClass("b", 1.0, 1.0, cw.Amdahl(0.9))]
+    bound = policy.on(cw.System(16, classes))
+    one, other = JobState("1", "a", remaining=1.0), JobState("2", "b", remaining=1.0)
+    own = JobState("3", "b", remaining=1.0, speeds=FALLING.speeds)
+    for job in (one, own):
+        assert bound.allocate_jobs([job], whole=whole)[job.name] <= 4.0
+        both = bound.allocate_jobs([job, other], whole=whole)
+        assert both[job.name] <= 4.0 < both["2"]
+
+
+def test_a_job_that_needs_more_than_its_peak_holds_what_it_needs() -> None:
+    system = cw.System(16, [cw.JobClass("a", 1.0, 1.0, FALLING, min_cores=5)])
+    for policy in (cw.Equi(), JobIndex()):
+        assert policy.on(system).allocate_jobs([JobState("1", "a")], whole=True) == {"1": 5}
+
+
+def test_max_cores_below_the_peak_cut_the_table() -> None:
+    """Up to six cores the peak is at four, up to three it is at two."""
+    speeds = [0, 1, 1.9, 1.2, 3.6, 3.2, 3.5]
+    system = cw.System(16, [cw.JobClass("a", 1.0, 1.0, cw.Amdahl(0.9))])
+    for most, held in ((6, 4), (3, 2)):
+        job = JobState("1", "a", speeds=speeds, max_cores=most)
+        assert cw.Equi().on(system).allocate_jobs([job], whole=True) == {"1": held}
+
+
+def test_a_job_has_the_curve_of_its_progress() -> None:
+    """Of two jobs with as much before them the one that scales now gets the cores; the other has one."""
+    curve = cw.ByProgress([0.0, 0.5], [cw.Amdahl(0.0), cw.Amdahl(0.99)])
+    system = cw.System(8, [cw.JobClass("a", 1.0, 1.0, curve, sizes=cw.sizes.Lognormal(1.0))])
+    new = JobState("new", "a", remaining=1.0)
+    late = JobState("late", "a", attained=3.0, remaining=1.0)
+    assert JobIndex(load=0.0).on(system).allocate_jobs([new, late], whole=True) == {"new": 1, "late": 7}
+    early = JobState("late", "a", attained=0.9, remaining=1.0)
+    assert sum(JobIndex(load=0.0).on(system).allocate_jobs([new, early], whole=True).values()) == 2
+
+
+def test_progress_of_a_job_that_does_not_say_its_work_is_that_expected() -> None:
+    """Exponential: the rest is one mean size whatever was attained; deterministic: the size is known."""
+    curve = cw.ByProgress([0.0, 0.5], [cw.Amdahl(0.1), cw.Amdahl(0.9)])
+    for sizes, fraction in ((cw.sizes.Exponential(), 3 / 4), (cw.sizes.Deterministic(), 1.0)):
+        known = cw.JobClass("a", 1.0, 1.0, curve, sizes=sizes)
+        assert progress_of(JobState("1", "a", attained=3.0), known) == pytest.approx(fraction)
+        assert progress_of(JobState("1", "a", attained=3.0, remaining=9.0), known) == 0.25
+        assert progress_of(JobState("1", "a"), known) == 0.0
+
+
+def test_exponential_sizes_do_not_hide_progress() -> None:
+    """Jobs of a class are not alike where their curves are not."""
+    curve = cw.ByProgress([0.0, 0.5], [cw.Amdahl(0.0), cw.Amdahl(0.99)])
+    system = cw.System(8, [cw.JobClass("a", 1.0, 1.0, curve)])
+    bound = JobIndex().on(system)
+    assert not bound.by_counts
+    found = bound.allocate_jobs([JobState("new", "a"), JobState("late", "a", attained=3.0)])
+    assert found["late"] > 4.0 > found["new"]

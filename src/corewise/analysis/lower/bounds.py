@@ -10,8 +10,9 @@ r"""Lower bounds: no policy has a smaller mean cost.
 - *core-time* (`corewise.analysis.lower.core_time`): the jobs' joint demand for cores, with how far it
   swings. It is good where few jobs hold many cores each.
 
-The bound of fixed widths holds for any sizes and any stationary arrivals; the others are for exponential
-sizes and Poisson arrivals, and are left out elsewhere.
+The bound of fixed widths holds for any sizes and any stationary arrivals, and for curves by progress, each
+part of a job at its own width; the others are for exponential sizes, Poisson arrivals and curves that stay,
+and are left out elsewhere.
 
 `lower_bound` is the largest of them, `lower_bounds` has them all. They take classes that are alike
 together. Rounding is outward: no bound is above the optimum in the last digit either, if the speeds of the
@@ -22,6 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -135,13 +138,24 @@ def lower_bounds(system: System) -> Bounds:
 def _kinds(system: System) -> tuple[Sequence[JobClass], Floats]:
     """Return one class of every kind, and how many there are of it."""
     kinds: dict[tuple[object, ...], list[JobClass]] = {}
-    for job_class in system.classes:
+    for job_class in chain.from_iterable(map(_phases, system.classes)):
         curve = job_class.curve
         # Whether two curves of a user's own are equal is not ours to know.
         same: object = curve if type(job_class.speedup) in FAMILIES.values() else id(curve)
         key = (job_class.arrival_rate, job_class.size_rate, job_class.weight, same)
         kinds.setdefault(key, []).append(job_class)
     return [alike[0] for alike in kinds.values()], np.array([float(len(a)) for a in kinds.values()])
+
+
+def _phases(job_class: JobClass) -> list[JobClass]:
+    """Return a class as those of the parts of its jobs' work: what each part costs at a price adds up."""
+    if not job_class.changes_with_progress:
+        return [job_class]
+    shares = np.diff(job_class.starts, append=1.0).tolist()
+    return [
+        replace(job_class, size_rate=job_class.known_size_rate / share, speedup=curve)
+        for share, (_, curve) in zip(shares, job_class.speedup.phases, strict=True)
+    ]
 
 
 def perfect_speedup(system: System) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from corewise.kit.arrays import Floats
 from corewise.model.capped import Capped
-from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
+from corewise.model.speedup import Amdahl, Gustafson, Piecewise, PowerLaw, SpeedUp, Usl
 from corewise.policies.jobs._kernels import AMDAHL, CORNERS, POWER, Curves, concave_corners
 
 __all__ = ["PackedCurve", "curve_of", "packed", "table_curves"]
@@ -71,7 +71,7 @@ def _corner_widths(curve: SpeedUp, cores: float, low: float, top: float) -> Floa
     if isinstance(curve, Capped):
         return _corner_widths(curve.curve, cores, low, min(top, curve.most))
     first, last = max(low, 1.0), max(min(top, cores), low, 1.0)
-    if isinstance(curve, Tabulated):
+    if isinstance(curve, Piecewise):
         z = curve.corners[0]
         return np.concatenate([[first], z[(z > first) & (z < last)], [last] if last > first else []])
     last = max(min(last, curve.peak), first) if isinstance(curve, Usl) else last

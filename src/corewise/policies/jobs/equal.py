@@ -9,7 +9,7 @@ import numpy as np
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
 from corewise.policies.jobs._kernels import knapsack
-from corewise.policies.jobs.state import JobState, checked_jobs, limits
+from corewise.policies.jobs.state import JobState, checked_jobs, curve_now, limits
 from corewise.policies.jobs.widths import MOVED, moves
 from corewise.policies.moving.share import Claim, share
 
@@ -82,7 +82,7 @@ def equal_cores(
     values[:, 0] = 0.0
     for j, (job, i) in enumerate(zip(listed, classes, strict=True)):
         allowed = slice(lows[j], tops[j] + 1)
-        speeds = job.speeds if job.speeds is not None else system.classes[i].curve.rate(np.arange(pool + 1.0))
+        speeds = job.speeds if job.speeds is not None else curve_now(job, system.classes[i]).table(pool)
         target = max(shares[job.name], lows[j])
         values[j, allowed] = np.minimum(speeds[allowed] / max(speeds[target], 1e-300), 1.0)
         if not shares[job.name]:

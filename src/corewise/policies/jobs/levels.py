@@ -17,7 +17,7 @@ from corewise.policies.jobs._kernels import Curves, water_fill
 from corewise.policies.jobs.curves import curve_of, joined, packed, table_curves
 from corewise.policies.jobs.equal import equal_shares
 from corewise.policies.jobs.remaining import RemainingWork
-from corewise.policies.jobs.state import JobState, checked_jobs, limits
+from corewise.policies.jobs.state import JobState, checked_jobs, limits, phase_of
 from corewise.policies.jobs.weights import Groups, index_weights, lift_factor, weights_of_groups
 from corewise.policies.jobs.widths import best_widths
 from corewise.policies.rounding import require_whole
@@ -86,7 +86,7 @@ class JobLevels(Refinement):
     load: float
     widest: float = 4.0
     longest_wait: float = math.inf
-    _rows: dict[int, Floats] = field(default_factory=dict, repr=False, compare=False)
+    _rows: dict[tuple[int, int], Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def by_counts_up_to(self) -> float:
@@ -100,8 +100,14 @@ class JobLevels(Refinement):
 
     @cached_property
     def memoryless(self) -> bool:
-        """Whether jobs are told apart by their classes alone: in steady state, if sizes are exponential."""
-        return self.load > 0.0 and all(type(known.sizes) is Exponential for known in self.system.classes)
+        """Whether jobs are told apart by their classes alone: in steady state, if sizes are exponential.
+
+        Curves by progress tell them apart too.
+        """
+        return self.load > 0.0 and all(
+            type(known.sizes) is Exponential and not known.changes_with_progress
+            for known in self.system.classes
+        )
 
     @cached_property
     def _remaining(self) -> list[RemainingWork]:
@@ -150,12 +156,16 @@ class JobLevels(Refinement):
         """Return the curves of the jobs, one of each kind, and which is whose."""
         own = [j for j, job in enumerate(jobs) if job.speeds is not None]
         kinds = np.zeros(len(jobs), dtype=np.int64)
-        shared: dict[tuple[int, int, int | None], int] = {}
-        for j, job in enumerate(jobs):
+        shared: dict[tuple[int, int, int, int | None], int] = {}
+        for j, (job, i) in enumerate(zip(jobs, classes, strict=True)):
             if job.speeds is None:
-                kinds[j] = shared.setdefault((classes[j], lows[j], highs[j]), len(shared))
+                kind = (i, phase_of(job, self.system.classes[i]), lows[j], highs[j])
+                kinds[j] = shared.setdefault(kind, len(shared))
         curves = packed(
-            [curve_of(self.system.classes[i].curve, self.system.cores, low, high) for i, low, high in shared]
+            [
+                curve_of(self.system.classes[i].curves[phase], self.system.cores, low, high)
+                for i, phase, low, high in shared
+            ]
         )
         if own:
             kinds[own] = len(shared) + np.arange(len(own))
@@ -230,7 +240,7 @@ class JobLevels(Refinement):
         speeds = np.empty((len(weighed.jobs), pool + 1))
         for j, (job, i) in enumerate(zip(weighed.jobs, weighed.classes.tolist(), strict=True)):
             if job.speeds is None:
-                speeds[j] = self._table(i, pool)
+                speeds[j] = self._table(i, phase_of(job, self.system.classes[i]), pool)
             else:
                 width = min(job.speeds.size, pool + 1)
                 speeds[j, :width] = job.speeds[:width]
@@ -247,10 +257,10 @@ class JobLevels(Refinement):
             overdue=self._overdue(weighed),
         )
 
-    def _table(self, i: int, pool: int) -> Floats:
-        if i not in self._rows:
-            self._rows[i] = self.system.classes[i].curve.rate(np.arange(pool + 1.0))
-        return self._rows[i]
+    def _table(self, i: int, phase: int, pool: int) -> Floats:
+        if (i, phase) not in self._rows:
+            self._rows[i, phase] = self.system.classes[i].curves[phase].table(pool)
+        return self._rows[i, phase]
 
     def _overdue(self, weighed: Weighed) -> list[int]:
         """Return the jobs that have waited too long, the longest first, as many as there are cores."""

@@ -13,9 +13,12 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats
 from corewise.kit.values import ByValue
+from corewise.model.capped import Capped
+from corewise.model.job_class import JobClass
+from corewise.model.speedup import SpeedUp, WholeCoreTable
 from corewise.model.system import System
 
-__all__ = ["JobState", "checked_jobs", "limits"]
+__all__ = ["JobState", "checked_jobs", "curve_now", "limits", "phase_of", "progress_of"]
 
 _ROUNDING = 1e-9
 """Of a size: by so much the remaining work of a job may exceed the largest one."""
@@ -172,12 +175,38 @@ def _largest(system: System, i: int) -> float:
     return job_class.sizes.largest / job_class.size_rate * (1.0 + _ROUNDING)
 
 
+def progress_of(job: JobState, job_class: JobClass) -> float:
+    """Return the fraction of its work that a job has done; of its expected work if it does not say it."""
+    if job.attained == 0.0:
+        return 0.0
+    remaining = job.remaining
+    if remaining is None:
+        if job_class.size_rate is None:
+            return 0.0
+        done = np.array([job.attained * job_class.size_rate])
+        remaining = float(job_class.sizes.mean_residual(done)[0]) / job_class.size_rate
+    return job.attained / (job.attained + remaining)
+
+
+def phase_of(job: JobState, job_class: JobClass) -> int:
+    """Return which of the curves of its class a job has at its progress."""
+    if not job_class.changes_with_progress:
+        return 0
+    return int(job_class.starts.searchsorted(progress_of(job, job_class), side="right")) - 1
+
+
+def curve_now(job: JobState, job_class: JobClass) -> SpeedUp:
+    """Return the curve that a job without a table of its own has at its progress."""
+    return job_class.curves[phase_of(job, job_class)]
+
+
 def limits(
     jobs: Sequence[JobState], classes: Sequence[int], system: System, *, whole: bool
 ) -> tuple[list[int], list[int | None]]:
     """Return the fewest and the most cores of each job, its own or those of its class; None is no limit.
 
     In whole cores a job runs on one at least; else it runs on any share of a core unless it needs several.
+    Where its table of speeds falls it holds no more cores than at the peak, unless it needs more.
     """
     lows, highs = [], []
     for job, i in zip(jobs, classes, strict=True):
@@ -189,6 +218,16 @@ def limits(
         high = min(limit) if limit else None
         if high is not None and low > high:
             raise InvalidInput(f"job {job.name!r}: min_cores {low} is above max_cores {high}")
+        table = job.speeds if job.speeds is not None else _table_of(curve_now(job, job_class))
+        if table is not None:
+            high = max(int(table[: None if high is None else high + 1].argmax()), low, 1)
         lows.append(low if whole or low > 1 else 0)
         highs.append(high)
     return lows, highs
+
+
+def _table_of(curve: SpeedUp) -> Floats | None:
+    """Return the speeds of a curve that is a table of whole cores; None for any other."""
+    if isinstance(curve, Capped):
+        return _table_of(curve.curve)
+    return np.array(curve.speeds) if isinstance(curve, WholeCoreTable) else None

@@ -29,7 +29,7 @@ import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.capped import Capped
-from corewise.model.speedup import Amdahl, Gustafson, PowerLaw, SpeedUp, Tabulated, Usl
+from corewise.model.speedup import Amdahl, Gustafson, Piecewise, PowerLaw, SpeedUp, Usl
 from corewise.model.system import System
 from corewise.policies.waterfill._kernels import (
     CUT_ROOT,
@@ -117,7 +117,7 @@ def linear_width(curve: SpeedUp, cores: float) -> float:
         return max(1.0, cores) if curve.p == 1.0 else 1.0
     if isinstance(curve, Usl):
         return max(1.0, cores) if curve.sigma == curve.kappa == 0.0 else 1.0
-    if isinstance(curve, Tabulated):
+    if isinstance(curve, Piecewise):
         z, s = curve.corners
     else:
         z = _nodes(curve, cores)
@@ -167,7 +167,7 @@ def _(curve: Gustafson, cores: float) -> _Shape:
 
 
 @_marginal.register
-def _(curve: Tabulated, cores: float) -> _Shape:  # noqa: ARG001
+def _(curve: Piecewise, cores: float) -> _Shape:  # noqa: ARG001
     z, s = curve.corners
     slopes = np.diff(s) / np.diff(z)
     return _Shape(((1.0, 1.0), *zip(slopes.tolist(), np.diff(z).tolist(), strict=True)))
@@ -230,7 +230,7 @@ def _(curve: Gustafson, cores: float) -> _Shape:
 
 
 @_index.register
-def _(curve: Tabulated, cores: float) -> _Shape:
+def _(curve: Piecewise, cores: float) -> _Shape:
     z, s = curve.corners
     first = z[:-1] >= linear_width(curve, cores)
     slopes = (np.diff(s) / np.diff(z))[first]

@@ -6,7 +6,7 @@ import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.capped import Capped
-from corewise.model.speedup import SpeedUp, Tabulated
+from corewise.model.speedup import Piecewise, SpeedUp
 from corewise.model.system import System
 from corewise.simulation.loops._kernels.clocked import NODES, Curves
 
@@ -33,7 +33,7 @@ def _compiled(curve: SpeedUp, cores: float) -> tuple[tuple[float, float, float, 
     if formula.code is not None:
         first, second = (*formula.parameters.values(), 0.0)[:2]
         return (float(formula.code), first, second, curve.useful_cores), np.empty((0, 2))
-    if isinstance(formula, Tabulated):
+    if isinstance(formula, Piecewise):
         z, s = formula.corners
     else:
         z = np.geomspace(1.0, max(cores, 1.0) + 1.0, _NODES)

@@ -55,7 +55,7 @@ class MovingLoop:
         own = policy.decision.part(Widths)
         follow = WidthRule("follow", self.pauses, job_times(system, self.pool))
         self._rule = follow if own is None else own.rule
-        speeds = np.stack([known.curve.rate(np.arange(self.pool + 1.0)) for known in system.classes])
+        speeds = np.stack([known.curve.table(self.pool) for known in system.classes])
         least = np.array([known.min_cores for known in system.classes])
         most = np.array([known.max_cores or self.pool for known in system.classes])
         self._plant = (speeds, self.pauses, least, most)
