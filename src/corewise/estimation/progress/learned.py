@@ -1,0 +1,140 @@
+r"""What progress reports say of a class and its jobs: speeds, work attained and work before them.
+
+Work is counted on one core: w(u) = ∫_0^u dv / r(1, v), the seconds that a job takes there up to the progress
+u. That is the unit in which classes compare, and in which a decision per job takes attained and remaining
+work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from corewise.estimation.progress.curves import Cells, RateCurves, SpeedTable
+from corewise.estimation.progress.sizes import SizesSeen
+from corewise.estimation.progress.statistics import BY_AMOUNT, BY_FRACTION, ClassReports, ProgressStatistics
+
+__all__ = ["LearnedClass", "LearnedJobs", "WorkLeft"]
+
+
+@dataclass(frozen=True)
+class WorkLeft:
+    """Work of a job on one core, in seconds.
+
+    Attributes
+    ----------
+    attained, remaining : float
+        The work done, and the work that is expected; NaN where nothing is known.
+    """
+
+    attained: float
+    remaining: float
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedClass:
+    """What progress reports say of a class.
+
+    Parameters
+    ----------
+    reports : ClassReports
+        The reports.
+    most : int
+        The most cores asked for.
+
+    Examples
+    --------
+    >>> from corewise.estimation.progress.learned import LearnedClass
+    >>> from corewise.estimation.progress.reports import ReportTally
+    >>> tally = ReportTally()
+    >>> for k, (cores, rate) in enumerate([(1, 10.0), (2, 18.0), (4, 30.0), (8, 28.0)] * 5):
+    ...     tally.report(f"job {k}", "a", cores=cores, amount=60.0 * rate, seconds=60.0)
+    >>> learned = LearnedClass(tally.seen()["a"], 16)
+    >>> int(learned.speeds(600.0).speeds.argmax()) in (4, 5, 6)
+    True
+    """
+
+    reports: ClassReports
+    most: int
+
+    @cached_property
+    def _by_amount(self) -> RateCurves:
+        return RateCurves(Cells.of(self.reports.rates, BY_AMOUNT), self.most)
+
+    @cached_property
+    def _by_fraction(self) -> RateCurves:
+        return RateCurves(Cells.of(self.reports.rates, BY_FRACTION), self.most)
+
+    @cached_property
+    def sizes(self) -> SizesSeen:
+        """The sizes of its jobs, in the unit of their progress."""
+        return SizesSeen.of(self.reports.sizes)
+
+    @cached_property
+    def widest(self) -> int:
+        """The most cores at which a rate was measured; none if none was."""
+        cores = self.reports.rates.keys[:, 2]
+        return int(cores.max()) if cores.size else 0
+
+    def speeds(self, done: float = 0.0, fraction: float | None = None) -> SpeedTable:
+        """Return the speeds of a job that has done so much work, or the fraction that it says."""
+        curves, at = self._scale(done, fraction)
+        return curves.at(math.log2(max(at, 1e-280)))
+
+    def work(self, done: float = 0.0, fraction: float | None = None) -> WorkLeft:
+        """Return the work of a job on one core that has done so much, or the fraction that it says."""
+        curves, at = self._scale(done, fraction)
+        if not curves.octaves.size:
+            return WorkLeft(math.nan, math.nan)
+        if curves is self._by_fraction:
+            unit, end = (done / at, 1.0) if at > 0.0 else (self.sizes.remaining(0.0), 1.0)
+        else:
+            left = done / fraction - done if fraction and done > 0.0 else self.sizes.remaining(done)
+            unit, end = 1.0, done + left
+        attained = unit * curves.seconds(at)
+        return WorkLeft(attained, max(unit * curves.seconds(end) - attained, 0.0))
+
+    def _scale(self, done: float, fraction: float | None) -> tuple[RateCurves, float]:
+        """Return the curves by which a job goes, and where it is on them."""
+        if fraction is not None and self._by_fraction.octaves.size:
+            return self._by_fraction, fraction
+        return self._by_amount, done
+
+
+class LearnedJobs(Mapping[str, LearnedClass]):
+    """What progress reports say of every class.
+
+    Parameters
+    ----------
+    seen : ProgressStatistics
+        The reports.
+    most : int
+        The most cores asked for.
+
+    Examples
+    --------
+    >>> from corewise.estimation.progress.learned import LearnedJobs
+    >>> from corewise.estimation.progress.reports import ReportTally
+    >>> tally = ReportTally()
+    >>> tally.report("job 1", "a", cores=1, amount=60.0, seconds=60.0, fraction=0.25)
+    >>> round(LearnedJobs(tally.seen(), 8)["a"].work(60.0, 0.25).remaining)
+    180
+    """
+
+    def __init__(self, seen: ProgressStatistics, most: int) -> None:
+        self.seen, self.most = seen, most
+        self._classes: dict[str, LearnedClass] = {}
+
+    def __getitem__(self, name: str) -> LearnedClass:
+        """Return what is known of a class, of one that was not seen: nothing."""
+        if name not in self._classes:
+            self._classes[name] = LearnedClass(self.seen[name], self.most)
+        return self._classes[name]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self.seen.classes)
+
+    def __len__(self) -> int:
+        return len(self.seen.classes)

@@ -1,0 +1,251 @@
+r"""Tally of progress reports: what single jobs say of their progress becomes statistics of their classes.
+
+A report says that a job did so much work in so many seconds on so many cores. The seconds are those in which
+it ran: a pause after a resize is not among them. Reports of a job with the same cores and its progress in the
+same quarter of an octave make one stretch; it closes when either changes, when the job ends, and counts as it
+is until then. A stretch in which nothing was done says nothing of a rate, as progress may be reported in
+lumps.
+
+Progress is measured by the fraction done where a job reports fractions, else by the work that it has done: a
+curve that follows progress is pooled over jobs of one scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from corewise.errors import InvalidInput
+from corewise.estimation.progress.statistics import (
+    BY_AMOUNT,
+    BY_FRACTION,
+    CENSORED,
+    COMPLETE,
+    MOST_ROWS,
+    ClassReports,
+    ProgressStatistics,
+    rate_key,
+    size_key,
+)
+from corewise.kit import checks
+
+__all__ = ["JobReports", "ReportTally"]
+
+_LEAST_FRACTION = 0.02
+"""From which on a fraction says the size of a job: before, it is rounded, or counts the start as well."""
+
+
+@dataclass(slots=True)
+class JobReports:
+    """Progress of one job.
+
+    Attributes
+    ----------
+    job_class : str
+        The class of the job.
+    done : float
+        The work that it has done.
+    fraction : float or None
+        The fraction that it says is done; None if it says none.
+    cores, scale, octave : int
+        Of the present stretch: the cores, what progress is measured by, and the bin of progress.
+    work, seconds : float
+        Of the present stretch.
+    odd : int
+        How many reports could not be right.
+    """
+
+    job_class: str
+    done: float = 0.0
+    fraction: float | None = None
+    cores: int = 0
+    scale: int = BY_AMOUNT
+    octave: int = 0
+    work: float = 0.0
+    seconds: float = 0.0
+    odd: int = 0
+
+    @property
+    def size(self) -> float | None:
+        """The size that the fraction implies; None if it says nothing."""
+        if self.fraction is None or self.fraction < _LEAST_FRACTION or not self.done > 0.0:
+            return None
+        return self.done / self.fraction
+
+
+@dataclass(eq=False)
+class _ClassRows:
+    """Rows of a class, by key."""
+
+    rates: dict[tuple[int, int, int, int], list[float]] = field(default_factory=dict)
+    sizes: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+
+
+class ReportTally:
+    """Accumulator of progress reports.
+
+    Attributes
+    ----------
+    jobs : dict
+        What each job that is present has reported, by name.
+    odd : dict
+        How many reports of each class could not be right: a fraction that went back.
+
+    Examples
+    --------
+    >>> from corewise.estimation.progress.reports import ReportTally
+    >>> tally = ReportTally()
+    >>> tally.report("job 1", "resnet", cores=4, amount=120.0, seconds=60.0, fraction=0.25)
+    >>> tally.jobs["job 1"].size
+    480.0
+    >>> tally.finished("job 1")
+    >>> tally.seen()["resnet"].completed
+    1.0
+    """
+
+    def __init__(self, before: ProgressStatistics | None = None) -> None:
+        self.jobs: dict[str, JobReports] = {}
+        self.odd: dict[str, int] = {}
+        self._closed = before or ProgressStatistics({})
+        self._rows: dict[str, _ClassRows] = {}
+
+    def report(
+        self,
+        job: str,
+        job_class: str,
+        *,
+        cores: int | None,
+        amount: float,
+        seconds: float,
+        fraction: float | None = None,
+    ) -> None:
+        """Take in a report of a job.
+
+        Parameters
+        ----------
+        job, job_class : str
+            The names of the job and of its class.
+        cores : int or None
+            The cores that it held; None if they changed meanwhile, so that the report says nothing of a rate.
+        amount : float
+            The work that it did since its last report, in the unit of its application.
+        seconds : float
+            The time it took, without pauses.
+        fraction : float, optional
+            The fraction of its work that is done now.
+
+        Raises
+        ------
+        InvalidInput
+            If a number is negative or not finite, a fraction above one, or the job is one of another class.
+        """
+        amount, seconds = (
+            checks.within(value, 0.0, math.inf, f"job {job!r}: {what}")
+            for value, what in ((amount, "amount of work"), (seconds, "time"))
+        )
+        if fraction is not None:
+            fraction = checks.within(fraction, 0.0, 1.0, f"job {job!r}: fraction")
+        known = self.jobs.get(job)
+        if known is None:
+            known = self.jobs[job] = JobReports(job_class)
+        elif known.job_class != job_class:
+            raise InvalidInput(f"job {job!r} is of class {known.job_class!r}, not of {job_class!r}")
+        scale, middle = self._advance(known, amount, fraction)
+        if cores is None or cores < 1 or not seconds > 0.0:
+            return
+        octave = rate_key(scale, middle, cores, 1.0)[1]
+        if (cores, scale, octave) != (known.cores, known.scale, known.octave):
+            self._close(known)
+            known.cores, known.scale, known.octave = cores, scale, octave
+        known.work += amount
+        known.seconds += seconds
+
+    def finished(self, job: str) -> None:
+        """Count a job that has completed: its size is the work that it has done."""
+        self._leave(job, COMPLETE)
+
+    def ended(self, job: str) -> None:
+        """Count a job that left without completing: its size is more than the work that it has done."""
+        self._leave(job, CENSORED)
+
+    def seen(self) -> ProgressStatistics:
+        """Return the statistics of all reports so far, present jobs as they are."""
+        rows: dict[str, _ClassRows] = {}
+        for job in self.jobs.values():
+            _add_stretch(rows, job)
+            size = job.size
+            _add_size(rows, job.job_class, *((CENSORED, job.done) if size is None else (COMPLETE, size)))
+        return self._folded() + _statistics(rows)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "closed": self._folded().as_mapping(),
+            "jobs": {name: asdict(job) for name, job in self.jobs.items()},
+            "odd": dict(self.odd),
+        }
+
+    @classmethod
+    def of(cls, snapshot: Mapping[str, Any]) -> ReportTally:
+        """Return the tally of a snapshot."""
+        tally = cls(ProgressStatistics.from_mapping(snapshot["closed"]))
+        tally.jobs = {name: JobReports(**job) for name, job in snapshot["jobs"].items()}
+        tally.odd = dict(snapshot["odd"])
+        return tally
+
+    def _advance(self, job: JobReports, amount: float, fraction: float | None) -> tuple[int, float]:
+        """Let a job progress; return by what its progress is measured, and the middle of where it was."""
+        before, said = job.done, job.fraction
+        job.done += amount
+        if fraction is None:
+            return BY_AMOUNT, before + 0.5 * amount
+        if said is not None and fraction < said:
+            job.odd += 1
+            self.odd[job.job_class] = self.odd.get(job.job_class, 0) + 1
+            return BY_FRACTION, said
+        job.fraction = fraction
+        return BY_FRACTION, 0.5 * ((said or 0.0) + fraction)
+
+    def _leave(self, name: str, kind: int) -> None:
+        job = self.jobs.pop(name, None)
+        if job is None:
+            return
+        self._close(job)
+        if job.done > 0.0:
+            _add_size(self._rows, job.job_class, kind, job.done)
+
+    def _close(self, job: JobReports) -> None:
+        """Close the present stretch of a job."""
+        _add_stretch(self._rows, job)
+        job.work = job.seconds = 0.0
+        rows = self._rows.get(job.job_class)
+        if rows is not None and len(rows.rates) > MOST_ROWS:
+            self._folded()
+
+    def _folded(self) -> ProgressStatistics:
+        """Return the statistics of closed stretches and of jobs that have left."""
+        if self._rows:
+            self._closed, self._rows = self._closed + _statistics(self._rows), {}
+        return self._closed
+
+
+def _add_stretch(rows: dict[str, _ClassRows], job: JobReports) -> None:
+    if not (job.work > 0.0 and job.seconds > 0.0):
+        return
+    rate = job.work / job.seconds
+    key = (job.scale, job.octave, job.cores, rate_key(0, 1.0, 0, rate)[3])
+    row = rows.setdefault(job.job_class, _ClassRows()).rates.setdefault(key, [0.0, 0.0, 0.0])
+    for k, value in enumerate((1.0, job.work, job.seconds)):
+        row[k] += value
+
+
+def _add_size(rows: dict[str, _ClassRows], job_class: str, kind: int, work: float) -> None:
+    row = rows.setdefault(job_class, _ClassRows()).sizes.setdefault(size_key(kind, work), [0.0, 0.0])
+    row[0] += 1.0
+    row[1] += work
+
+
+def _statistics(rows: Mapping[str, _ClassRows]) -> ProgressStatistics:
+    return ProgressStatistics({name: ClassReports.of(of.rates, of.sizes) for name, of in rows.items()})
