@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from types import ModuleType
 from typing import Any
@@ -12,26 +13,28 @@ import numpy as np
 def same(kernel: Any, *arguments: Any) -> Any:
     """Call a kernel and its source on copies of the arguments; what they return and write must be equal.
 
-    Arrays and random generators take on the state that the call leaves them in.
+    Arrays, those within tuples as well, and random generators take on the state that the call leaves them in.
     """
-
-    def copied() -> list[Any]:
-        return [a.copy() if isinstance(a, np.ndarray) else deepcopy(a) for a in arguments]
-
-    ours, theirs = copied(), copied()
+    ours, theirs = deepcopy(arguments), deepcopy(arguments)
     compiled, plain = getattr(kernel, "compiled", kernel)(*ours), kernel.py_func(*theirs)
-    for one, other in zip(ours, theirs, strict=True):
+    for one, other in zip(_parts(ours), _parts(theirs), strict=True):
         if isinstance(one, np.ndarray):
             assert one.tobytes() == other.tobytes(), kernel.__name__
         if isinstance(one, np.random.Generator):
             assert str(one.bit_generator.state) == str(other.bit_generator.state), kernel.__name__
     assert np.asarray(compiled).tobytes() == np.asarray(plain).tobytes() or compiled is plain is None
-    for argument, one in zip(arguments, ours, strict=True):
+    for argument, one in zip(_parts(arguments), _parts(ours), strict=True):
         if isinstance(argument, np.ndarray) and argument.flags.writeable:
             argument[...] = one
         if isinstance(argument, np.random.Generator):
             argument.bit_generator.state = one.bit_generator.state
     return compiled
+
+
+def _parts(arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """Yield the arguments, and for each tuple what it holds."""
+    for one in arguments:
+        yield from _parts(one) if isinstance(one, tuple) else (one,)
 
 
 def not_compared(module: ModuleType, alias: str, source: str) -> list[str]:

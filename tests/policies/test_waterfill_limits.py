@@ -30,7 +30,7 @@ from corewise.model.space import StateSpace
 from corewise.policies.base import bind
 from corewise.policies.waterfill.demand import linear_width, marginal_shapes
 from corewise.policies.waterfill.split import certified_split, priced_split, split
-from corewise.simulation.decisions._kernels.fitted import share
+from corewise.simulation.decisions._kernels.fitted import Room, share
 from corewise.simulation.loops._kernels.clocked import speed
 from corewise.simulation.loops.curves import curve_arrays
 from tests.helpers.curves import bent
@@ -214,11 +214,10 @@ def test_offers_buy_the_best_split(case: Case) -> None:
 def test_splits_without_tables_are_the_best_from_any_guess(case: Case, guess: float) -> None:
     shapes, classes = marginal_shapes(case.system), len(case.counts)
     offers = np.maximum(np.array(case.offers), 0.1)  # as the guards of a fitted rule have it
-    room, widths = np.zeros((2, classes)), np.zeros(classes)
-    demands = (shapes.tails, shapes.pieces, shapes.nodes)
+    room = Room(offers, *np.zeros((4, classes)))
     counts = np.array(case.counts)
-    share(*demands, case.system.cores, counts, offers, *room, guess, widths)
-    attains(case, np.where(counts > 0, counts * widths, 0.0), offers.tolist())
+    share(shapes.arrays, case.system.cores, counts, room, guess)
+    attains(case, np.where(counts > 0, counts * room.widths, 0.0), offers.tolist())
 
 
 @settings(max_examples=100)

@@ -26,6 +26,7 @@ from corewise.policies.waterfill.levels import _kernels as level_kernels
 from corewise.policies.waterfill.levels.places import Places
 from corewise.simulation.decisions._kernels import fitted as fitted_kernels
 from corewise.simulation.decisions._kernels import levels as walk_kernels
+from corewise.simulation.decisions._kernels.fitted import Room
 from corewise.simulation.decisions.fitted import FittedJobs
 from corewise.simulation.decisions.levels import LevelChain, LevelJobs
 from corewise.simulation.decisions.remembered import RememberedJobs
@@ -562,10 +563,6 @@ def fitted_rule(system: cw.System, limit: float) -> Fitted:
     return Fitted(system, some_values(classes), np.full(classes + 1, limit))
 
 
-def arrays_of(shapes: Any) -> tuple[Any, Any, Any]:
-    return shapes.tails, shapes.pieces, shapes.nodes
-
-
 @pytest.mark.parametrize("classes", [2, 4, 15])
 def test_the_parts_of_a_decision_by_values(classes: int) -> None:
     """Widths as the rule has them, whatever the level is guessed to be."""
@@ -575,20 +572,15 @@ def test_the_parts_of_a_decision_by_values(classes: int) -> None:
         n = rng.poisson(rng.choice([0.3, 1.0, 3.0]), classes)
         n[0] += 1
         offers, single = rule.offers(n[:, None])
-        widths, held = np.zeros(classes), np.zeros(classes)
-        same(
-            fitted_kernels.share,
-            *arrays_of(rule.single if single[0] else rule.shapes),
-            *(system.cores, n, offers[:, 0].copy(), np.ones(classes), held),
-            *(guess, widths),
+        room = Room(offers[:, 0].copy(), np.ones(classes), *np.zeros((3, classes)))
+        demands = (rule.single if single[0] else rule.shapes).arrays
+        same(fitted_kernels.share, demands, system.cores, n, room, guess)
+        assert np.allclose(n * room.widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)
+        room = Room(
+            np.zeros(classes), np.ones(classes), np.zeros(classes), np.full(8, guess), np.zeros(classes)
         )
-        assert np.allclose(n * widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)
-        shapes = (*arrays_of(rule.shapes), *arrays_of(rule.single))
-        room, level = (np.zeros(classes), np.ones(classes), np.zeros(classes)), np.full(8, guess)
-        widths = np.zeros(classes)
-        fixed = (rule.guards, *rule.values.arrays, *shapes, system.cores)
-        same(fitted_kernels.fitted_widths, *fixed, n, *room, level, widths)
-        assert np.allclose(n * widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)
+        same(fitted_kernels.fitted_widths, rule.arrays, system.cores, n, room)
+        assert np.allclose(n * room.widths, rule(n[:, None])[:, 0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -598,8 +590,8 @@ def test_walks_by_values(classes: int, tally: bool, record: bool) -> None:
     """Every draw, count, area, time and record, to the last bit; ends by time, by events, by departures."""
     system = system_of(classes)
     rule = fitted_rule(system, 4.0)
-    fixed = (rule.guards, *rule.values.arrays, *arrays_of(rule.shapes), *arrays_of(rule.single), system.cores)
-    walk = Packed(fitted_kernels.fitted_chain, (None, 9, 3, None, 7, 3, None, None, None, 3, 2, *(None,) * 4))
+    fixed = (rule.arrays, system.cores)
+    walk = Packed(fitted_kernels.fitted_chain, (None, None, None, 7, 3, None, None, None, 3, 2, *(None,) * 4))
     for numbers in (1, 2**12):
         check_walk(walk, fixed, system, StateCache.of(classes, numbers).arrays, tally=tally, record=record)
 

@@ -1,27 +1,19 @@
 """Compiled values, offers and drifts of a fitted value function; see `corewise.policies.fitted.values`.
 
-The function comes as five plain arrays, and every kernel takes them in this order:
-
-- ``shapes[f]`` = (kind, scale): a function of the jobs of one class,
-- ``own[0, i, f]``, ``own[1, i, f]``: how much of it there is for class i, alone and times all jobs,
-- ``functions[b]`` = (kind, scale, base): a function of all jobs, and what it is multiplied with,
-- ``slopes[b, i]``: the rest of that factor, per job of class i,
-- ``products[a, 0, i]``, ``products[a, 1, i]``: the two factors of a product, per job of class i.
-
-The guards of the policy, which are explained in `corewise.policies.fitted.rule`, come as one:
-
-- ``guards[i]`` = (μ, least offer, most jobs) for each class, and in a last row (cores, 0, most jobs of all).
+No kernel here counts references to arrays, so that those of one role come as one tuple.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from corewise.kit._kernels import njit_norefs
 from corewise.kit.arrays import Bools, Floats, Ints
+from corewise.policies.waterfill._kernels import Demands
 
 __all__ = [
     "EXCESS",
@@ -32,6 +24,8 @@ __all__ = [
     "SATURATION",
     "SQUARED_EXCESS",
     "ZERO",
+    "FittedArrays",
+    "ValueArrays",
     "fitted_drift",
     "fitted_drifts",
     "fitted_offers",
@@ -44,6 +38,49 @@ __all__ = [
 LINEAR, SATURATION, INVERSE, ROOT, LOGARITHM, ZERO, EXCESS, SQUARED_EXCESS = range(8)
 RATE, LEAST, MOST = 0, 1, 2  # the columns of `guards`
 ALONE, TIMES_ALL = np.int64(0), np.int64(1)  # the parts of `own`; literals would each have a version compiled
+
+
+class ValueArrays(NamedTuple):
+    """Fitted value function, as kernels take it.
+
+    Attributes
+    ----------
+    shapes : ndarray, shape (F, 2)
+        ``shapes[f]`` = (kind, scale): a function of the jobs of one class.
+    own : ndarray, shape (2, K, F)
+        How much of it there is for class i, alone and times all jobs.
+    functions : ndarray, shape (B, 3)
+        ``functions[b]`` = (kind, scale, base): a function of all jobs, and what it is multiplied with.
+    slopes : ndarray, shape (B, K)
+        The rest of that factor, per job of class i.
+    products : ndarray, shape (A, 2, K)
+        The two factors of a product, per job of class i.
+    """
+
+    shapes: Floats
+    own: Floats
+    functions: Floats
+    slopes: Floats
+    products: Floats
+
+
+class FittedArrays(NamedTuple):
+    """Decision by fitted values, as kernels take it; see `corewise.policies.fitted.rule`.
+
+    Attributes
+    ----------
+    guards : ndarray, shape (K + 1, 3)
+        (μ, least offer, most jobs) of each class, and in the last row (cores, 0, most jobs of all).
+    values : ValueArrays
+        V.
+    demands, single : Demands
+        What every class buys at a price for speed, and what if no job can use more than one core.
+    """
+
+    guards: Floats
+    values: ValueArrays
+    demands: Demands
+    single: Demands
 
 
 @njit_norefs
@@ -112,23 +149,14 @@ def nearest_seen(counts: Ints, guards: Floats, jobs: Floats) -> bool:
 
 
 @njit_norefs
-def fitted_offers(
-    counts: Ints,
-    guards: Floats,
-    shapes: Floats,
-    own: Floats,
-    functions: Floats,
-    slopes: Floats,
-    products: Floats,
-    jobs: Floats,
-    offers: Floats,
-) -> bool:
+def fitted_offers(counts: Ints, guards: Floats, values: ValueArrays, jobs: Floats, offers: Floats) -> bool:
     """Write the offers ω_i = μ_i (V(n) − V(n − e_i)) of one state, guarded; zero for a class without jobs.
 
     `jobs` is room for as many numbers. Returns whether a job may hold at most one core, since the state is
     beyond those that were seen and there are as many jobs as cores.
     """
     classes = counts.size
+    shapes, own, functions, slopes, products = values
     beyond = nearest_seen(counts, guards, jobs)
     total, present, common = 0.0, 0, 0.0
     for i in range(classes):
@@ -164,15 +192,7 @@ def fitted_offers(
 
 @njit(cache=True, nogil=True)
 def offers_of_states(
-    counts: Ints,
-    guards: Floats,
-    shapes: Floats,
-    own: Floats,
-    functions: Floats,
-    slopes: Floats,
-    products: Floats,
-    offers: Floats,
-    single: Bools,
+    counts: Ints, guards: Floats, values: ValueArrays, offers: Floats, single: Bools
 ) -> None:
     """Do as `fitted_offers` for counts and offers of shape (K, states)."""
     n, jobs, out = (
@@ -183,23 +203,15 @@ def offers_of_states(
     for s in range(counts.shape[1]):
         for i in range(n.size):
             n[i] = counts[i, s]
-        single[s] = fitted_offers(n, guards, shapes, own, functions, slopes, products, jobs, out)
+        single[s] = fitted_offers(n, guards, values, jobs, out)
         for i in range(n.size):
             offers[i, s] = out[i]
 
 
 @njit_norefs
-def fitted_drift(
-    counts: Ints,
-    leaving: Floats,
-    arrivals: Floats,
-    shapes: Floats,
-    own: Floats,
-    functions: Floats,
-    slopes: Floats,
-    products: Floats,
-) -> float:
+def fitted_drift(counts: Ints, leaving: Floats, arrivals: Floats, values: ValueArrays) -> float:
     """Return (QV)(n) of one state: arrivals at rates λ, departures at rates `leaving`."""
+    shapes, own, functions, slopes, products = values
     total, coming, going, drift = 0.0, 0.0, 0.0, 0.0
     for i in range(counts.size):
         total += counts[i]
@@ -239,19 +251,11 @@ def fitted_drift(
 
 @njit(cache=True, nogil=True)
 def fitted_drifts(
-    counts: Ints,
-    leaving: Floats,
-    arrivals: Floats,
-    shapes: Floats,
-    own: Floats,
-    functions: Floats,
-    slopes: Floats,
-    products: Floats,
-    drifts: Floats,
+    counts: Ints, leaving: Floats, arrivals: Floats, values: ValueArrays, drifts: Floats
 ) -> None:
     """Do as `fitted_drift` for counts and departure rates of shape (K, states)."""
     n, d = np.empty(counts.shape[0], dtype=np.int64), np.empty(counts.shape[0])
     for s in range(counts.shape[1]):
         for i in range(n.size):
             n[i], d[i] = counts[i, s], leaving[i, s]
-        drifts[s] = fitted_drift(n, d, arrivals, shapes, own, functions, slopes, products)
+        drifts[s] = fitted_drift(n, d, arrivals, values)

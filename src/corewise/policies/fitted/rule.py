@@ -30,10 +30,6 @@ from corewise.policies.waterfill.split import full_speeds, split
 __all__ = ["Fitted"]
 
 
-_Rule = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
-_Single = tuple[Floats, Floats, Floats]
-
-
 @dataclass(frozen=True, eq=False)
 class Fitted(Decision):
     """Decision by fitted values: the greedy split of a fitted value function.
@@ -89,11 +85,9 @@ class Fitted(Decision):
         return marginal_shapes(self.system.with_curves(dict.fromkeys(self.system.names, Amdahl(0.0))))
 
     @property
-    def arrays(self) -> tuple[_Rule, _Single]:
-        """The rule as the kernels take it: guards, values and shapes, and the shapes of single cores."""
-        shapes, single = self.shapes, self.single
-        rule = (self.guards, *self.values.arrays, shapes.tails, shapes.pieces, shapes.nodes)
-        return rule, (single.tails, single.pieces, single.nodes)
+    def arrays(self) -> _kernels.FittedArrays:
+        """The rule as the kernels take it."""
+        return _kernels.FittedArrays(self.guards, self.values.arrays, self.shapes.arrays, self.single.arrays)
 
     def __call__(self, counts: Ints) -> Floats:
         """Return the cores per class."""
@@ -110,6 +104,6 @@ class Fitted(Decision):
         """Return ω, shape (K, states), and where no job may hold more than one core."""
         offers, single = np.empty(counts.shape), np.empty(counts.shape[1], dtype=np.bool_)
         _kernels.offers_of_states(
-            np.ascontiguousarray(counts), self.guards, *self.values.arrays, offers, single
+            np.ascontiguousarray(counts), self.guards, self.values.arrays, offers, single
         )
         return offers, single

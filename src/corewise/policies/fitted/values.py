@@ -63,14 +63,14 @@ class FittedValues:
             array.setflags(write=False)
             object.__setattr__(self, field.name, array)
 
-    def __reduce__(self) -> tuple[type[FittedValues], tuple[Floats, Floats, Floats, Floats, Floats]]:
+    def __reduce__(self) -> tuple[type[FittedValues], tuple[Floats, ...]]:
         """Return what to send to another process, where the arrays are made read-only again."""
-        return FittedValues, self.arrays
+        return FittedValues, tuple(self.arrays)
 
     @property
-    def arrays(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """The arrays in the order in which kernels take them."""
-        return self.shapes, self.own, self.functions, self.slopes, self.products
+    def arrays(self) -> _kernels.ValueArrays:
+        """The arrays as kernels take them."""
+        return _kernels.ValueArrays(self.shapes, self.own, self.functions, self.slopes, self.products)
 
     def at(self, counts: Ints) -> Floats:
         """Return V for counts of shape (K, states)."""
@@ -88,7 +88,7 @@ class FittedValues:
         leaving = departure_rates(system, counts.astype(np.float64), cores)
         drifts = np.empty(counts.shape[1])
         _kernels.fitted_drifts(
-            np.ascontiguousarray(counts), leaving, system.arrival_rates, *self.arrays, drifts
+            np.ascontiguousarray(counts), leaving, system.arrival_rates, self.arrays, drifts
         )
         return drifts
 

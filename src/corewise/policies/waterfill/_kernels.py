@@ -13,6 +13,7 @@ reads array fields of a tuple counts references on every access, at many times t
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -29,6 +30,7 @@ __all__ = [
     "POWER",
     "SAMPLED",
     "START",
+    "Demands",
     "curved_tail",
     "split_closed_states",
     "split_near",
@@ -50,6 +52,14 @@ LEAST, MOST = np.bool_(False), np.bool_(True)
 
 # How often the slope of demand is followed, how often when the level lies between two places, how far.
 _STEPS, _BETWEEN, _FAR = 6, 3, 10.0
+
+
+class Demands(NamedTuple):
+    """Demands of all classes, for kernels that count no references."""
+
+    tails: Floats
+    pieces: Floats
+    nodes: Floats
 
 
 @njit(cache=True)

@@ -39,6 +39,7 @@ from corewise.policies.waterfill._kernels import (
     NO_TAIL,
     POWER,
     SAMPLED,
+    Demands,
     stride_of,
 )
 
@@ -86,6 +87,11 @@ class Shapes:
         stride = stride_of(classes)
         terms = np.ascontiguousarray(np.concatenate([self.pieces[:, 0], self.tails[:, 1:4]], axis=1).T)
         return terms, np.arange(classes) * stride % classes
+
+    @property
+    def arrays(self) -> Demands:
+        """The demands as kernels take them."""
+        return Demands(self.tails, self.pieces, self.nodes)
 
     @property
     def most(self) -> Floats:

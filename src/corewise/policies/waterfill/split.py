@@ -55,8 +55,7 @@ def split(shapes: Shapes, counts: Ints, prices: Floats, budget: Floats) -> Float
 def priced_split(shapes: Shapes, counts: Ints, prices: Floats, budget: Floats) -> tuple[Floats, Floats]:
     """Return the optimal split for shapes of any kind, and the water level, the price η, of every state."""
     cores, water_levels = np.empty(counts.shape), np.empty(counts.shape[1])
-    demands = (shapes.tails, shapes.pieces, shapes.nodes)
-    _kernels.split_states(*demands, counts, _offers(prices, counts), budget, cores, water_levels)
+    _kernels.split_states(*shapes.arrays, counts, _offers(prices, counts), budget, cores, water_levels)
     return cores, water_levels
 
 

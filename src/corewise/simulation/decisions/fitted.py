@@ -28,13 +28,13 @@ class FittedChain(ClockedChain):
     def _prepare(self, policy: BoundPolicy) -> None:
         fitted = policy.decision.by_counts
         assert isinstance(fitted, Fitted)
-        self._rule, self._single = fitted.arrays
+        self._rule = fitted.arrays
 
     def _decide_and_draw(self, record: ChainRecord, until: float, events: int, departures: int) -> Drawn:
         world = (self._system.cores, self._plant, self._memory.arrays)
         path = (self._now, *self._kept, record)
         window = (*world, *path, self._clock, until, events, departures)
-        return fitted_chain(self.rng, self._rule, self._single, *window)
+        return fitted_chain(self.rng, self._rule, *window)
 
 
 class FittedJobs(RememberedJobs):
@@ -43,10 +43,8 @@ class FittedJobs(RememberedJobs):
     def _follow_moves(self, record: JobRecord, until: float, events: int, departures: int) -> Followed:
         fitted = self._policy.decision.by_counts
         assert isinstance(fitted, Fitted)
-        rule, single = fitted.arrays
         return fitted_jobs(
-            rule,
-            single,
+            fitted.arrays,
             self._system.cores,
             self._curves,
             self._memory,

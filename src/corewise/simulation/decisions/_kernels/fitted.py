@@ -8,6 +8,7 @@ what was decided to be remembered (`corewise.simulation.loops.state_cache`), wha
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -15,8 +16,8 @@ from numpy.random import Generator
 
 from corewise.kit._kernels import njit_norefs
 from corewise.kit.arrays import Floats, Int, Ints
-from corewise.policies.fitted._kernels import fitted_offers
-from corewise.policies.waterfill._kernels import MOST_CORES, split_near
+from corewise.policies.fitted._kernels import FittedArrays, fitted_offers
+from corewise.policies.waterfill._kernels import MOST_CORES, Demands, split_near
 from corewise.policies.waterfill.levels._kernels import T
 from corewise.simulation.loops._kernels.clocked import (
     ChainRecord,
@@ -29,74 +30,61 @@ from corewise.simulation.loops._kernels.clocked import (
 from corewise.simulation.loops._kernels.jobs import JobPath, JobTotals, States, known_jobs, remember_speeds
 
 
+class Room(NamedTuple):
+    """Arrays that a decision works in.
+
+    Attributes
+    ----------
+    offers, starts, held : ndarray, shape (K,)
+        What classes offer, where they begin to buy, and the cores that they hold.
+    level : ndarray
+        The level of the last split, at T.
+    widths : ndarray, shape (K,)
+        The decision: the cores that a job of each class present holds.
+    """
+
+    offers: Floats
+    starts: Floats
+    held: Floats
+    level: Floats
+    widths: Floats
+
+
 @njit_norefs
-def share(
-    tails: Floats,
-    pieces: Floats,
-    nodes: Floats,
-    cores: float,
-    n: Ints,
-    offers: Floats,
-    starts: Floats,
-    held: Floats,
-    guess: float,
-    widths: Floats,
-) -> float:
+def share(demands: Demands, cores: float, n: Ints, room: Room, guess: float) -> float:
     """Write the cores that a job of each class present holds, and return the level t of the split.
 
-    `tails`, `pieces` and `nodes` say what classes buy (`corewise.policies.waterfill.demand`); `starts` and
-    `held` are room to work in. With fewer than two classes present the level is the guess.
+    With fewer than two classes present the level is the guess.
     """
     t, present, i = guess, 0, 0
     while i < n.size:
         if n[i] > 0:
-            starts[i] = 1.0 / math.sqrt(offers[i])
-            widths[i] = min(cores / n[i], tails[i, MOST_CORES])
+            room.starts[i] = 1.0 / math.sqrt(room.offers[i])
+            room.widths[i] = min(cores / n[i], demands.tails[i, MOST_CORES])
             present += 1
         i += 1
     if present > 1:
-        t = split_near(tails, pieces, nodes, n, starts, cores, held, guess)
+        t = split_near(demands.tails, demands.pieces, demands.nodes, n, room.starts, cores, room.held, guess)
         i = 0
         while i < n.size:
-            widths[i] = held[i] / max(n[i], 1)
+            room.widths[i] = room.held[i] / max(n[i], 1)
             i += 1
     return t
 
 
 @njit_norefs
-def fitted_widths(
-    guards: Floats,
-    forms: Floats,
-    own: Floats,
-    functions: Floats,
-    slopes: Floats,
-    products: Floats,
-    tails: Floats,
-    pieces: Floats,
-    nodes: Floats,
-    one_tails: Floats,
-    one_pieces: Floats,
-    one_nodes: Floats,
-    cores: float,
-    n: Ints,
-    offers: Floats,
-    starts: Floats,
-    held: Floats,
-    level: Floats,
-    widths: Floats,
-) -> None:
+def fitted_widths(rule: FittedArrays, cores: float, n: Ints, room: Room) -> None:
     """Write the cores that a job of each class present holds under a `Fitted`, and keep up the level."""
-    if fitted_offers(n, guards, forms, own, functions, slopes, products, held, offers):
-        share(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, 0.0, widths)
+    if fitted_offers(n, rule.guards, rule.values, room.held, room.offers):
+        share(rule.single, cores, n, room, 0.0)
     else:
-        level[T] = share(tails, pieces, nodes, cores, n, offers, starts, held, level[T], widths)
+        room.level[T] = share(rule.demands, cores, n, room, room.level[T])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fitted_chain(
     rng: Generator,
-    rule: tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats],
-    single: tuple[Floats, Floats, Floats],
+    rule: FittedArrays,
     cores: float,
     plant: Plant,
     memory: tuple[Floats, Ints, Floats],
@@ -112,15 +100,12 @@ def fitted_chain(
 ) -> tuple[float, Int, Int]:
     """Draw moves until a time, so many events or departures; return the clock and how many there were.
 
-    `rule` are the guards of a `Fitted`, its values and its shapes, `single` its shapes for states in
-    which no job may hold more than one core; all else is as for `known_chain`.
+    All but the rule is as for `known_chain`.
     """
-    guards, forms, own, functions, slopes, products, tails, pieces, nodes = rule
-    one_tails, one_pieces, one_nodes = single
     curves, offsets, points, size_rates, arrival_rates, _, _ = plant
     seen, units, level = memory
     classes = n.size
-    offers, starts, held, widths = np.zeros(classes), np.ones(classes), np.zeros(classes), np.zeros(classes)
+    room = Room(np.zeros(classes), np.ones(classes), np.zeros(classes), level, np.zeros(classes))
     now, remaining = clock, departures
     done: Int = np.int64(0)  # no literal: the walk would be compiled once more for it
     while True:
@@ -129,18 +114,14 @@ def fitted_chain(
         )
         if row < 0:
             break
-        fitted_widths(
-            *(guards, forms, own, functions, slopes, products, tails, pieces, nodes),
-            *(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, level, widths),
-        )
-        remember_rates(seen, row, n, widths, curves, offsets, points, size_rates, arrival_rates)
+        fitted_widths(rule, cores, n, room)
+        remember_rates(seen, row, n, room.widths, curves, offsets, points, size_rates, arrival_rates)
     return now, done, departures - remaining
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fitted_jobs(
-    rule: tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats],
-    single: tuple[Floats, Floats, Floats],
+    rule: FittedArrays,
     cores: float,
     curves: Curves,
     memory: States,
@@ -154,11 +135,9 @@ def fitted_jobs(
     departures: Int,
 ) -> tuple[Int, float, Int, Int]:
     """Do as `known_jobs` under a policy by fitted values, which decides in states that are not remembered."""
-    guards, forms, own, functions, slopes, products, tails, pieces, nodes = rule
-    one_tails, one_pieces, one_nodes = single
     n = path.jobs.n
     classes = n.size
-    offers, starts, held, widths = np.zeros(classes), np.ones(classes), np.zeros(classes), np.zeros(classes)
+    room = Room(np.zeros(classes), np.ones(classes), np.zeros(classes), level, np.zeros(classes))
     fresh, now, remaining = named, clock, departures
     done: Int = np.int64(0)  # no literal: the walk would be compiled once more for it
     while True:
@@ -167,8 +146,5 @@ def fitted_jobs(
         )
         if row < 0:
             return fresh, now, done, remaining
-        fitted_widths(
-            *(guards, forms, own, functions, slopes, products, tails, pieces, nodes),
-            *(one_tails, one_pieces, one_nodes, cores, n, offers, starts, held, level, widths),
-        )
-        remember_speeds(memory.rows, row, n, widths, curves)
+        fitted_widths(rule, cores, n, room)
+        remember_speeds(memory.rows, row, n, room.widths, curves)
