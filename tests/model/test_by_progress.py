@@ -51,7 +51,6 @@ def test_another_curve_has_its_rates_as_a_table() -> None:
         (None, "two at least, got None"),
         ([0.1, 1], "speed on 0 cores must be 0, got 0.1"),
         ([0, 130, 240], "speed on 1 cores must be 1, got 130; divide throughputs by the one at one core"),
-        ([0, 1, 2.1], "speed on 2 cores must not be above 2, got 2.1"),
         ([0, 1, -1], r"speed on 2 cores must lie in \[0, infinity\), got -1"),
         ([0, 1, math.nan], "speed on 2 cores must be finite, got nan"),
         ([0, 1, "2"], "speed on 2 cores must be a number, got '2'"),
@@ -60,6 +59,14 @@ def test_another_curve_has_its_rates_as_a_table() -> None:
 def test_bad_tables_are_named(speeds: Any, message: str) -> None:
     with pytest.raises(cw.errors.InvalidCurve, match=message):
         cw.WholeCoreTable(speeds)
+
+
+def test_a_speed_above_the_number_of_cores_is_cut_and_said() -> None:
+    with pytest.warns(
+        cw.errors.CurveMoved, match=r"cut to the number of cores: at 2 cores 2.1 → 2 \(-4.76%\)$"
+    ):
+        curve = cw.WholeCoreTable([0, 1, 2.1, 2.9])
+    assert curve.speeds == (0.0, 1.0, 2.0, 2.9)
 
 
 # --- curves by progress -------------------------------------------------------------------------------

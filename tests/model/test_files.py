@@ -162,7 +162,7 @@ def test_the_drifting_system_goes_through_the_regimes_of_table_2() -> None:
 def test_an_unknown_packaged_name_lists_the_known_ones() -> None:
     with pytest.raises(cw.errors.InvalidFile, match=r"'paper:9'.*paper:1.*paper:drift"):
         cw.load_system("paper:9")
-    assert set(PACKAGED) == {"paper:1", "paper:2", "paper:3", "paper:4", "paper:drift"}
+    assert set(PACKAGED) == {"paper:1", "paper:2", "paper:3", "paper:4", "paper:drift", "day:gpu"}
 
 
 # --- bad files --------------------------------------------------------------------------------

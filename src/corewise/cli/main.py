@@ -84,7 +84,7 @@ def root(
     """Share the cores of a pool between classes of jobs so that they finish sooner.
 
     SYSTEM is a TOML file (`corewise init` writes one to start from) or a system that comes with the package:
-    paper:1, paper:2, paper:3, paper:4, paper:drift.
+    paper:1, paper:2, paper:3, paper:4, paper:drift, day:gpu.
     """
 
 

@@ -33,7 +33,7 @@ __all__ = [
 _MOST = 2**63 - 1  # what fits into the counters of a run
 
 SystemName = Annotated[
-    str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift.")
+    str, typer.Argument(metavar="SYSTEM", help="A system file, or paper:1 to paper:4, paper:drift, day:gpu.")
 ]
 Capacity = Annotated[
     str | None,

@@ -42,6 +42,7 @@ from corewise.errors import InvalidCurve, InvalidFile, InvalidInput, InvalidSyst
 from corewise.kit.encodings import as_utf8
 from corewise.kit.files import read_bytes, read_column, write_bytes
 from corewise.kit.renamed import new_names, warn_renamed
+from corewise.model.gpu_day import gpu_day
 from corewise.model.job_class import RENAMED, Change, JobClass
 from corewise.model.sizes import (
     Deterministic,
@@ -72,8 +73,9 @@ __all__ = [
     "tables_of",
 ]
 
-PACKAGED = ("paper:1", "paper:2", "paper:3", "paper:4", "paper:drift")
-"""The systems that come with the package: Examples 1-4 of the paper's Table 1, its changing experiment."""
+PACKAGED = ("paper:1", "paper:2", "paper:3", "paper:4", "paper:drift", "day:gpu")
+"""The systems that come with the package: Examples 1-4 of the paper's Table 1, its changing experiment, and a
+made-up day on a GPU cluster."""
 
 _LAWS: Mapping[str, type[SizeLaw]] = {
     kind.law: kind
@@ -117,7 +119,7 @@ def load_system(
     Parameters
     ----------
     source : str or path
-        A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``) or the path of a TOML file.
+        A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``, ``"day:gpu"``) or the path of a TOML file.
     optional : collection of str, optional
         What classes may lack since it is to be learned: ``"arrival_rate"``, ``"size_rate"``, and
         ``"speedup"``, in the place of which there is then some curve.
@@ -139,7 +141,7 @@ def load_system(
     >>> system["two"].speedup
     Amdahl(p=0.8)
     """
-    if isinstance(source, str) and source.startswith("paper:"):
+    if isinstance(source, str) and source.startswith(("paper:", "day:")):
         return packaged(source)
     if not isinstance(source, str | os.PathLike):
         raise InvalidFile(f"expected the path of a system file or a packaged name, got {source!r}")
@@ -160,6 +162,8 @@ def packaged(name: str) -> System:
         hint = nearest(name, list(PACKAGED))
         known = "" if hint.startswith("; known") else f" (known: {', '.join(PACKAGED)})"
         raise InvalidFile(f"unknown packaged system {name!r}{hint}{known}")
+    if name == "day:gpu":
+        return gpu_day()
     file = resources.files("corewise.model").joinpath("systems", f"{name.replace(':', '-')}.toml")
     return _parse(file.read_bytes(), name)
 

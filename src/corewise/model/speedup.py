@@ -504,7 +504,8 @@ class WholeCoreTable(Piecewise):
     Parameters
     ----------
     speeds : sequence of float
-        s(0) = 0, s(1) = 1, s(2), …; none is above its number of cores.
+        s(0) = 0, s(1) = 1, s(2), …; one above its number of cores is cut to it, with a
+        `corewise.errors.CurveMoved` warning.
 
     Examples
     --------
@@ -525,15 +526,19 @@ class WholeCoreTable(Piecewise):
                 f"whole-core-table speeds must be those on 0, 1, 2, … cores, two at least, "
                 f"got {checks.shown(speeds)}"
             )
-        found = []
+        found, moved = [], []
         for z, speed in enumerate(speeds):
             s = checks.within(speed, 0.0, math.inf, f"whole-core-table speed on {z} cores", InvalidCurve)
-            if (z <= 1 and s != z) or s > z * (1.0 + _ON_CURVE):
-                wanted = f"be {z}" if z <= 1 else f"not be above {z}"
-                hint = "; divide throughputs by the one at one core" if z == 1 else ""
-                raise InvalidCurve(f"whole-core-table speed on {z} cores must {wanted}, got {s:g}{hint}")
+            if z <= 1 and s != z:
+                hint = "; divide throughputs by the one at one core" if z else ""
+                raise InvalidCurve(f"whole-core-table speed on {z} cores must be {z}, got {s:g}{hint}")
+            if s > z * (1.0 + _ON_CURVE):
+                moved.append(MovedPoint(float(z), s, float(z)))
             found.append(min(s, float(z)))
         object.__setattr__(self, "speeds", tuple(found))
+        if moved:
+            cut = moved_points(moved)
+            warn(f"whole-core-table speed cut to the number of cores: {cut}", CurveMoved, stacklevel=2)
 
     @property
     def useful_cores(self) -> float:

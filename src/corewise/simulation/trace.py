@@ -17,11 +17,14 @@ from corewise.kit.files import read_text, reason_of
 from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.model.system import System
+from corewise.simulation.gpu_day import gpu_day_columns
+from corewise.simulation.randomness import random_generator
 
 __all__ = ["Trace", "require_trace"]
 
 _COLUMNS = ("time", "class", "size")
 _NEEDED = "time, class and size"
+_DAY = "day:gpu"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,8 +72,13 @@ class Trace(ByValue, Summarised):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Return the trace in a CSV file with the columns time, class and size, and any others."""
+        """Return the trace in a CSV file with the columns time, class and size, and any others.
+
+        ``day:gpu`` is the made-up day that comes with the package, ``day:gpu:7`` the one of another seed.
+        """
         file = os.fspath(path)
+        if file == _DAY or file.startswith(f"{_DAY}:"):
+            return cls.gpu_day(rng=_seed_of(file))
         try:
             rows = csv.DictReader(read_text(path).splitlines())
             header = list(rows.fieldnames or ())
@@ -87,6 +95,21 @@ class Trace(ByValue, Summarised):
             return cls(_numbers(columns[0], "time"), columns[1], _numbers(columns[2], "size"))
         except InvalidInput as error:
             raise InvalidFile(f"{file}: {error}") from None
+
+    @classmethod
+    def gpu_day(cls, *, rng: np.random.Generator | int | None = 0) -> Trace:
+        """Return the jobs of a made-up day on a GPU cluster: those of the system ``day:gpu``.
+
+        Examples
+        --------
+        >>> import corewise as cw
+        >>> jobs = cw.Trace.gpu_day(rng=7)
+        >>> len(jobs.job_class), bool(jobs.time[-1] < 8 * 3600)
+        (160, True)
+        >>> jobs == cw.Trace.gpu_day(rng=7) != cw.Trace.gpu_day(rng=8)
+        True
+        """
+        return cls(*gpu_day_columns(random_generator(rng)))
 
     def positions(self, system: System) -> Ints:
         """Return the position of the class of every job in a system."""
@@ -137,6 +160,14 @@ def _require(good: Bools, values: Floats, why: str) -> None:
     wrong = np.flatnonzero(~good)
     if wrong.size:
         raise InvalidInput(f"job {wrong[0]}: {why}, got {float(values[wrong[0]])!r}")
+
+
+def _seed_of(name: str) -> int:
+    """Return the seed in the name of a day; zero if it has none."""
+    text = name.removeprefix(_DAY).removeprefix(":")
+    if name != _DAY and not text.isdecimal():
+        raise InvalidFile(f"{name}: the seed of a day must be a whole number, as in {_DAY}:7, got {text!r}")
+    return int(text or "0")
 
 
 def _numbers(texts: Iterable[str], what: str) -> list[float]:
