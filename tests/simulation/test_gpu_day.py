@@ -51,7 +51,7 @@ def test_every_day_has_eight_busy_hours_and_sizes_over_four_decades(seed: int) -
 def test_a_day_by_name_is_the_one_of_its_seed() -> None:
     assert cw.Trace.load("day:gpu") == cw.Trace.gpu_day() == cw.Trace.load("day:gpu:0")
     assert cw.Trace.load("day:gpu:7") == cw.Trace.gpu_day(rng=7) != cw.Trace.gpu_day()
-    with pytest.raises(cw.errors.InvalidFile, match="^day:gpu:x: the seed of a day .* got 'x'$"):
+    with pytest.raises(cw.errors.InvalidFile, match=r"^day:gpu:x: the seed of a day .* got 'x'$"):
         cw.Trace.load("day:gpu:x")
     with pytest.raises(cw.errors.InvalidFile, match="unknown packaged system 'day:tpu'"):
         cw.load_system("day:tpu")

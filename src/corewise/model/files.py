@@ -119,7 +119,8 @@ def load_system(
     Parameters
     ----------
     source : str or path
-        A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``, ``"day:gpu"``) or the path of a TOML file.
+        A packaged name (``"paper:1"`` to ``"paper:4"``, ``"paper:drift"``, ``"day:gpu"``) or the path of a
+        TOML file.
     optional : collection of str, optional
         What classes may lack since it is to be learned: ``"arrival_rate"``, ``"size_rate"``, and
         ``"speedup"``, in the place of which there is then some curve.
