@@ -226,8 +226,8 @@ def stationary_chain(
     """
     if not policy.by_counts:
         raise InvalidPolicy(
-            f"{policy.name} decides per job, by work that no chain of counts knows: allocate_jobs, on "
-            f"the command line allocate --jobs FILE, has the cores of each job"
+            f"{policy.name} decides per job, by work that no chain of counts knows: simulate follows every "
+            f"job, and allocate_jobs (allocate --jobs FILE) has the cores of each"
         )
     if capacity is not None:
         system.require_scale()

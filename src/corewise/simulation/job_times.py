@@ -109,6 +109,14 @@ class JobTimes:
         """Return those of no jobs."""
         return cls(np.zeros((3, classes)), np.zeros((classes, BINS), dtype=np.int64), np.zeros(1))
 
+    def add(self, classes: Ints, times: Floats, sizes: Floats) -> None:
+        """Add jobs that came and left: the class, the time and the size of each."""
+        for i in range(len(self.bins)):
+            mine = classes == i
+            self.sums[:, i] += np.count_nonzero(mine), times[mine].sum(), sizes[mine].sum()
+            bins = np.clip((times[mine].view(np.int64) >> SHIFT) - FIRST_BIN, 0, BINS - 1)
+            self.bins[i] += np.bincount(bins, minlength=BINS)
+
     @property
     def arrays(self) -> Completed:
         """What the kernels count in."""

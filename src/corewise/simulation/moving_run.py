@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from corewise.errors import InvalidInput
+from corewise.errors import InvalidInput, InvalidSystem
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.progress import Progress
 from corewise.model.system import System
@@ -31,6 +31,12 @@ def require_moves(system: System, policy: BoundPolicy) -> None:
     """Raise `InvalidInput` if a policy or a system cannot be simulated with moving costs."""
     if system.changes:
         raise InvalidInput("moving costs are simulated for curves that stay: this system has changes")
+    for job_class in system.classes:
+        if job_class.changes_with_progress:
+            raise InvalidSystem(
+                f"class {job_class.name!r}: its curve changes with progress, and cannot be simulated with moving "
+                f"costs; whole=True takes such curves"
+            )
     if not policy.by_counts:
         raise InvalidInput(
             f"{policy.name} serves classes by attained work, and cannot be simulated with moving costs"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from corewise.errors import InvalidInput, InvalidPolicy, InvalidSystem
+from corewise.errors import InvalidInput
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.decisions import Decision, Levels
 from corewise.policies.fitted.rule import Fitted
 from corewise.policies.jobs.levels import JobLevels
+from corewise.simulation.decisions.asked import AskedWidths
 from corewise.simulation.decisions.fitted import FittedChain, FittedJobs
 from corewise.simulation.decisions.levels import LevelChain, LevelJobs
 from corewise.simulation.decisions.remembered import RememberedJobs
@@ -27,16 +30,37 @@ from corewise.simulation.loops.sources import JobSource, RandomJobs
 from corewise.simulation.state import State
 
 __all__ = [
+    "SHARES",
+    "Manner",
     "another_walk",
     "draws_without_tables",
     "first_tables",
     "first_walk",
     "require_clock",
-    "require_steady_curves",
 ]
 
 _WALKS: dict[type[Decision], type[LevelChain | FittedChain]] = {Levels: LevelChain, Fitted: FittedChain}
 _JOB_WALKS: dict[type[Decision], type[RememberedJobs]] = {Levels: LevelJobs, Fitted: FittedJobs}
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How jobs hold cores, and what a policy sees of them.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether every job holds whole cores, and stands still for a pause when they change.
+    known_sizes : bool
+        Whether the policy sees the work before every job.
+    """
+
+    whole: bool = False
+    known_sizes: bool = False
+
+
+SHARES = Manner()
+"""Any share of a core, moves are free, and sizes are not known."""
 
 
 def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it is drawn
@@ -50,14 +74,24 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
     least: tuple[int, ...] | None = None,
     source: JobSource | None = None,
     tables: bool = True,
+    manner: Manner = SHARES,
 ) -> Loop:
     """Return a path that has not begun, without tables or over tables of at least a given capacity.
 
     Jobs are followed one by one if their sizes or arrivals have a memory, or if a source of them is given;
-    with `tables` false in any case without tables.
+    with `tables` false in any case without tables. Where jobs of a class may hold different numbers of cores
+    each has its own.
     """
-    require_steady_curves(system)
-    _require_class_policy(system, policy)
+    if _by_job(system, policy, manner):
+        require_clock(system, start)
+        now, jobs = system.at(start.time), source or RandomJobs(system, rng, start)
+        return AskedWidths(
+            *(now, policy, jobs, start, rng),
+            whole=manner.whole,
+            known_sizes=manner.known_sizes,
+            record=record,
+            tally=tally,
+        )
     if source is not None or not system.memoryless or not policy.by_counts:
         jobs = source or RandomJobs(system, rng, start)
         if tables and suits_tables(system):
@@ -72,23 +106,12 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
     return TableChain(first_tables(system, policy, start, least), start, rng, record=record)
 
 
-def require_steady_curves(system: System) -> None:
-    """Raise `InvalidSystem` for curves by progress, which no loop here can follow."""
-    for job_class in system.classes:
-        if job_class.changes_with_progress:
-            raise InvalidSystem(
-                f"class {job_class.name!r}: its curve changes with progress, which is not simulated here: "
-                f"allocate_jobs decides by it"
-            )
-
-
-def _require_class_policy(system: System, policy: BoundPolicy) -> None:
-    """Raise `InvalidPolicy` for a policy whose decisions per job no loop here can follow."""
-    if policy.decision.part(JobLevels) is not None and not (system.memoryless and policy.by_counts):
-        raise InvalidPolicy(
-            f"{policy.name} decides per job where sizes are not exponential, which is not simulated here: "
-            f"allocate_jobs gives the cores of every job"
-        )
+def _by_job(system: System, policy: BoundPolicy, manner: Manner) -> bool:
+    """Return whether jobs of a class may hold different numbers of cores, or run at different speeds."""
+    if manner.whole or any(known.changes_with_progress for known in system.classes):
+        return True
+    decides = policy.decision.part(JobLevels) is not None
+    return decides and (manner.known_sizes or not policy.by_counts)
 
 
 def _tableless_job_walk(
@@ -126,13 +149,14 @@ def another_walk(
     *,
     record: bool = False,
     tally: bool = False,
+    manner: Manner = SHARES,
 ) -> Loop:
     """Return a path that has not begun; the tables that the last one has grown serve it too."""
     if isinstance(last, TableJobs):
         tables = last.tables.under(system) if system.changes else last.tables
         return TableJobs(tables, RandomJobs(system, rng, start), start, rng, record=record)
     if not isinstance(last, TableChain):
-        return first_walk(system, policy, start, rng, record=record, tally=tally)
+        return first_walk(system, policy, start, rng, record=record, tally=tally, manner=manner)
     grown = last.tables
     return TableChain(grown.under(system) if system.changes else grown, start, rng, record=record)
 

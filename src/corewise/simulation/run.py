@@ -24,8 +24,9 @@ from corewise.simulation.correlation import correlation_time
 from corewise.simulation.decisions.table import TableChain, TableJobs
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
 from corewise.simulation.job_times import ClassTimes, JobTimes, exact_percentiles
-from corewise.simulation.loops.jobs import JobLoop
+from corewise.simulation.loops.every_job import EveryJobLoop
 from corewise.simulation.loops.loop import Loop
+from corewise.simulation.loops.widths import WidthLoop
 from corewise.simulation.state import State
 from corewise.simulation.trace import Trace
 from corewise.simulation.window import LEAST_DEPARTURES, Replay
@@ -118,7 +119,7 @@ class Run(ByValue, Reported):
     job_times : JobTimes or None
         Where all percentiles come from, if every job was followed.
     resizes : int or None
-        How often the cores of a job that had begun changed; None but with moving costs.
+        How often the cores of a job that had begun changed; None unless jobs hold whole cores.
     unit : str or None
         What times are in, if the system says so.
 
@@ -346,7 +347,8 @@ def run_of(walk: Loop, replay: Replay) -> Run:
         times=times,
         observed=walk.statistics() if isinstance(walk, TableChain | TableJobs) else replay,
         response_times=FrozenMapping(_class_times(walk, rows, path, correlation, replay.jobs)),
-        job_times=walk.times if isinstance(walk, JobLoop) else None,
+        job_times=walk.times if isinstance(walk, EveryJobLoop) else None,
+        resizes=int(walk.resizes.sum()) if isinstance(walk, WidthLoop) and walk.whole else None,
         unit=walk.system.unit,
     )
 
@@ -359,7 +361,7 @@ def _class_times(
     jobs: Trace | None,
 ) -> dict[str, ClassTimes]:
     """Return the response times of each class; `correlation` is zero if batches are not independent."""
-    if isinstance(walk, JobLoop):
+    if isinstance(walk, EveryJobLoop):
         means = None if jobs is not None else 1.0 / walk.system.size_rates
         return walk.class_times(means, correlation)
     none = math.nan, math.nan
@@ -395,7 +397,7 @@ def _responses(walk: Loop, replay: Replay, areas: Floats) -> tuple[list[float], 
     """
     departures = walk.moves[areas.size :]
     over = np.array(walk.start.counts) + np.array(walk.counts)
-    if isinstance(walk, JobLoop):
+    if isinstance(walk, EveryJobLoop):
         return walk.times.spent.tolist(), walk.times.left.tolist()
     if walk.responses is None and np.all(over <= _NEGLIGIBLE * departures):
         return areas.tolist(), departures.astype(np.float64).tolist()

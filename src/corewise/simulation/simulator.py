@@ -12,7 +12,8 @@ Both read the moves of a state from tables over a box. No job is ever blocked: t
 the path does not depend on them. For more than three classes policies that are one water level, or go by
 fitted values, are simulated without tables (`corewise.simulation.loops.clocked`).
 
-For any other law, and for jobs that were recorded, every job is followed (`corewise.simulation.loops.jobs`).
+For any other law, and for jobs that were recorded, every job is followed (`corewise.simulation.loops.jobs`);
+where jobs of a class differ in their cores or speeds, each with its own (`corewise.simulation.loops.widths`).
 Recorded jobs that come to more states than tables hold are run again without tables.
 """
 
@@ -29,7 +30,7 @@ from corewise.kit.progress import Progress
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.loops.sources import RandomJobs, RecordedJobs
-from corewise.simulation.paths import first_walk, require_clock, require_steady_curves
+from corewise.simulation.paths import SHARES, Manner, first_walk, require_clock
 from corewise.simulation.randomness import random_generator
 from corewise.simulation.run import Run, run_of
 from corewise.simulation.state import State
@@ -53,6 +54,8 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
     record: bool = False,
     jobs: Trace | None = None,
     progress: Progress | None = None,
+    whole: bool = False,
+    known_sizes: bool = False,
     moving_costs: bool = False,
 ) -> Run:
     """Simulate `policy` on `system` for a number of departures or a length of time.
@@ -79,6 +82,12 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
         know are those of the trace.
     progress : callable, optional
         Called now and then with the share of the work that is done, from 0 to 1.
+    whole : bool, optional
+        Whether every job holds whole cores, between `min_cores` and `max_cores` of its class or none, as
+        ``allocate_jobs(…, whole=True)`` gives them. A job that has begun stands still for the `resize_pause`
+        of its class when they change; if they change again during a pause, it begins anew.
+    known_sizes : bool, optional
+        Whether a policy that decides per job sees the work before every job.
     moving_costs : bool, optional
         Whether jobs hold whole cores, as many as their class allows, and stand still for its `resize_pause`
         when they change, but for their first ones. If cores change again during a pause, it begins anew. The
@@ -100,8 +109,12 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
     1000
     """
     require_system(system)
-    if moving_costs and (record or start is not None):
-        raise InvalidInput("with moving costs a run begins empty and keeps no events: no record, no start")
+    manner = Manner(whole, known_sizes)
+    if moving_costs and (record or start is not None or manner != SHARES):
+        raise InvalidInput(
+            "with moving costs a run begins empty and keeps no events: no record, no start, nor whole or "
+            "known_sizes, which are another way to hold whole cores"
+        )
     if jobs is None:
         window, begin = Window.of(departures, time), start_state(start, system)
     else:
@@ -114,13 +127,12 @@ def simulate(  # noqa: PLR0913  # what to simulate, how long, and what to keep
     if moving_costs:
         from corewise.simulation.moving_run import moving_run, require_moves
 
-        require_steady_curves(system)
         require_moves(system, bound)
         require_clock(system, begin)
         source = RandomJobs(system, generator, begin) if jobs is None else RecordedJobs(system, jobs)
         return moving_run(system, bound, window, source, begin.time, progress, recorded=jobs is not None)
     tables = jobs is None or _keeps_up(system, jobs)
-    replay = Replay(system, policy, begin, window, BATCHES, deepcopy(generator), bound, jobs, tables)
+    replay = Replay(system, policy, begin, window, BATCHES, deepcopy(generator), bound, jobs, tables, manner)
     try:
         return _walked(replay, bound, generator, record, progress)
     except BoxTooLarge:  # more jobs at a time than tables hold; jobs that were recorded can come once more
@@ -149,7 +161,11 @@ def _walked(
     """Return the run whose replay is given, drawn from `rng`."""
     system, window = replay.system, replay.window
     walk = first_walk(
-        *(system, policy, replay.start, rng), record=record, source=replay.source, tables=replay.tables
+        *(system, policy, replay.start, rng),
+        record=record,
+        source=replay.source,
+        tables=replay.tables,
+        manner=replay.manner,
     )
     if record or window.short(system):
         walk.follow_jobs()

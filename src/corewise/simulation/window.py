@@ -17,7 +17,7 @@ from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.loops.loop import Loop
 from corewise.simulation.loops.sources import JobSource, RecordedJobs
-from corewise.simulation.paths import first_walk
+from corewise.simulation.paths import SHARES, Manner, first_walk
 from corewise.simulation.response_times import ResponseTimes
 from corewise.simulation.state import State
 from corewise.simulation.trace import Trace
@@ -91,6 +91,7 @@ class Replay:
     bound: BoundPolicy | None = None
     jobs: Trace | None = None
     tables: bool = True
+    manner: Manner = SHARES
 
     def __getstate__(self) -> dict[str, object]:
         """Return what to send to another process."""
@@ -115,7 +116,11 @@ class Replay:
         bound = self.bound or bind(self.policy, self.system)
         rng = deepcopy(self.rng)
         return first_walk(
-            *(self.system, bound, self.start, rng), tally=tally, source=self.source, tables=self.tables
+            *(self.system, bound, self.start, rng),
+            tally=tally,
+            source=self.source,
+            tables=self.tables,
+            manner=self.manner,
         )
 
     @property

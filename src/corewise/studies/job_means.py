@@ -24,7 +24,7 @@ from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.correlation import correlation_time, excess_growth
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
-from corewise.simulation.loops.jobs import JobLoop
+from corewise.simulation.loops.every_job import EveryJobLoop
 from corewise.simulation.paths import first_walk
 from corewise.simulation.state import State
 
@@ -106,7 +106,7 @@ def job_means(system: System, policy: BoundPolicy, events: int, rng: np.random.G
     """Follow the jobs of a path of about so many events, after a warm-up of a quarter of them."""
     start = State((0,) * len(system.classes))
     walk = first_walk(system, policy, start, rng)
-    assert isinstance(walk, JobLoop)
+    assert isinstance(walk, EveryJobLoop)
     each = max(events // (2 * _BATCHES), 1)
     warm_up = int(_WARM_UP * _BATCHES)
     walk.run_departures([each] * (warm_up + _BATCHES), None)

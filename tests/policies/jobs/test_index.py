@@ -265,7 +265,7 @@ def test_policies_that_cannot_be() -> None:
 
 def test_what_cannot_follow_single_jobs_refuses_the_policy() -> None:
     with pytest.raises(InvalidPolicy, match="job-index decides per job"):
-        cw.simulate(system_of(LAWS[0]), JobIndex(), departures=10, rng=1)
+        cw.evaluate(system_of(cw.sizes.Exponential()), JobIndex().on(system_of(LAWS[0])))
     system = cw.load_system("paper:1").at_load(0.5)
     paths = [
         cw.simulate(system, rule, departures=200, rng=1).mean_jobs for rule in (JobIndex(), cw.Whittle())

@@ -45,6 +45,9 @@ _MARGINAL = 32
 
 _PRICES = 50
 
+_TIE = 1e-12
+"""Of a value: by how much another has to be above it to be better, relatively: sums are rounded."""
+
 _GAP = 1e-12
 """Of a weight: by how much it may be below the best one, relatively."""
 
@@ -363,7 +366,7 @@ def knapsack_table(values: Floats, pool: Int, best: Floats, taken: Ints) -> None
 
     `values` has a row per job and a column per width, from none on, and minus infinity where a width is not
     allowed; `best` comes with the values of every number of cores without any job. Of widths that are as
-    good the narrowest is taken.
+    good, up to rounding, the narrowest is taken.
     """
     jobs, columns = values.shape
     after = np.empty(pool + 1)
@@ -372,7 +375,7 @@ def knapsack_table(values: Floats, pool: Int, best: Floats, taken: Ints) -> None
             top, at = -np.inf, np.int64(0)
             for u in range(min(x, columns - 1) + 1):
                 value = best[x - u] + values[j, u]
-                if value > top:
+                if value > top and value - top > _TIE * abs(value):
                     top, at = value, np.int64(u)
             after[x] = top
             taken[j, x] = at
@@ -399,7 +402,7 @@ def knapsack(values: Floats, pool: Int, out: Ints) -> float:
     knapsack_table(values, pool, best, taken)
     used = np.int64(0)
     for x in range(pool + 1):
-        if best[x] > best[used]:
+        if best[x] - best[used] > _TIE * abs(best[x]):
             used = np.int64(x)
     read_widths(taken, used, out)
     return float(best[used])

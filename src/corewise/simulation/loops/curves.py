@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
@@ -10,7 +12,7 @@ from corewise.model.speedup import Piecewise, SpeedUp
 from corewise.model.system import System
 from corewise.simulation.loops._kernels.clocked import NODES, Curves
 
-__all__ = ["alias_table", "curve_arrays"]
+__all__ = ["alias_table", "curve_arrays", "curves_as_arrays"]
 
 
 _NODES = 8193
@@ -19,9 +21,14 @@ _NODES = 8193
 
 def curve_arrays(system: System) -> Curves:
     """Return a row (kind, two parameters, most cores) per curve, where its nodes begin, and the nodes."""
+    return curves_as_arrays([job_class.curve for job_class in system.classes], system.cores)
+
+
+def curves_as_arrays(curves: Sequence[SpeedUp], cores: float) -> Curves:
+    """Return curves over so many cores, a row each."""
     rows, offsets, points = [], [0], [np.empty((0, 2))]
-    for job_class in system.classes:
-        row, nodes = _compiled(job_class.curve, system.cores)
+    for curve in curves:
+        row, nodes = _compiled(curve, cores)
         rows.append(row)
         points.append(nodes)
         offsets.append(offsets[-1] + len(nodes))

@@ -14,8 +14,6 @@ from corewise.observation.sample_path import SamplePath
 from corewise.observation.statistics import ClassStatistics, Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.policies.residual import AttainedOrder
-from corewise.simulation.intervals import ratio_interval
-from corewise.simulation.job_times import ClassTimes, JobTimes
 from corewise.simulation.loops._kernels.jobs import (
     Counted,
     JobPath,
@@ -27,7 +25,8 @@ from corewise.simulation.loops._kernels.jobs import (
     add_job,
     known_jobs,
 )
-from corewise.simulation.loops.loop import Loop, Record
+from corewise.simulation.loops.every_job import EveryJobLoop
+from corewise.simulation.loops.loop import Record
 from corewise.simulation.loops.occupation import Occupation
 from corewise.simulation.loops.sources import JobSource
 from corewise.simulation.loops.tally import Totals
@@ -140,8 +139,8 @@ class ServedOrder:
         return Statistics(names, time, tuple(tables))
 
 
-class JobLoop(Loop):
-    """Loop over every job.
+class JobLoop(EveryJobLoop):
+    """Loop over every job, where those of a class share its cores equally.
 
     States are decided once and remembered; in a state that is not, the loop stops and `_decide` is called.
 
@@ -157,13 +156,6 @@ class JobLoop(Loop):
         The source of randomness; what is drawn is drawn by the source of jobs.
     record : bool
         Whether to keep every event.
-
-    Attributes
-    ----------
-    times : JobTimes
-        The response times of the jobs that came and left.
-    batch_sums : list of ndarray
-        How many left, their total time and their total size, in each batch, by class.
     """
 
     at_a_time: ClassVar[int] = 2**19
@@ -178,36 +170,20 @@ class JobLoop(Loop):
         *,
         record: bool,
     ) -> None:
-        super().__init__(start, rng, seen, record=record)
+        super().__init__(source, start, rng, seen, record=record)
         self.order = ServedOrder(policy)
-        classes = len(start.counts)
-        self.source = source
-        self.times = JobTimes.none(classes)
-        self.batch_sums: list[Floats] = []
-        self._sums_before = self.times.sums.copy()
-        self._named: Int = self.start.named
         self._whose: list[Ints] = []
         self._shares: list[Floats] = []
-        self._present = PresentJobs(classes)
-        for i, count in enumerate(start.counts):
-            self._add_present(i, count)
+        self._present = PresentJobs(len(start.counts))
+        self._let_in()
 
-    def _add_present(self, i: int, count: int) -> None:
-        """Let the jobs of class i that are there at the start in."""
-        start = self.start
-        remaining = start.remaining[i] if start.remaining else self.source.sizes(i, count).tolist()
-        attained = start.attained[i] if start.attained else (0.0,) * count
-        numbers = start.jobs[i] if start.jobs else range(count)
-        for work, got, number in zip(remaining, attained, numbers, strict=True):
-            self._present.add(i, work, got, number)
+    def _add(self, i: int, remaining: float, attained: float, number: int) -> None:
+        self._present.add(i, remaining, attained, number)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The jobs of each class now."""
         return tuple(self._present.counts.tolist())
-
-    def follow_jobs(self) -> None:
-        """Every job is followed in any case."""
 
     def _draw(self, until: float, events: int, departures: int) -> tuple[Record, int, int]:
         kept = events if self.record else 0
@@ -274,34 +250,6 @@ class JobLoop(Loop):
     @abstractmethod
     def _decide(self, row: Int) -> None:
         """Decide in the state that the path is in, which has a row in the memory."""
-
-    def _close_batch(self) -> None:
-        super()._close_batch()
-        self.batch_sums.append(self.times.sums - self._sums_before)
-        self._sums_before = self.times.sums.copy()
-
-    def class_times(self, mean_sizes: Floats | None, correlation: float) -> dict[str, ClassTimes]:
-        """Return the response times of each class.
-
-        The means are ratios if mean sizes are given, with intervals if batches are correlated over a time
-        that is given and positive.
-        """
-        found = {}
-        batches, spans = np.array(self.batch_sums), np.array(self.spans)
-        for i, name in enumerate(self.system.names):
-            left, spent, work = self.times.sums[:, i].tolist()
-            sample_mean = mean = spent / left if left else math.nan
-            interval = math.nan, math.nan
-            if mean_sizes is not None and work > 0.0:
-                mean = spent / work * float(mean_sizes[i])
-                if correlation > 0.0:
-                    _, times, sizes = batches[:, :, i].T
-                    in_work = correlation * float(sizes.mean() / spans.mean())
-                    low, high = ratio_interval(times, sizes, in_work)
-                    interval = low * float(mean_sizes[i]), high * float(mean_sizes[i])
-            percentiles = self.times.usual_percentiles(i)
-            found[name] = ClassTimes(name, left, mean, interval, sample_mean, percentiles)
-        return found
 
     def finish(self) -> tuple[State, SamplePath | None]:
         """Return the state at the end, and the path if it was recorded."""

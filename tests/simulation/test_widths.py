@@ -1,0 +1,198 @@
+"""The loop over every job with cores of its own: against jobs followed by hand, and closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import corewise as cw
+from corewise.policies.base import BoundPolicy, bind
+
+
+@dataclass
+class Job:
+    """Job of the naive twin."""
+
+    number: int
+    job_class: str
+    size: float
+    arrived: float
+    left: float = field(init=False)
+    held: float = 0.0
+    begun: bool = False
+    resumes: float = -math.inf
+    waits_since: float = field(init=False)
+    resizes: int = 0
+    left_at: float = math.nan
+
+    def __post_init__(self) -> None:
+        self.left, self.waits_since = self.size, self.arrived
+
+
+@dataclass
+class NaivePath:
+    """Jobs of a trace, followed one by one in plain Python: a decision after all that happens at an instant.
+
+    The policy is asked by `allocate_jobs`; the curves of the plant are evaluated as they stand.
+    """
+
+    plant: cw.System
+    bound: BoundPolicy
+    trace: cw.Trace
+    whole: bool = False
+    known_sizes: bool = False
+    longest_wait: float = math.inf
+
+    def run(self) -> list[Job]:
+        coming = [
+            Job(k, name, float(size), float(time))
+            for k, (time, name, size) in enumerate(
+                zip(self.trace.time, self.trace.job_class, self.trace.size, strict=True)
+            )
+        ]
+        names = list(self.plant.names)  # of jobs that come at one instant those of the first class are first
+        coming.sort(key=lambda job: (job.arrived, names.index(job.job_class), job.number))
+        done: list[Job] = []
+        present: list[Job] = []
+        now = float(self.trace.time[0])
+        while coming or present:
+            while coming and coming[0].arrived <= now:
+                present.append(coming.pop(0))
+            self.decide(present, now)
+            soonest = min(
+                [job.arrived for job in coming[:1]]
+                + [self.end_of_piece(job, now) for job in present]
+                + [t for job in present if not job.held and (t := job.waits_since + self.longest_wait) > now]
+            )
+            for job in present:
+                job.left -= self.speed(job) * max(soonest - max(now, job.resumes), 0.0)
+            now = soonest
+            leaving = [job for job in present if job.held and job.left <= 1e-12 * job.size]
+            for job in leaving:
+                job.left_at = now
+            done += leaving
+            present = [job for job in present if job not in leaving]
+        return done
+
+    def fraction(self, job: Job) -> float:
+        """The work done, of all there is; just after the end of a piece it is in the next one."""
+        return min(1.0 - job.left / job.size + 1e-12, 1.0) if job.size else 1.0
+
+    def speed(self, job: Job) -> float:
+        curve = self.plant[job.job_class].curve.at(self.fraction(job))
+        return float(curve.table(int(job.held))[-1] if self.whole else curve.rate(job.held))
+
+    def end_of_piece(self, job: Job, now: float) -> float:
+        if not job.held:
+            return math.inf
+        starts = self.plant[job.job_class].starts.tolist()
+        ends = [start for start in starts if start > self.fraction(job)] + [1.0]
+        work = job.left - (1.0 - ends[0]) * job.size
+        return max(now, job.resumes) + work / self.speed(job)
+
+    def decide(self, present: Sequence[Job], now: float) -> None:
+        states = []
+        for job in present:
+            waited = 0.0 if job.held else now - job.waits_since
+            if not job.held and now >= job.waits_since + self.longest_wait:
+                waited = max(waited, self.longest_wait)
+            states.append(
+                cw.JobState(
+                    f"job {job.number}",
+                    job.job_class,
+                    attained=max(job.size - job.left, 0.0),
+                    remaining=max(job.left, 0.0) if self.known_sizes else None,
+                    held=job.held,
+                    waited=waited,
+                )
+            )
+        pauses = {known.name: known.resize_pause for known in self.plant.classes}
+        pause = max(pauses.values()) if self.whole else 0.0
+        given = self.bound.allocate_jobs(states, whole=self.whole, pause=pause)
+        assert sum(given.values()) <= self.plant.cores * (1.0 + 1e-9)
+        for job, cores in zip(present, given.values(), strict=True):
+            if cores == job.held:
+                continue
+            if self.whole and job.begun:
+                job.resizes += 1
+                job.resumes = now + pauses[job.job_class] if cores else now
+            if not cores:
+                job.waits_since = now
+            job.begun = True
+            job.held = cores
+
+
+def trace_of(system: cw.System, jobs: int, seed: int) -> cw.Trace:
+    """Return a trace of a system, with some jobs that come at one instant."""
+    rng = np.random.default_rng(seed)
+    which = rng.integers(0, len(system.classes), jobs)
+    rates = sum(known.arrival_rate or 0.0 for known in system.classes)
+    times = np.cumsum(rng.exponential(1.0 / rates, jobs) * rng.choice([0.0, 1.25], jobs, p=[0.2, 0.8]))
+    sizes = [
+        float(system.classes[i].sizes.draw(rng, 1)[0]) / system.classes[i].known_size_rate for i in which
+    ]
+    return cw.Trace(times, [system.names[i] for i in which], sizes)
+
+
+def by_progress(pause: float = 0.0) -> cw.System:
+    early = cw.ByProgress([0.0, 0.3, 0.8], [cw.Amdahl(0.2), cw.Amdahl(0.95), cw.PowerLaw(0.5)])
+    late = cw.ByProgress([0.0, 0.5], [cw.WholeCoreTable([0, 1, 1.9, 1.5, 3.2, 3.0]), cw.Amdahl(0.9)])
+    sizes = cw.sizes.Lognormal(cv2=2.0)
+    names = (("a", early), ("b", late))
+    return cw.System(
+        6, [cw.JobClass(n, 1.5, 1.0, curve, sizes=sizes, resize_pause=pause) for n, curve in names]
+    )
+
+
+def two_classes(pause: float = 0.0, cores: int = 6, **given: object) -> cw.System:
+    lognormal, few = cw.sizes.Lognormal(cv2=4.0), cw.sizes.Hyperexponential(cv2=8.0)
+    return cw.System(
+        cores,
+        [
+            cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.9), sizes=lognormal, resize_pause=pause, **given),  # type: ignore[arg-type]
+            cw.JobClass("b", 1.0, 0.5, cw.PowerLaw(0.6), sizes=few, resize_pause=pause),
+        ],
+    )
+
+
+CASES: dict[str, tuple[cw.System, cw.Policy, dict[str, bool]]] = {
+    "shares": (two_classes(), cw.JobIndex(), {}),
+    "shares, known": (two_classes(), cw.JobIndex(), {"known_sizes": True}),
+    "whole": (two_classes(), cw.JobIndex(), {"whole": True}),
+    "whole, pauses": (two_classes(0.1), cw.JobIndex(), {"whole": True}),
+    "whole, pauses, known": (two_classes(0.1), cw.JobIndex(load=0.0), {"whole": True, "known_sizes": True}),
+    "limits": (two_classes(0.1, min_cores=2, max_cores=4), cw.JobIndex(), {"whole": True}),
+    "waits": (two_classes(0.1, cores=2), cw.JobIndex(longest_wait=2.0), {"whole": True, "known_sizes": True}),
+    "by progress, shares": (by_progress(), cw.JobIndex(), {}),
+    "by progress, known": (by_progress(), cw.JobIndex(), {"known_sizes": True}),
+    "by progress, whole": (by_progress(0.05), cw.JobIndex(), {"whole": True, "known_sizes": True}),
+    "by progress, equi": (by_progress(), cw.Equi(), {}),
+    "by progress, equi, whole": (by_progress(0.05), cw.Equi(), {"whole": True}),
+    "equi": (two_classes(0.1), cw.Equi(), {"whole": True}),
+    "equi, free moves": (two_classes(), cw.Equi(), {"whole": True}),
+    "whittle": (two_classes(0.1), cw.Whittle(), {"whole": True}),
+}
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_a_path_is_that_of_jobs_followed_by_hand(case: str) -> None:
+    system, policy, how = CASES[case]
+    trace = trace_of(system, 120, seed=3)
+    bound = bind(policy, trace.completed(system))
+    wait = getattr(policy, "longest_wait", math.inf)
+    jobs = NaivePath(system, bound, trace, longest_wait=wait, **how).run()
+    run = cw.simulate(system, bound, jobs=trace, record=True, **how)  # type: ignore[arg-type]
+    assert run.departures == 120
+    assert run.time == pytest.approx(max(job.left_at for job in jobs) - trace.time[0], rel=1e-9)
+    for name in system.names:
+        by_hand = sorted(job.left_at - job.arrived for job in jobs if job.job_class == name)
+        assert run.path is not None
+        assert sorted(run.path.response_times[name]) == pytest.approx(by_hand, rel=1e-8)
+        row = run.response_times[name]
+        assert row.sample_mean == pytest.approx(np.mean(by_hand), rel=1e-9)
+    if how.get("whole"):
+        assert run.resizes == sum(job.resizes for job in jobs)
