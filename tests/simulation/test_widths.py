@@ -83,8 +83,10 @@ class NaivePath:
         return min(1.0 - job.left / job.size + 1e-12, 1.0) if job.size else 1.0
 
     def speed(self, job: Job) -> float:
-        curve = self.plant[job.job_class].curve.at(self.fraction(job))
-        return float(curve.table(int(job.held))[-1] if self.whole else curve.rate(job.held))
+        curve: cw.SpeedUp = self.plant[job.job_class].curve.at(self.fraction(job))
+        if self.whole:
+            return float(curve.table(int(job.held))[-1])
+        return float(curve.rate(job.held))
 
     def end_of_piece(self, job: Job, now: float) -> float:
         if not job.held:

@@ -34,8 +34,8 @@ def require_moves(system: System, policy: BoundPolicy) -> None:
     for job_class in system.classes:
         if job_class.changes_with_progress:
             raise InvalidSystem(
-                f"class {job_class.name!r}: its curve changes with progress, and cannot be simulated with moving "
-                f"costs; whole=True takes such curves"
+                f"class {job_class.name!r}: its curve changes with progress, and cannot be simulated with "
+                f"moving costs; whole=True takes such curves"
             )
     if not policy.by_counts:
         raise InvalidInput(

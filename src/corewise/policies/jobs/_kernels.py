@@ -334,7 +334,8 @@ def water_fill(
 ) -> float:
     """Fill `out` with the widths that maximise the weighted speed of all groups; return the price of a core.
 
-    Groups that are tied at the price share what is left in proportion to what they would take.
+    Groups that are tied at the price, up to rounding, share what is left in proportion to what they would
+    take.
     """
     low, high = 0.0, 0.0
     for g in range(kinds.size):
@@ -344,7 +345,7 @@ def water_fill(
         return 0.0
     for _ in range(_ITERATIONS):
         price = 0.5 * (low + high)
-        if not low < price < high:
+        if not high - low > 0.1 * _TIE * high:
             break
         _fill_at(curves, kinds, weights, caps, price, out)
         if _cores_held(counts, out) > cores:
@@ -352,8 +353,8 @@ def water_fill(
         else:
             high = price
     more = np.empty(kinds.size)
-    _fill_at(curves, kinds, weights, caps, low, more)
-    _fill_at(curves, kinds, weights, caps, math.nextafter(high, math.inf), out)
+    _fill_at(curves, kinds, weights, caps, low * (1.0 - _TIE), more)
+    _fill_at(curves, kinds, weights, caps, high * (1.0 + _TIE), out)
     over, under = _cores_held(counts, more), _cores_held(counts, out)
     share = min(max((cores - under) / (over - under), 0.0), 1.0) if over > under else 0.0
     out += share * (more - out)

@@ -21,7 +21,8 @@ from corewise.model.system import System
 __all__ = ["JobState", "checked_jobs", "curve_now", "limits", "phase_of", "progress_of"]
 
 _ROUNDING = 1e-9
-"""Of a size: by so much the remaining work of a job may exceed the largest one."""
+"""Of a size: by so much the remaining work of a job may exceed the largest one, or it may be short of where
+its curve changes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +193,8 @@ def phase_of(job: JobState, job_class: JobClass) -> int:
     """Return which of the curves of its class a job has at its progress."""
     if not job_class.changes_with_progress:
         return 0
-    return int(job_class.starts.searchsorted(progress_of(job, job_class), side="right")) - 1
+    done = progress_of(job, job_class) + _ROUNDING
+    return int(job_class.starts.searchsorted(done, side="right")) - 1
 
 
 def curve_now(job: JobState, job_class: JobClass) -> SpeedUp:
