@@ -43,8 +43,8 @@ Capacity = Annotated[
     ),
 ]
 POLICY_HELP = (
-    "equi, greedy, whittle, improved, optimal, job-index, priced, held, fixed:0.5,0.5, priority:two,one, "
-    "whole:P (P in whole cores), or a saved policy file."
+    "equi, greedy, whittle, improved, optimal, job-index, job-index:0 (its long-run load), priced, held, "
+    "fixed:0.5,0.5, priority:two,one, whole:P (P in whole cores), or a saved policy file."
 )
 SEED_HELP = "Seed of the simulation's random numbers: the same one repeats a run."
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -251,9 +251,10 @@ def policy_named(
     Parameters
     ----------
     text : str
-        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``job-index``, ``priced``, ``held``,
-        ``fixed:SHARE,SHARE,…`` (in class order), ``priority:NAME,NAME,…`` (first to last), ``whole:P`` (any
-        of them, rounded to whole cores), or the path of a saved policy.
+        ``equi``, ``greedy``, ``whittle``, ``improved``, ``optimal``, ``job-index``, ``job-index:LOAD`` (the
+        long-run load; 0 for a batch, or a day that ends), ``priced``, ``held``, ``fixed:SHARE,SHARE,…`` (in
+        class order), ``priority:NAME,NAME,…`` (first to last), ``whole:P`` (any of them, rounded to whole
+        cores), or the path of a saved policy.
     system : System
         The system to serve.
     capacity : int or sequence of int, optional
@@ -263,7 +264,7 @@ def policy_named(
     """
     name, colon, argument = text.partition(":")
     entry = NAMES.get(name)
-    if entry is not None and bool(colon) == (entry.argument is not None):
+    if entry is not None and (bool(colon) == (entry.argument is not None) or (entry.optional and not colon)):
         made: Policy = entry.make(Request(argument, system, capacity, folder))
         return made
     file = (folder or Path()) / text

@@ -49,12 +49,15 @@ class Name(NamedTuple):
         Makes the `Policy`.
     argument : callable, optional
         Describes for a system what has to follow a colon; without it, nothing may.
+    optional : bool
+        Whether nothing may follow as well, not even the colon.
     computed : bool
         Whether a computation, for the system that it is to serve, is needed to know the policy.
     """
 
     make: Callable[[Request], Any]
     argument: Callable[[System], str] | None = None
+    optional: bool = False
     computed: bool = False
 
 

@@ -31,10 +31,23 @@ def _whittle(_: Request) -> Policy:
     return Whittle()
 
 
-def _job_index(_: Request) -> Policy:
+def _job_index(request: Request) -> Policy:
+    from corewise.errors import InvalidPolicy
     from corewise.policies.jobs.index import JobIndex
 
-    return JobIndex()
+    if not request.argument:
+        return JobIndex()
+    try:
+        load = float(request.argument)
+    except ValueError:
+        raise InvalidPolicy(
+            f"policy 'job-index:{request.argument}' needs {_long_run_load(request.system)}"
+        ) from None
+    return JobIndex(load=load)
+
+
+def _long_run_load(_: System) -> str:
+    return "a long-run load, such as job-index:0.8, or job-index:0 for a batch"
 
 
 def _held(_: Request) -> Policy:
@@ -90,7 +103,7 @@ register(
         "equi": Name(_equi),
         "greedy": Name(_greedy),
         "whittle": Name(_whittle),
-        "job-index": Name(_job_index),
+        "job-index": Name(_job_index, argument=_long_run_load, optional=True),
         "held": Name(_held, computed=True),
         "fixed": Name(_fixed, argument=_shares),
         "priority": Name(_priority, argument=_order),

@@ -10,6 +10,7 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput, InvalidPolicy
+from corewise.policies.base import policy_named
 from corewise.policies.jobs.index import JobIndex
 from corewise.policies.jobs.levels import JobLevels
 from corewise.policies.jobs.remaining import RemainingWork
@@ -261,6 +262,20 @@ def test_policies_that_cannot_be() -> None:
     with pytest.raises(InvalidInput, match="arrival_rate is not known"):
         JobIndex().on(unknown)
     assert JobIndex(load=0.5).on(unknown).allocate_jobs([JobState("x", "a")]) == {"x": 8.0}
+
+
+def test_the_long_run_load_may_be_named() -> None:
+    system = system_of(LAWS[0])
+    assert policy_named("job-index", system) == JobIndex()
+    assert policy_named("job-index:0", system) == JobIndex(load=0.0)
+    assert policy_named("job-index:0.85", system) == JobIndex(load=0.85)
+    for text, message in (
+        ("job-index:x", "'job-index:x' needs a long-run load, such as job-index:0.8"),
+        ("job-index:-1", r"load must lie in \[0, infinity\), got -1"),
+        ("job-index:nan", "load must be finite, got nan"),
+    ):
+        with pytest.raises(InvalidPolicy, match=message):
+            policy_named(text, system)
 
 
 def test_what_cannot_follow_single_jobs_refuses_the_policy() -> None:
