@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.testing import assert_allclose
 import corewise as cw
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.robust.strata import JobScore, fit_strata, hazard_slopes, size_distribution
+from corewise.model.sizes import Erlang, Exponential, Lognormal, SizeLaw
 from corewise.observation.histories import JobHistories, job_histories
 from corewise.observation.strata.tables import OCTAVES
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path, tables
@@ -323,3 +325,46 @@ def test_strata_are_fitted_at_an_end_of_the_range() -> None:
         assert 0.0 == low <= row.value < high < 0.5, name
     found = fit_strata(JobScore.of(histories_of(path), cw.Amdahl(0.5), 1.0), 1.0, (0.0, 0.1))
     assert math.isfinite(found.stderr)
+
+
+def counted(sizes: Floats, edges: Floats) -> Floats:
+    """The strata of jobs that all completed: departures and work done in each."""
+    ends = np.concatenate([[0.0], edges, [np.inf]])
+    strata = np.zeros((edges.size + 1, 4))
+    strata[:, 0] = np.histogram(sizes, ends)[0]
+    strata[:, 1] = [np.clip(sizes - low, 0.0, high - low).sum() for low, high in pairwise(ends)]
+    return strata
+
+
+def test_hazards_differ_only_where_that_is_sure() -> None:
+    """Of 300 exponential samples of 300 sizes at most 12 are told apart by attained work.
+
+    At equal hazards two differ one time in 1000 by the asymptotic χ², and there are some ten pairs: 3
+    expected, more than 12 has a probability below 1e-4. The controls are strata as they are, which always
+    differ, and sizes of other distributions, which are told apart.
+    """
+    rng, edges = np.random.default_rng(12), np.exp2(np.arange(-6.0, 7.0))
+
+    def apart(law: SizeLaw, runs: int) -> int:
+        found = [size_distribution(counted(law.draw(rng, 300), edges), edges) for _ in range(runs)]
+        return sum(len(law.edges) > 1 for law in found if law is not None)
+
+    assert apart(Exponential(), 300) <= 12
+    assert apart(Erlang(2), 40) == 40
+    assert apart(Lognormal(4.0), 40) == 40
+    strata = counted(rng.exponential(1.0, 300), edges)
+    departed, done = strata[strata[:, 0] > 10.0, :2].T
+    assert np.ptp(departed / done) > 0.1
+
+
+def test_a_hazard_that_falls_is_met_where_it_is_sure() -> None:
+    """5000 sizes, one in ten of mean 5, the others of mean 5/9: P(X > x) within four errors, and .005."""
+    rng, edges = np.random.default_rng(5), np.exp2(np.arange(-6.0, 7.0))
+    sizes = rng.exponential(np.where(rng.uniform(size=5000) < 0.1, 5.0, 5.0 / 9.0))
+    law = size_distribution(counted(sizes, edges), edges)
+    assert law is not None
+    assert np.all(np.diff(law.hazards) < 0.0)
+    for x in (0.5, 1.0, 2.0, 8.0):
+        share = float(np.mean(sizes > x * sizes.mean()))
+        error = math.sqrt(share * (1.0 - share) / 5000.0)
+        assert float(law.survival(x)) == pytest.approx(share, abs=4.0 * error + 0.005)

@@ -235,24 +235,19 @@ class RateCurves:
         precision, measured = (part[k] for part in self._measured)
         back, mean = np.zeros(self.most), np.zeros(self.most)
         back[self.widths - 1], mean[self.widths - 1] = _put_back(precision), measured
-        first = back[0]
-        logs = (
-            (1.0 - back) * _grid(self.most).logs
-            - np.outer(level, back - first)
-            + back * mean
-            - first * mean[0]
-        )
-        at = share @ logs
+        first, own = back[0], back - back[0]
+        grid, level_at = _grid(self.most), float(share @ level)
+        logs, off = share @ grid.logs, share * (level - level_at)
+        at = (1.0 - back) * logs - own * level_at + back * mean - first * mean[0]
         variance = (
-            np.maximum(share @ logs**2 - at**2, 0.0)
+            (1.0 - back) ** 2 * np.maximum(share @ grid.squares - logs**2, 0.0)
+            + own**2 * (off @ level + level_variance)
+            - 2.0 * (1.0 - back) * own * (off @ grid.logs)
             + (2.0 - back - first) * MISSED**2
-            + (back - first) ** 2 * level_variance
         )
         variance[0] = 0.0
-        rates = (1.0 - first) * level + first * mean[0]
-        rate = float(share @ rates)
-        spread = float(share @ (rates - rate) ** 2)
-        rate_variance = spread + (1.0 - first) * MISSED**2 + (1.0 - first) ** 2 * level_variance
+        rate = (1.0 - first) * level_at + first * mean[0]
+        rate_variance = (1.0 - first) ** 2 * (off @ level + level_variance) + (1.0 - first) * MISSED**2
         return SpeedTable(
             np.append(0.0, np.exp(at)),
             np.append(0.0, np.sqrt(variance)),

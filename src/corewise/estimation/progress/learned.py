@@ -8,7 +8,7 @@ work.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,9 @@ from corewise.estimation.progress.sizes import SizesSeen
 from corewise.estimation.progress.statistics import BY_AMOUNT, BY_FRACTION, ClassReports, ProgressStatistics
 
 __all__ = ["LearnedClass", "LearnedJobs", "WorkLeft"]
+
+
+_LITTLE = 0.02
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,18 @@ class LearnedClass:
         """The sizes of its jobs, in the unit of their progress."""
         return SizesSeen.of(self.reports.sizes)
 
-    @cached_property
+    @property
     def widest(self) -> int:
         """The most cores at which a rate was measured; none if none was."""
-        cores = self.reports.rates.keys[:, 2]
-        return int(cores.max()) if cores.size else 0
+        return self.reports.widest
+
+    def still_holds(self, reports: ClassReports) -> bool:
+        """Return whether reports add so little to those that this is from that it will do."""
+        if reports is self.reports:
+            return True
+        wider = reports.widest > self.reports.widest
+        first = bool(reports.completed) and not self.reports.completed
+        return not (wider or first) and reports.seconds < (1.0 + _LITTLE) * self.reports.seconds
 
     def speeds(self, done: float = 0.0, fraction: float | None = None) -> SpeedTable:
         """Return the speeds of a job that has done so much work, or the fraction that it says."""
@@ -112,6 +122,9 @@ class LearnedJobs(Mapping[str, LearnedClass]):
         The reports.
     most : int
         The most cores asked for.
+    before : LearnedJobs, optional
+        What earlier reports said. What it says of a class is kept where little was added: the time that jobs
+        took has grown by less than 2 %, and no first size and no wider job has been seen.
 
     Examples
     --------
@@ -123,9 +136,12 @@ class LearnedJobs(Mapping[str, LearnedClass]):
     180
     """
 
-    def __init__(self, seen: ProgressStatistics, most: int) -> None:
+    def __init__(self, seen: ProgressStatistics, most: int, before: LearnedJobs | None = None) -> None:
         self.seen, self.most = seen, most
         self._classes: dict[str, LearnedClass] = {}
+        if before is not None and before.most == most:
+            kept = before._classes.items()
+            self._classes = {name: known for name, known in kept if known.still_holds(seen[name])}
 
     def __getitem__(self, name: str) -> LearnedClass:
         """Return what is known of a class, of one that was not seen: nothing."""
@@ -133,8 +149,10 @@ class LearnedJobs(Mapping[str, LearnedClass]):
             self._classes[name] = LearnedClass(self.seen[name], self.most)
         return self._classes[name]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the names of the classes that were seen."""
         return iter(self.seen.classes)
 
     def __len__(self) -> int:
+        """Return how many classes were seen."""
         return len(self.seen.classes)

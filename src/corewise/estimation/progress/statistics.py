@@ -175,6 +175,17 @@ class ClassReports(ByValue):
         return float(self.sizes.sums[self.sizes.keys[:, 0] == COMPLETE, 0].sum())
 
     @property
+    def seconds(self) -> float:
+        """The time that jobs took in all stretches."""
+        return float(self.rates.sums[:, 2].sum())
+
+    @property
+    def widest(self) -> int:
+        """The most cores at which a rate was measured; none if none was."""
+        cores = self.rates.keys[:, 2]
+        return int(cores.max()) if cores.size else 0
+
+    @property
     def stretches(self) -> float:
         """The number of stretches."""
         return float(self.rates.sums[:, 0].sum())

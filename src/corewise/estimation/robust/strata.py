@@ -77,6 +77,9 @@ _STEEPEST = (-0.9, 3.0)
 _NEAR, _STIFF = 2.0, 100.0
 """Octaves within which strata count for a slope, and departures that the slope over all strata counts for."""
 
+_SURE = 10.83
+"""Twice the logarithm of a likelihood ratio from which two hazards differ; equal ones one time in 1000."""
+
 _LEAST = 10
 """Departures in the last stratum of an estimated size distribution."""
 
@@ -262,14 +265,35 @@ def stratified(strata: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def size_distribution(strata: Floats, edges: Floats) -> PiecewiseExponential | None:
-    """Return the distribution with the hazards D/E of the strata; a sparse tail shares one."""
+    """Return the distribution with the hazards D/E of the strata, as far as they surely differ.
+
+    A sparse tail shares one. Neighbours share one while twice the logarithm of the likelihood ratio of two
+    hazards to one is below `_SURE`, those with the least ratio first: jobs are told apart by attained work
+    only where more of it surely says more work, or less, is left. Sizes that may be exponential are.
+    """
     departed, done = (np.cumsum(strata[::-1, column])[::-1] for column in (_D, _E))
     if not (departed[0] > 0.0 and done[0] > 0.0):
         return None
     tail = max(int(np.count_nonzero((departed >= _LEAST) & (done > 0.0))) - 1, 0)
-    merged = np.vstack([strata[:tail], strata[tail:].sum(axis=0)])
-    hazards = np.divide(merged[:, _D], merged[:, _E], out=np.zeros(tail + 1), where=merged[:, _E] > 0.0)
-    return PiecewiseExponential([0.0, *edges[:tail].tolist()], hazards.tolist())
+    begins = np.append(0.0, edges[:tail])
+    apart = np.vstack([strata[:tail], strata[tail:].sum(axis=0)])[:, [_D, _E]]
+    while len(apart) > 1:
+        ratios = (
+            _log_likelihood(apart[:-1]) + _log_likelihood(apart[1:]) - _log_likelihood(apart[:-1] + apart[1:])
+        )
+        k = int(ratios.argmin())
+        if 2.0 * ratios[k] >= _SURE:
+            break
+        apart = np.vstack([apart[:k], apart[k] + apart[k + 1], apart[k + 2 :]])
+        begins = np.delete(begins, k + 1)
+    return PiecewiseExponential(begins.tolist(), (apart[:, 0] / apart[:, 1]).tolist())
+
+
+def _log_likelihood(strata: Floats) -> Floats:
+    """Return the largest D log h − h E of each stratum, but for −D; zero without a departure or work."""
+    departed, done = strata[:, 0], strata[:, 1]
+    seen = (departed > 0.0) & (done > 0.0)
+    return np.asarray(departed * np.log(np.divide(departed, done, out=np.ones(done.size), where=seen)))
 
 
 def hazard_slopes(strata: Floats) -> Floats:
