@@ -15,23 +15,52 @@ policy would fill the box, so that jobs are lost for free.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import splu
+
+from corewise.model.sizes import SizeLaw
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Stages:
+class Stages(SizeLaw):
     """Sizes of mean one in two stages; `continues` is the probability of the second."""
+
+    law = "two stages"
 
     rates: tuple[float, float]
     continues: float
 
-    def survival(self, stage: int, x: Floats) -> Floats:
+    if not TYPE_CHECKING:
+
+        @property
+        def cv2(self) -> float:
+            first, second = self.rates
+            return 2 / first**2 + 2 * self.continues / second * (1 / first + 1 / second) - 1.0
+
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """Independent draws."""
+        first, second = (rng.exponential(1.0 / rate, count) for rate in self.rates)
+        return first + np.where(rng.random(count) < self.continues, second, 0.0)
+
+    def survival(self, x: ArrayLike) -> Floats:
+        """P(X > x)."""
+        return self.beyond(0, np.asarray(x, dtype=np.float64))
+
+    def mean_residual(self, x: ArrayLike) -> Floats:
+        """E[X − x | X > x]: what is left of the stages, by which of them a job is in after the work x."""
+        x = np.asarray(x, dtype=np.float64)
+        first, second = self.rates
+        beyond = self.survival(x)
+        in_first = np.exp(-first * x) / np.where(beyond > 0.0, beyond, 1.0)
+        return in_first * (1.0 / first + self.continues / second) + (1.0 - in_first) / second
+
+    def beyond(self, stage: int, x: Floats) -> Floats:
         """P(remaining work > x) of a job at the beginning of a stage."""
         first, second = self.rates
         if stage == 1:
@@ -88,11 +117,13 @@ class Chain:
         columns = np.concatenate([self.arrived, self.left_first, self.moved_on, self.left_second, here])
         jumps = [np.full(size, self.arrival), (1.0 - q) * first, q * first, second]
         entries = np.concatenate([*jumps, -sum(jumps)])
-        generator = csc_matrix((entries, (rows, columns)), shape=(size, size)).tolil()
         # V(0) = 0, so the first column is free for the mean: Q V − J = −n.
-        generator[:, 0] = -1.0
+        kept = columns > 0
+        rows, columns = np.append(rows[kept], here), np.append(columns[kept], np.zeros_like(here))
+        entries = np.append(entries[kept], np.full(size, -1.0))
+        generator = csc_matrix((entries, (rows, columns)), shape=(size, size))
         lost = self.lost_arrivals + q * first * self.full
-        found = splu(generator.tocsc()).solve(-(self.n1 + self.n2 + self.loss * lost))
+        found = splu(generator).solve(-(self.n1 + self.n2 + self.loss * lost))
         values = found.copy()
         values[0] = 0.0
         return float(found[0]), values
@@ -128,9 +159,10 @@ class Chain:
         )
         return z1 + share * (m1 - z1), z2 + share * (m2 - z2)
 
-    def optimum(self) -> tuple[float, Floats]:
+    def optimum(self, start: tuple[Floats, Floats] | None = None) -> tuple[float, Floats]:
+        """The least mean jobs, and relative values; the iteration begins with those widths, or equal ones."""
         equal = self.cores / np.maximum(self.n1 + self.n2, 1)
-        mean, values = self.evaluate(equal, equal)
+        mean, values = self.evaluate(*(start or (equal, equal)))
         for _ in range(40):
             better, values = self.evaluate(*self.fill(*self.worth(values)))
             if mean - better <= 1e-10 * mean:

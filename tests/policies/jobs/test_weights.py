@@ -12,7 +12,7 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.policies.jobs import _kernels as kernels
 from corewise.policies.jobs._kernels import Curves
 from corewise.policies.jobs.curves import curve_of, packed, table_curves
-from corewise.policies.jobs.weights import Groups, lift_factor, weights_of_groups
+from corewise.policies.jobs.weights import NO_CROWD, Groups, crowd_of, lift_factor, weights_of_groups
 from tests.helpers.twins import not_compared, same
 
 
@@ -160,6 +160,48 @@ def test_groups_are_jobs_that_share_a_weight() -> None:
     assert lifted - found == pytest.approx(expected, rel=1e-9)
 
 
+def test_the_long_run_price_is_that_of_the_fluid() -> None:
+    """Amdahl: cores ρ ((1 − p) z + p) = c, and ℓ̄ z² (1 − p) = p; the crowd of exponential sizes is built by
+    1 − exp(−μ r), and a job of little work keeps its weight."""
+    p, load, cores, rate = 0.9, 0.7, 8.0, 0.5
+    system = cw.System(cores, [cw.JobClass("a", load * cores * rate, rate, cw.Amdahl(p))])
+    crowd = crowd_of(system, load)
+    z = (1.0 / load - p) / (1.0 - p)
+    price = p / ((1.0 - p) * z * z)
+    assert crowd.price == pytest.approx(price, rel=1e-9)
+    works = np.array([1e-6, 0.3, 2.0, 1e5])
+    kinds, ones, weights = np.zeros(4, dtype=np.int64), np.ones(4), np.full(4, 0.2)
+    kernels.revert(packed([curve_of(cw.Amdahl(p), cores)]), kinds, ones, works, crowd, weights)
+    level = (np.sqrt(1.0 - p) + np.sqrt(price * p)) ** 2
+    built = 1.0 - np.exp(-rate * works * (1.0 - p * load))
+    assert weights == pytest.approx(0.2 + built * (level - 0.2), rel=2e-3)
+    above = np.full(4, 1.1 * level)
+    kernels.revert(packed([curve_of(cw.Amdahl(p), cores)]), kinds, ones, works, crowd, above)
+    assert above.tolist() == [1.1 * level] * 4
+
+
+@pytest.mark.parametrize("law", [cw.sizes.Lognormal(4.0), cw.sizes.Deterministic(), cw.sizes.Pareto(1.5)])
+def test_the_crowd_is_built_up_by_the_equilibrium_distribution(law: cw.sizes.SizeLaw) -> None:
+    """∫ P(X > r) dr/E[X], against the trapezoidal rule."""
+    crowd = crowd_of(cw.System(4.0, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.9), sizes=law)]), 0.5)
+    works = np.exp2(crowd.first + np.arange(crowd.built.size) / kernels.PER_OCTAVE)
+    for k in (8, 20, 36, 50):
+        r = np.linspace(0.0, works[k], 200_001)
+        assert crowd.built[k] == pytest.approx(np.trapezoid(law.survival(r), r), abs=1e-4)
+    assert np.all(np.diff(crowd.built) >= -1e-12)
+    assert crowd.built[-1] <= 1.0 + 1e-12
+
+
+def test_no_crowd_without_a_load_or_sizes() -> None:
+    known = cw.System(4.0, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.9))])
+    unknown = cw.System(4.0, [cw.JobClass("a", None, None, cw.Amdahl(0.9))])
+    assert crowd_of(known, 0.0) is NO_CROWD
+    assert crowd_of(unknown, 0.5) is NO_CROWD
+    assert crowd_of(known, 1.0).price == crowd_of(known, 3.0).price < np.inf
+    serial = cw.System(4.0, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.0))])
+    assert np.all(np.isfinite(crowd_of(serial, 0.5).built))
+
+
 def test_lift() -> None:
     assert lift_factor(0.5) == pytest.approx(0.6)
     assert lift_factor(0.99) == lift_factor(1.0) == lift_factor(3.0) == 8.0
@@ -177,6 +219,14 @@ def test_kernels_are_their_sources(kind: str) -> None:
     same(kernels.unit_costs, curves, kinds, costs, 0.3, out)
     same(kernels._unit_cost, curves, 2, 0.3, 1.0)
     same(kernels.lifts, curves, kinds, costs, 0.3, 0.7, out)
+    crowd = kernels.Crowd(0.4, -2.0, np.linspace(0.1, 0.9, 17))
+    for work in (0.0, 0.01, 0.6, 1.0, 1e9):
+        same(kernels._built, crowd, work)
+    same(kernels.revert, curves, kinds, costs, counts, crowd, 0.1 * counts)
+    same(kernels.crowd_price, curves, costs, 0.1 * counts, cores)
+    bins = kernels.Bins(kinds, costs, counts, np.full(jobs, 0.9))
+    present = rng.integers(0, 3, (jobs, 4))
+    same(kernels.cores_by_counts, curves, bins, crowd, 1.2, cores, 4.0, present, np.zeros(present.shape))
     same(kernels.index_price, curves, kinds, costs, cores)
     same(kernels._at_price, curves, kinds, counts, weights, 4, 0.2, 5.0, cores)
     same(kernels._next_weight, curves, kinds, counts, weights, 4, 5.0, cores, 0.1, 0.1)

@@ -8,6 +8,7 @@ a core over the weight of a unit of work, a job demands the width that maximises
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,9 +20,13 @@ __all__ = [
     "AMDAHL",
     "CORNERS",
     "POWER",
+    "Bins",
+    "Crowd",
     "Curves",
     "batch_weights",
     "concave_corners",
+    "cores_by_counts",
+    "crowd_price",
     "demand",
     "greedy_widths",
     "index_price",
@@ -29,6 +34,7 @@ __all__ = [
     "knapsack_table",
     "lifts",
     "read_widths",
+    "revert",
     "unit_costs",
     "water_fill",
 ]
@@ -39,7 +45,51 @@ Curves = tuple[Ints, Floats, Floats, Ints, Floats, Floats]
 """Form, parameter and limit of each curve; where its corners begin (one more than curves); their widths and
 speeds, from (0, 0) on, concave."""
 
+
+class Crowd(NamedTuple):
+    """The crowd of jobs in the long run: its price of a core, and how soon arrivals build it up.
+
+    Attributes
+    ----------
+    price : float
+        The price; zero if no job is to come.
+    first : float
+        The first amount of work, as its logarithm to base two.
+    built : ndarray
+        The share of the crowd that is there after every job has done so much work, four per octave.
+    """
+
+    price: float
+    first: float
+    built: Floats
+
+
+class Bins(NamedTuple):
+    """Bins of remaining work of all classes, the largest first.
+
+    Attributes
+    ----------
+    classes : ndarray of int
+        The class of each bin, whose curve has the same position.
+    costs, works : ndarray
+        The cost of a job per unit of time, and the work before it.
+    probabilities : ndarray
+        The probability that a job of the class is in the bin.
+    """
+
+    classes: Ints
+    costs: Floats
+    works: Floats
+    probabilities: Floats
+
+
+PER_OCTAVE = 4
+"""Entries of `Crowd.built` per octave of work."""
+
 _ITERATIONS = 100
+RARE = 1e-9
+"""Expected jobs of a bin below which it is left out."""
+
 _MARGINAL = 32
 """Jobs without cores that a repair looks at."""
 
@@ -166,6 +216,65 @@ def lifts(curves: Curves, kinds: Ints, costs: Floats, low: float, high: float, o
     for g in range(kinds.size):
         rise = _unit_cost(curves, kinds[g], high, costs[g]) - _unit_cost(curves, kinds[g], low, costs[g])
         out[g] = max(rise, 0.0)
+
+
+@njit_norefs
+def _built(crowd: Crowd, work: float) -> float:
+    """Return the share of the long-run crowd that is there after every job has done so much work."""
+    if not work > 0.0:
+        return 0.0
+    place = PER_OCTAVE * (math.log2(work) - crowd.first)
+    if place <= 0.0:
+        return float(crowd.built[0] * 2.0 ** (place / PER_OCTAVE))
+    k = int(place)
+    if k >= crowd.built.size - 1:
+        return float(crowd.built[crowd.built.size - 1])
+    return float(crowd.built[k] + (place - k) * (crowd.built[k + 1] - crowd.built[k]))
+
+
+@tiered(lambda _, kinds, *__: 10.0 * kinds.size)
+@njit_norefs
+def revert(curves: Curves, kinds: Ints, costs: Floats, works: Floats, crowd: Crowd, weights: Floats) -> None:
+    """Raise `weights` of groups towards κ at the long-run price, as far as its crowd is built up by then.
+
+    A group has that much work before each of its jobs.
+    """
+    if not crowd.price > 0.0:
+        return
+    for g in range(kinds.size):
+        z = _cheapest(curves, kinds[g], crowd.price, costs[g])
+        total = costs[g] + crowd.price * z
+        level = total / _speed(curves, kinds[g], z)
+        if level > weights[g]:
+            weights[g] += _built(crowd, works[g] * costs[g] / total) * (level - weights[g])
+
+
+@tiered(lambda _, costs, *__: 600.0 * costs.size)
+@njit_norefs
+def crowd_price(curves: Curves, costs: Floats, work_rates: Floats, cores: float) -> float:
+    """Return the price at which work that arrives at such rates takes all cores, each at its least unit cost.
+
+    Zero if no price does.
+    """
+    low, high = 0.0, 0.0
+    for i in range(costs.size):
+        high = max(high, costs[i])
+    high *= 1e9
+    for step in range(_ITERATIONS):
+        price = high if step == 0 else (0.5 * (low + high) if low > 0.0 else 1e-3 * high)
+        if step > 0 and not low < price < high:
+            break
+        wanted = 0.0
+        for i in range(costs.size):
+            z = _cheapest(curves, i, price, costs[i])
+            wanted += work_rates[i] * z / _speed(curves, i, z)
+        if wanted > cores:
+            if step == 0:
+                return 0.0
+            low = price
+        else:
+            high = price
+    return high
 
 
 @tiered(lambda _, kinds, *__: 200.0 * kinds.size)
@@ -359,6 +468,51 @@ def water_fill(
     share = min(max((cores - under) / (over - under), 0.0), 1.0) if over > under else 0.0
     out += share * (more - out)
     return high
+
+
+@tiered(lambda _, bins, *rest: 2000.0 * bins.classes.size * rest[-1].shape[1])
+@njit(cache=True)
+def cores_by_counts(
+    curves: Curves,
+    bins: Bins,
+    crowd: Crowd,
+    factor: float,
+    cores: float,
+    widest: float,
+    counts: Ints,
+    out: Floats,
+) -> None:
+    """Fill `out` with the cores of classes by the counts of their jobs, both of shape (classes, states).
+
+    For jobs that are told apart by their classes alone: every job of a class has the weight of its mean bin,
+    and holds at most `widest` times the equal share, or one core.
+    """
+    size, classes = bins.classes.size, counts.shape[0]
+    expected, weights, lifted = np.empty(size), np.empty(size), np.zeros(size)
+    each, mean, caps, present = np.arange(classes), np.empty(classes), np.empty(classes), np.empty(classes)
+    for k in range(counts.shape[1]):
+        total = 0.0
+        for i in range(classes):
+            mean[i], present[i] = 0.0, float(counts[i, k])
+            total += present[i]
+        if total == 0.0:
+            out[:, k] = 0.0
+            continue
+        for g in range(size):
+            expected[g] = present[bins.classes[g]] * bins.probabilities[g]
+            if expected[g] < RARE:
+                expected[g] = 0.0
+        price = batch_weights(curves, bins.classes, expected, bins.costs, cores, weights)
+        lifts(curves, bins.classes, bins.costs, price, price * (1.0 + factor), lifted)
+        weights += lifted
+        revert(curves, bins.classes, bins.costs, bins.works, crowd, weights)
+        for g in range(size):
+            if expected[g] > 0.0:
+                mean[bins.classes[g]] += bins.probabilities[g] * weights[g]
+        caps[:] = max(1.0, widest * cores / total)
+        water_fill(curves, each, present, mean, caps, cores, lifted[:classes])
+        for i in range(classes):
+            out[i, k] = present[i] * lifted[i]
 
 
 @njit(cache=True)

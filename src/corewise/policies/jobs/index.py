@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 
 from corewise.errors import InvalidPolicy
 from corewise.kit import checks
 from corewise.model.system import System, require_system
 from corewise.policies.base import BoundPolicy
+from corewise.policies.decisions import Rule
 from corewise.policies.jobs.levels import JobLevels
+from corewise.policies.jobs.weights import recursion_by_counts
 from corewise.policies.whittle import Whittle
 
 __all__ = ["JobIndex"]
@@ -62,5 +65,8 @@ class JobIndex:
         if self.load is None:
             system.require_rates()
         load = system.load if self.load is None else self.load
-        within = Whittle().on(system).decision
-        return BoundPolicy(system, self.name, JobLevels(within, system, load, self.widest, self.longest_wait))
+        decision = JobLevels(Whittle().on(system).decision, system, load, self.widest, self.longest_wait)
+        if decision.memoryless and not decision.alike:
+            within = Rule(partial(recursion_by_counts, system, load, self.widest))
+            decision = replace(decision, within=within)
+        return BoundPolicy(system, self.name, decision)

@@ -13,12 +13,19 @@ from corewise.kit.arrays import Floats, Ints
 from corewise.model.sizes import Deterministic, Exponential
 from corewise.model.system import System
 from corewise.policies.decisions import Decision, Refinement
-from corewise.policies.jobs._kernels import Curves, water_fill
+from corewise.policies.jobs._kernels import RARE, Crowd, Curves, water_fill
 from corewise.policies.jobs.curves import curve_of, joined, packed, table_curves
 from corewise.policies.jobs.equal import equal_shares
 from corewise.policies.jobs.remaining import RemainingWork
 from corewise.policies.jobs.state import JobState, checked_jobs, limits, phase_of
-from corewise.policies.jobs.weights import Groups, index_weights, lift_factor, weights_of_groups
+from corewise.policies.jobs.weights import (
+    Groups,
+    crowd_of,
+    index_weights,
+    lift_factor,
+    sizes_differ,
+    weights_of_groups,
+)
 from corewise.policies.jobs.widths import best_widths
 from corewise.policies.rounding import require_whole
 from corewise.policies.waterfill.split import full_speeds, ranked
@@ -27,9 +34,6 @@ __all__ = ["JobLevels", "Weighed"]
 
 _ONE_BY_ONE = 128
 """Jobs of known remaining work that go through the recursion one by one; more do by quarter octaves."""
-
-_RARE = 1e-9
-"""Expected jobs of a bin below which it is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +114,15 @@ class JobLevels(Refinement):
         )
 
     @cached_property
+    def alike(self) -> bool:
+        """Whether mean sizes tell classes apart less than their curves do."""
+        return not sizes_differ(self.system, self.load)
+
+    @cached_property
+    def _crowd(self) -> Crowd:
+        return crowd_of(self.system, self.load)
+
+    @cached_property
     def _remaining(self) -> list[RemainingWork]:
         return [RemainingWork(job_class) for job_class in self.system.classes]
 
@@ -140,7 +153,7 @@ class JobLevels(Refinement):
         curves, kinds = self._curves(listed, positions, lows, highs)
         costs = self.system.weights[classes]
         gate = max(1.0, self.widest * self.system.cores / len(listed))
-        if self.memoryless and all(job.remaining is None for job in listed):
+        if self.memoryless and self.alike and all(job.remaining is None for job in listed):
             rates, ranks = self.system.size_rates[classes], self._ranks[classes]
             weights, most = index_weights(curves, kinds, costs, rates, ranks, self.system.cores)
             gate = min(gate, most)
@@ -195,14 +208,15 @@ class JobLevels(Refinement):
             mine = np.flatnonzero(np.isnan(known) & (kinds == kind) & (classes == i))
             chances = self._remaining[i].probabilities(np.array([jobs[j].attained for j in mine]))
             expected = chances.sum(axis=0)
-            used = np.flatnonzero(expected > _RARE)
+            used = np.flatnonzero(expected > RARE)
             cost = np.full(used.size, self.system.weights[i])
             left = self._remaining[i].middles[used] / cost
             groups.append((np.full(used.size, kind), expected[used], cost, left))
             spread.append((mine, slice(at, at + used.size), chances[:, used]))
             at += used.size
         parts = Groups(*(np.concatenate(column) for column in zip(*groups, strict=True)))
-        found, _ = weights_of_groups(curves, parts, self.system.cores, lift_factor(self.load))
+        factor = lift_factor(self.load)
+        found, _ = weights_of_groups(curves, parts, self.system.cores, factor, self._crowd)
         weights = np.empty(len(jobs))
         weights[sure] = found[member]
         for mine, bins, chances in spread:
