@@ -63,7 +63,9 @@ def naive_table(cells: list[tuple[float, int, float, float]], octave: float, mos
 
             level = sum(weight[z] * (mean[z] - log_s(z)) for z in weight) / whole
             misfit = sum(weight[z] * (mean[z] - level - log_s(z)) ** 2 for z in weight)
-            prior = -0.5 * ((math.log(sigma / 0.1) / 1.2) ** 2 + (math.log(kappa / 3e-4) / 2.5) ** 2)
+            prior = -0.5 * (math.log(sigma / 0.1) / 1.2) ** 2 - math.log1p(
+                (math.log(kappa / 1e-6) / 1.5) ** 2
+            )
             curves.append((prior - 0.5 * misfit, level, [log_s(z) for z in range(1, most + 1)]))
     best = max(fit for fit, _, _ in curves)
     shares = [math.exp(fit - best) for fit, _, _ in curves]
@@ -200,5 +202,5 @@ def test_one_job_that_lies_moves_the_speeds_by_no_more_than_their_error(times: f
         tables.append(learned(tally).speeds(50.0))
     clean, lied = tables
     moved = np.abs(np.log(lied.speeds[2:17] / clean.speeds[2:17]))
-    assert (moved <= clean.errors[2:17]).all()
-    assert abs(math.log(lied.rate / clean.rate)) <= clean.rate_error
+    assert (moved <= lied.errors[2:17]).all()
+    assert abs(math.log(lied.rate / clean.rate)) <= lied.rate_error

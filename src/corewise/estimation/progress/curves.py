@@ -46,8 +46,8 @@ _SPREAD, _SPREAD_WEIGHT = 0.1, 4.0
 _DRIFT = 0.03
 """Relative differences of rates within a bin of progress, of which more stretches tell nothing."""
 
-_USUAL, _BROAD = (0.1, 3e-4), (1.2, 2.5)
-"""The prior of log σ and log κ: p is about 0.9, the peak at some 50 cores; both may be far from it."""
+_USUAL, _BROAD = (0.1, 1e-6), (1.2, 1.5)
+"""The prior of log σ, normal about p = 0.9, and of log κ, a Cauchy about no peak: it may be far from it."""
 
 _HUBER = 1.5
 """Spreads at which a stretch ceases to count for more."""
@@ -163,7 +163,7 @@ def _grid(most: int) -> _Grid:
     at_sigma, at_kappa = (part.reshape(-1, 1) for part in grid)
     logs = np.log(z) - np.log1p((z - 1.0) * (at_sigma + at_kappa * z))
     off = [np.log(part / usual) / broad for part, usual, broad in zip(grid, _USUAL, _BROAD, strict=True)]
-    prior = -0.5 * (off[0] ** 2 + off[1] ** 2)
+    prior = -0.5 * off[0] ** 2 - np.log1p(off[1] ** 2)
     return _Grid(logs, logs**2, prior.reshape(-1))
 
 
