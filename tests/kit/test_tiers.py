@@ -156,6 +156,8 @@ def decisions_per_job() -> list[Any]:
         jobs = [JobState(f"{k}", "ab"[k % 2], attained=0.1 * k) for k in range(30)]
         jobs.append(JobState("own", "a", speeds=[0.0, 1.0, 1.9, 1.5, 3.0]))
         found += [bound.allocate_jobs(jobs, whole=whole) for whole in (False, True)]
+    unequal = [cw.JobClass(name, rate, rate, cw.Amdahl(0.9)) for name, rate in (("a", 1.0), ("b", 9.0))]
+    found.append(JobIndex().on(cw.System(4, unequal)).allocate([[1, 2], [3, 4]]).tobytes())
     return found
 
 
