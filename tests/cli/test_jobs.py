@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import corewise as cw
 from corewise.cli.main import app
 
 SYSTEM = """cores = 2
@@ -86,4 +87,56 @@ def test_an_exact_verb_says_which_verb_to_use(file: Path, verb: tuple[str, ...])
     code, out, err = run(verb[0], file, *verb[1:])
     assert (code, out) == (2, "")
     assert "simulate and compare take any distribution" in err
+    assert err.count("\n") == 1
+
+
+def test_a_packaged_day_has_its_own_jobs_and_the_same_by_name() -> None:
+    """Its system, its jobs by default; other jobs of the day by their seed."""
+    hold = ("--policy", "job-index:0", "--whole", "--known-sizes", "--json")
+    code, out, _ = run("simulate", "day:gpu", *hold)
+    assert code == 0
+    found = json.loads(out)
+    assert (found["departures"], found["unit"], found["policy"]) == (160, "seconds", "job-index:0")
+    assert found["resizes"] > 0
+    day = cw.simulate(
+        *(cw.load_system("day:gpu"), "job-index:0"), jobs=cw.Trace.gpu_day(), whole=True, known_sizes=True
+    )
+    assert found["mean_response_time"] == day.mean_response_time
+    named = json.loads(run("simulate", "day:gpu", *hold, "--jobs", "day:gpu:0")[1])
+    assert named["mean_response_time"] == day.mean_response_time
+
+
+def test_compare_takes_recorded_jobs(file: Path, tmp_path: Path) -> None:
+    """One core each would do: all policies are alike; shortest first on one core is not."""
+    jobs = tmp_path / "jobs.csv"
+    jobs.write_text("class,time,size\none,0,3\none,0,1\none,0,2\n")
+    file.write_text(SYSTEM.replace("cores = 2", "cores = 1"))
+    asked = ("--jobs", jobs, "--known-sizes", "--policy", "equi", "--policy", "job-index:0")
+    code, out, _ = run("compare", file, *asked, "--json")
+    assert code == 0
+    rows = json.loads(out)["policies"]
+    assert [row["mean_response_time"] for row in rows] == pytest.approx([14 / 3, 10 / 3])
+    assert json.loads(out)["lower_bound"] is None
+    code, out, _ = run("compare", file, *asked)
+    assert code == 0
+    assert "3, the same under every policy; nothing is random" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("simulate", "--policy", "equi", "--whole", "--moving-costs", "--departures", "9"),
+            "two ways to hold",
+        ),
+        (("compare", "--whole", "--exact"), "nothing is exact"),
+        (("compare", "--known-sizes", "--moving-costs"), "moving_costs is another way"),
+        (("simulate", "--policy", "equi", "--jobs", "day:gpu:x"), "the seed of a day must be a whole number"),
+        (("simulate", "--policy", "job-index:x", "--departures", "9"), "needs a long-run load"),
+    ],
+)
+def test_options_that_cannot_be_are_one_line(file: Path, arguments: tuple[str, ...], said: str) -> None:
+    code, out, err = run(arguments[0], file, *arguments[1:])
+    assert (code, out) == (2, "")
+    assert said in err
     assert err.count("\n") == 1

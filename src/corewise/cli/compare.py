@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corewise.cli.options import SEED_HELP, AsJson, Capacity, SystemName, parse_capacity, whole_number
+from corewise.cli.options import (
+    SEED_HELP,
+    AsJson,
+    Capacity,
+    JobsFile,
+    KnownSizes,
+    SystemName,
+    WholeCores,
+    day_of,
+    parse_capacity,
+    whole_number,
+)
 from corewise.cli.output import emit
 from corewise.cli.reporting import reporting
 from corewise.cli.waiting import progress_bar, say_how_long
@@ -23,7 +34,7 @@ _SEED = "0"
 
 
 @reporting
-def compare(
+def compare(  # noqa: PLR0913, PLR0917  # one argument for each option
     system: SystemName,
     policies: Annotated[
         list[str] | None,
@@ -31,7 +42,7 @@ def compare(
             "--policy",
             metavar="P",
             help="A policy to compare; may be given again. Default: equi, greedy, whittle, and priorities "
-            "(two classes) or improved (more).",
+            "(two classes) or improved (more); with --jobs job-index instead.",
         ),
     ] = None,
     capacity: Capacity = None,
@@ -48,12 +59,16 @@ def compare(
         typer.Option(metavar="N", help=f"Number of events to simulate for each policy. [default: {_EVENTS}]"),
     ] = None,
     seed: Annotated[str | None, typer.Option(metavar="S", help=f"{SEED_HELP} [default: {_SEED}]")] = None,
+    jobs: JobsFile = None,
+    whole: WholeCores = False,
+    known_sizes: KnownSizes = False,
     moving_costs: Annotated[
         bool,
         typer.Option(
             "--moving-costs",
-            help="Jobs hold whole cores and stand still for their resize_pause when these change: equi, "
-            "optimal (followed), held and priced are simulated on the same jobs.",
+            help="Jobs hold whole cores and stand still for their resize_pause when these change, by the "
+            "width rules of policies of classes: equi, optimal (followed), held and priced are simulated on "
+            "the same jobs.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -66,9 +81,11 @@ def compare(
     if simulate is False and (events is not None or seed is not None):
         raise InvalidInput("--exact simulates nothing: give neither --events nor --seed")
     problem = load_system(system)
+    trace = day_of(system, jobs)
+    followed = trace is not None or whole or known_sizes
     chosen = [policy_named(text, problem) for text in policies] if policies else None
     asked = whole_number(events or _EVENTS, "--events", least=1)
-    if capacity is None and not moving_costs:
+    if capacity is None and not moving_costs and not followed:
         _say_what_is_done(problem, simulate, asked)
     with progress_bar("Comparing", 100.0, "%") as progress:
         comparison = compare_policies(
@@ -79,6 +96,9 @@ def compare(
             events=asked,
             rng=whole_number(seed or _SEED, "--seed"),
             progress=progress,
+            jobs=trace,
+            whole=whole,
+            known_sizes=known_sizes,
             moving_costs=moving_costs,
         )
     emit(comparison, as_json)

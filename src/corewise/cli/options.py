@@ -10,19 +10,27 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Annotated, Any, get_type_hints
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from corewise.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from corewise.simulation.trace import Trace
 
 __all__ = [
     "POLICY_HELP",
     "SEED_HELP",
     "AsJson",
     "Capacity",
+    "JobsFile",
+    "KnownSizes",
     "SystemName",
+    "WholeCores",
     "confidence_level",
+    "day_of",
     "from_options",
     "number",
     "numbers",
@@ -47,6 +55,26 @@ POLICY_HELP = (
     "fixed:0.5,0.5, priority:two,one, whole:P (P in whole cores), or a saved policy file."
 )
 SEED_HELP = "Seed of the simulation's random numbers: the same one repeats a run."
+WholeCores = Annotated[
+    bool,
+    typer.Option(
+        "--whole",
+        "--whole-cores",
+        help="Every job holds whole cores, and stands still for its resize_pause when they change.",
+    ),
+]
+KnownSizes = Annotated[
+    bool,
+    typer.Option("--known-sizes", help="A policy that decides per job sees how much work is left of each."),
+]
+JobsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="Simulate the jobs of this table (columns time, class, size), exactly as recorded, or those of "
+        "day:gpu:SEED; by default until all have left.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -63,6 +91,15 @@ def parse_capacity(text: str | None) -> int | list[int] | None:
                 f"--capacity must be a whole number or one for each class, got {text!r}"
             ) from None
     return numbers if len(numbers) > 1 else numbers[0]
+
+
+def day_of(system: str, jobs: Path | None) -> Trace | None:
+    """Return the jobs of the table given, or of a packaged day if SYSTEM is one; None if there are none."""
+    from corewise.simulation.trace import Trace
+
+    if jobs is not None:
+        return Trace.load(jobs)
+    return Trace.load(system) if system.startswith("day:") else None
 
 
 def number(text: str, option: str) -> float:

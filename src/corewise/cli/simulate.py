@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corewise.cli.options import POLICY_HELP, SEED_HELP, AsJson, SystemName, number, numbers, whole_number
+from corewise.cli.options import (
+    POLICY_HELP,
+    SEED_HELP,
+    AsJson,
+    JobsFile,
+    KnownSizes,
+    SystemName,
+    WholeCores,
+    day_of,
+    number,
+    numbers,
+    whole_number,
+)
 from corewise.cli.output import print_json, print_report
 from corewise.cli.reporting import reporting
 from corewise.cli.targets import draw, print_written, require_figure, require_target
@@ -61,22 +73,18 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     events: Annotated[
         Path | None, typer.Option(metavar="CSV", help="Write every event to this file, for `estimate`.")
     ] = None,
-    jobs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Simulate the jobs of this table (columns time, class, size), exactly as recorded; by "
-            "default until all have left.",
-        ),
-    ] = None,
+    jobs: JobsFile = None,
     per_job: Annotated[
         bool, typer.Option("--per-job", help="Write the cores of each job rather than those of each class.")
     ] = False,
+    whole: WholeCores = False,
+    known_sizes: KnownSizes = False,
     moving_costs: Annotated[
         bool,
         typer.Option(
             "--moving-costs",
-            help="Jobs hold whole cores and stand still for their resize_pause when these change.",
+            help="Jobs hold whole cores and stand still for their resize_pause when these change, by the "
+            "width rule of the policy: for priced and held.",
         ),
     ] = False,
     plot: Annotated[
@@ -92,10 +100,9 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
     from corewise.policies.base import policy_named
     from corewise.simulation.replicate import percentile_tables
     from corewise.simulation.run import Run
-    from corewise.simulation.trace import Trace
 
     problem = load_system(system)
-    trace = None if jobs is None else Trace.load(jobs)
+    trace = day_of(system, jobs) if jobs is not None or departures is time is None else None
     if trace is not None:
         problem = trace.completed(problem)
     if (departures is None) == (time is None) and (trace is None or time is not None):
@@ -110,18 +117,13 @@ def simulate(  # noqa: PLR0913, PLR0917  # one argument for each option
         percents=_percents(percentiles),
         record=events is not None or plot is not None,
         jobs=trace,
+        whole=whole,
+        known_sizes=known_sizes,
         moving_costs=moving_costs,
     )
-    if moving_costs and (task.record or task.start is not None or task.replications > 1):
-        raise InvalidInput(
-            "--moving-costs is one run from an empty system: no --events, --plot, --start or --replications"
-        )
-    if trace is not None and task.replications > 1:
-        raise InvalidInput(f"--jobs has nothing random in it, got --replications {task.replications}")
+    task.require_possible()
     if per_job and events is None:
         raise InvalidInput("--per-job says how to write --events: give both")
-    if task.record and task.replications > 1:
-        raise InvalidInput(f"--events and --plot are of one run, got --replications {task.replications}")
     require_target(events, system)
     require_figure(plot, problem.names, system)
     task.check_memory(problem)
@@ -208,6 +210,8 @@ class _Task:
     percents: list[float]
     record: bool
     jobs: Trace | None = None
+    whole: bool = False
+    known_sizes: bool = False
     moving_costs: bool = False
 
     @property
@@ -220,6 +224,23 @@ class _Task:
     def unit(self) -> str:
         """What `total` counts."""
         return "units of time" if self.time else "departures"
+
+    def require_possible(self) -> None:
+        """Raise `InvalidInput` for options that do not go together."""
+        if self.moving_costs and (self.whole or self.known_sizes):
+            raise InvalidInput(
+                "--moving-costs and --whole are two ways to hold whole cores: give one, and --known-sizes "
+                "with --whole"
+            )
+        if self.moving_costs and (self.record or self.start is not None or self.replications > 1):
+            raise InvalidInput(
+                "--moving-costs is one run from an empty system: no --events, --plot, --start or "
+                "--replications"
+            )
+        if self.jobs is not None and self.replications > 1:
+            raise InvalidInput(f"--jobs has nothing random in it, got --replications {self.replications}")
+        if self.record and self.replications > 1:
+            raise InvalidInput(f"--events and --plot are of one run, got --replications {self.replications}")
 
     def check_memory(self, system: System) -> None:
         """Refuse to record more events than memory can hold, before the time is spent."""
@@ -245,6 +266,7 @@ class _Task:
         from corewise.simulation.simulator import simulate as simulate_policy
 
         window: dict[str, Any] = {"departures": self.departures, "time": self.time, "start": self.start}
+        window |= {"whole": self.whole, "known_sizes": self.known_sizes}
         if self.replications > 1:
             return replicate(
                 system,
@@ -255,7 +277,7 @@ class _Task:
                 progress=progress,
                 **window,
             )
-        followed = not system.memoryless or self.jobs is not None or self.moving_costs
+        followed = not system.memoryless or self.jobs is not None or self.whole or self.moving_costs
         return simulate_policy(
             *(system, policy),
             rng=self.seed,

@@ -43,7 +43,7 @@ def _job_index(request: Request) -> Policy:
         raise InvalidPolicy(
             f"policy 'job-index:{request.argument}' needs {_long_run_load(request.system)}"
         ) from None
-    return JobIndex(load=load)
+    return JobIndex(load=load, name=f"job-index:{request.argument}")
 
 
 def _long_run_load(_: System) -> str:

@@ -109,6 +109,13 @@ class JobTimes:
         """Return those of no jobs."""
         return cls(np.zeros((3, classes)), np.zeros((classes, BINS), dtype=np.int64), np.zeros(1))
 
+    @property
+    def together(self) -> JobTimes:
+        """Those of all classes as one."""
+        return JobTimes(
+            self.sums.sum(axis=1, keepdims=True), self.bins.sum(axis=0, keepdims=True), np.zeros(1)
+        )
+
     def add(self, classes: Ints, times: Floats, sizes: Floats) -> None:
         """Add jobs that came and left: the class, the time and the size of each."""
         for i in range(len(self.bins)):

@@ -33,7 +33,7 @@ from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import mean_interval, ratio_interval
 from corewise.simulation.loops.loop import Loop
-from corewise.simulation.paths import another_walk
+from corewise.simulation.paths import SHARES, Manner, another_walk
 from corewise.simulation.randomness import random_streams
 from corewise.simulation.run import Run, mean_response_time, run_of, simulation_report
 from corewise.simulation.state import State
@@ -224,6 +224,8 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     rng: np.random.Generator | int | None = None,
     start: State | Sequence[int] | None = None,
     percentiles: Collection[float] = (),
+    whole: bool = False,
+    known_sizes: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Replications:
@@ -231,7 +233,7 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
 
     Parameters
     ----------
-    system, policy, departures, time, start
+    system, policy, departures, time, start, whole, known_sizes
         As for `simulate`.
     n : int
         How many replications.
@@ -261,7 +263,9 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     if isinstance(percentiles, str) or not isinstance(percentiles, Collection):
         raise InvalidInput(f"percentiles must be a list such as [50, 95], got {percentiles!r}")
     wanted = tuple(checks.within(percent, 0.0, 100.0, "percentile") for percent in percentiles)
-    job = _Replication(system, policy, bind(policy, system), window, start_state(start, system), wanted)
+    manner = Manner(whole, known_sizes)
+    begin = start_state(start, system)
+    job = _Replication(system, policy, bind(policy, system), window, begin, wanted, manner)
     streams = random_streams(rng, count)
     parts = [list(part) for part in np.array_split(np.array(streams, dtype=object), min(count, _TASKS))]
     if executor is not None:
@@ -292,6 +296,7 @@ class _Replication:
     window: Window
     start: State
     percents: tuple[float, ...]
+    manner: Manner = SHARES
 
     def portable(self) -> _Replication:
         """Return the job in a form that can be sent to other processes, raising `InvalidPolicy` if none can.
@@ -324,8 +329,13 @@ class _Replication:
         outcomes: list[_Outcome] = []
         walk: Loop | None = None
         for stream in streams:
-            replay = Replay(self.system, self.policy, self.start, self.window, 1, deepcopy(stream), bound)
-            walk = another_walk(walk, self.system, bound, self.start, stream, record=bool(self.percents))
+            begun = (self.system, self.policy, self.start, self.window, 1, deepcopy(stream), bound)
+            replay = Replay(*begun, manner=self.manner)
+            walk = another_walk(
+                *(walk, self.system, bound, self.start, stream),
+                record=bool(self.percents),
+                manner=self.manner,
+            )
             if self.percents or self.window.short(self.system):
                 walk.follow_jobs()
             self.window.walk(walk, 1, go_on)

@@ -25,7 +25,8 @@ from corewise.policies.base import BoundPolicy
 from corewise.simulation.correlation import correlation_time, excess_growth
 from corewise.simulation.intervals import BATCH_TIMES, independent, ratio_interval
 from corewise.simulation.loops.every_job import EveryJobLoop
-from corewise.simulation.paths import first_walk
+from corewise.simulation.loops.sources import RandomJobs
+from corewise.simulation.paths import SHARES, Manner, first_walk
 from corewise.simulation.state import State
 
 __all__ = ["JobMeans", "job_means", "least_events"]
@@ -102,10 +103,12 @@ def least_events(system: System) -> float:
     )
 
 
-def job_means(system: System, policy: BoundPolicy, events: int, rng: np.random.Generator) -> JobMeans:
+def job_means(
+    system: System, policy: BoundPolicy, events: int, rng: np.random.Generator, manner: Manner = SHARES
+) -> JobMeans:
     """Follow the jobs of a path of about so many events, after a warm-up of a quarter of them."""
     start = State((0,) * len(system.classes))
-    walk = first_walk(system, policy, start, rng)
+    walk = first_walk(system, policy, start, rng, source=RandomJobs(system, rng, start), manner=manner)
     assert isinstance(walk, EveryJobLoop)
     each = max(events // (2 * _BATCHES), 1)
     warm_up = int(_WARM_UP * _BATCHES)

@@ -54,6 +54,7 @@ from corewise.policies.base import BoundPolicy, Policy, bind, checked_policy
 from corewise.policies.fitted.values import FittedValues
 from corewise.simulation.correlation import correlation_time
 from corewise.simulation.intervals import independent, ratio_interval
+from corewise.simulation.paths import SHARES, Manner
 from corewise.simulation.randomness import random_generator
 from corewise.simulation.sampling import sample_states, settled_events
 from corewise.studies.job_means import job_means, least_events
@@ -155,11 +156,14 @@ def simulated_mean(
     events: int = 1_000_000,
     rng: np.random.Generator | int | None = None,
     lower_bound: float = 0.0,
+    whole: bool = False,
+    known_sizes: bool = False,
 ) -> SimulatedMean:
     """Return the long-run means of a policy by simulation; for any number of classes and any size law.
 
-    For exponential sizes and Poisson arrivals with a control variate; for other laws every job is followed,
-    and the means are ratios of time to size (`corewise.studies.job_means`).
+    For exponential sizes and Poisson arrivals with a control variate; for other laws, for whole cores and
+    where policies see sizes every job is followed, and the means are ratios of time to size
+    (`corewise.studies.job_means`).
 
     Parameters
     ----------
@@ -174,6 +178,8 @@ def simulated_mean(
         The source of randomness, or a seed for one.
     lower_bound : float, optional
         What the mean cost is known not to be below, besides that of perfect speed-up.
+    whole, known_sizes : bool, optional
+        As for `simulate`: whether every job holds whole cores, and whether policies see the work before it.
 
     Raises
     ------
@@ -196,15 +202,16 @@ def simulated_mean(
     system.require_stable()
     system.require_scale()
     count = checks.whole(events, "events", least=_LEAST_EVENTS)
-    rule, most = checked_policy(policy, system), LONGEST * count
-    if has_product_form(system, rule):
+    rule, most, manner = checked_policy(policy, system), LONGEST * count, Manner(whole, known_sizes)
+    by_jobs = manner != SHARES or not system.memoryless
+    if not by_jobs and has_product_form(system, rule):
         return SimulatedMean.exactly(product_form(system, rule.name))
     known = "parts of a shorter simulation are not independent"
-    if shortest_simulation(system) > most:  # before the policy is made, which may take long
+    if shortest_simulation(system, by_jobs=by_jobs) > most:  # before the policy is made, which may take long
         raise _not_settled(system, rule.name, count, known, 0.0)
     bound, generator = bind(rule, system), random_generator(rng)
-    if not system.memoryless or not bound.by_counts:
-        return _by_jobs(system, bound, count, generator)
+    if by_jobs or not bound.by_counts:
+        return _by_jobs(system, bound, count, generator, manner)
     problems, floors = [system], [max(lower_bound, perfect_speedup(system))]
     if np.any(system.weights != 1.0):
         problems.append(system.with_classes(replace(one, weight=1.0) for one in system.classes))
@@ -238,12 +245,14 @@ def simulated_mean(
     raise _not_settled(system, bound.name, count, obstacle, length)
 
 
-def _by_jobs(system: System, policy: BoundPolicy, count: int, rng: np.random.Generator) -> SimulatedMean:
+def _by_jobs(
+    system: System, policy: BoundPolicy, count: int, rng: np.random.Generator, manner: Manner
+) -> SimulatedMean:
     """Return the means of a policy for sizes of any law."""
     length = max(count, math.ceil(least_events(system)))
     obstacle = ""
     while length <= LONGEST * count:
-        found = job_means(system, policy, length, rng)
+        found = job_means(system, policy, length, rng, manner)
         _require_no_drift(system, policy, found.growth, length)
         obstacle = found.obstacle
         if not obstacle:
@@ -268,9 +277,13 @@ def _whole(length: float) -> int:
     return math.ceil(_WITH_WARM_UP * 1.5 * length)
 
 
-def shortest_simulation(system: System) -> int:
-    """Return how many events a simulation needs in all so that its parts are about independent."""
-    return _whole(settled_events(system)) if system.memoryless else math.ceil(least_events(system))
+def shortest_simulation(system: System, *, by_jobs: bool | None = None) -> int:
+    """Return how many events a simulation needs in all so that its parts are about independent.
+
+    Jobs are followed one by one where not all is exponential, or if `by_jobs` says so.
+    """
+    followed = not system.memoryless if by_jobs is None else by_jobs
+    return math.ceil(least_events(system)) if followed else _whole(settled_events(system))
 
 
 def _not_settled(system: System, name: str, events: int, obstacle: str, length: float) -> NotSettled:

@@ -305,8 +305,8 @@ def test_policies_that_cannot_be() -> None:
 def test_the_long_run_load_may_be_named() -> None:
     system = system_of(LAWS[0])
     assert policy_named("job-index", system) == JobIndex()
-    assert policy_named("job-index:0", system) == JobIndex(load=0.0)
-    assert policy_named("job-index:0.85", system) == JobIndex(load=0.85)
+    assert policy_named("job-index:0", system) == JobIndex(load=0.0, name="job-index:0")
+    assert policy_named("job-index:0.85", system) == JobIndex(load=0.85, name="job-index:0.85")
     for text, message in (
         ("job-index:x", "'job-index:x' needs a long-run load, such as job-index:0.8"),
         ("job-index:-1", r"load must lie in \[0, infinity\), got -1"),
