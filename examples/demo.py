@@ -1,8 +1,8 @@
 """The whole story in a minute and a half: ``make demo`` runs this.
 
 Example 3 of the paper: twenty cores, two classes of jobs, and nobody knows how they scale. The loop learns
-it; the same jobs eight times as often show what that is worth; a report has everything, many times over; and
-in the end real jobs run on real workers.
+it; the same jobs eight times as often show what that is worth; a report has everything, many times over;
+decisions per job share out a day of a GPU cluster; and in the end real jobs run on real workers.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def main() -> None:
     print("\nThe same many times over, with figures ...", flush=True)
     (result,) = reproduce("example-3", OUT, seed=1)
     conclude(system, learned, busy, result.headline)
+    day()
     live()
 
 
@@ -78,6 +79,24 @@ def conclude(system: cw.System, learned: cw.results.Epoch, busy: tuple[float, fl
     print(f"  {busy[0]:.1%} longer than need be, and the learned policy {busy[1]:.4%}.")
     print(f"- {headline[0].upper()}{headline[1:]}.")
     print(f"- The report, with every figure: {OUT}/{REPORT}")
+
+
+def day() -> None:
+    """Share out a made-up day on a GPU cluster, class by class and job by job."""
+    system, jobs = cw.load_system("day:gpu"), cw.Trace.gpu_day()
+    hours = jobs.size.sum() / system.cores / 3600
+    print(f"\nA day on a GPU cluster: {len(jobs.job_class)} training jobs within eight hours, work for")
+    print(
+        f"{hours:.1f} hours of {system.cores:g} GPUs. Curves change as a model trains, have a kink at every node"
+    )
+    print("of four and fall beyond a peak; a job stands still for 30 s when its GPUs change.", flush=True)
+    found = cw.compare(system, ["equi", "whittle", "job-index:0"], jobs=jobs, whole=True, known_sizes=True)
+    names = ("equal shares (EQUI)", "a price for each class (Whittle)", "a price for each job (job-index)")
+    for name, row in zip(names, found.rows, strict=True):
+        print(
+            f"  {name:34} {row.mean_response_time / 60:5.1f} minutes in the mean, "
+            f"{row.resizes_per_job:.1f} changes a job"
+        )
 
 
 def live() -> None:
