@@ -87,16 +87,17 @@ def day() -> None:
     hours = jobs.size.sum() / system.cores / 3600
     print(f"\nA day on a GPU cluster: {len(jobs.job_class)} training jobs within eight hours, work for")
     print(
-        f"{hours:.1f} hours of {system.cores:g} GPUs. Curves change as a model trains, have a kink at every node"
+        f"{hours:.1f} hours of {system.cores:g} GPUs. Curves change as a model trains, have a kink at every"
     )
-    print("of four and fall beyond a peak; a job stands still for 30 s when its GPUs change.", flush=True)
+    print(
+        "node of four and fall beyond a peak; a job stands still for 30 s when its GPUs change.", flush=True
+    )
     found = cw.compare(system, ["equi", "whittle", "job-index:0"], jobs=jobs, whole=True, known_sizes=True)
     names = ("equal shares (EQUI)", "a price for each class (Whittle)", "a price for each job (job-index)")
     for name, row in zip(names, found.rows, strict=True):
-        print(
-            f"  {name:34} {row.mean_response_time / 60:5.1f} minutes in the mean, "
-            f"{row.resizes_per_job:.1f} changes a job"
-        )
+        assert row.mean_response_time is not None
+        minutes = row.mean_response_time / 60.0
+        print(f"  {name:34} {minutes:5.1f} minutes in the mean, {row.resizes_per_job:.1f} changes a job")
 
 
 def live() -> None:
