@@ -79,6 +79,16 @@ def mean_response(scheduler: cw.Scheduler, jobs: list[Work]) -> float:
     return float(np.mean([job.ended - job.came for job in jobs]))
 
 
+def test_the_index_learned_from_nothing_beats_equal_shares() -> None:
+    """On each of two days; EQUI, with the same reports, is the control."""
+    for seed in (12, 13):
+        learned, equal = (
+            mean_response(cw.Scheduler(16, pause=PAUSE, policy=policy), workload(seed))
+            for policy in (cw.JobIndex(load=0.0), "equi")
+        )
+        assert learned < 0.95 * equal
+
+
 def test_the_same_reports_lead_to_the_same_decisions() -> None:
     assert mean_response(cw.Scheduler(16, pause=PAUSE), workload(3)) == mean_response(
         cw.Scheduler(16, pause=PAUSE), workload(3)
@@ -114,7 +124,7 @@ def test_jobs_of_unknown_classes_get_their_share_beside_known_ones() -> None:
     scheduler.arrived("a", "known", 0.0)
     for time in range(4):
         scheduler.held("a", scheduler.decide(float(time))["a"], float(time))
-        scheduler.progress("a", time + 1.0, 10.0)
+        scheduler.progress("a", time + 1.0, 10.0 * scheduler.decide(time + 0.5)["a"])
     scheduler.arrived("b", "new", 4.0)
     decided = scheduler.decide(4.0)
     assert decided["b"] == 1
@@ -154,7 +164,7 @@ def a_job() -> cw.Scheduler:
 BAD: Mapping[str, tuple[Callable[[cw.Scheduler], object], str]] = {
     "fraction above one": (lambda s: s.progress("a", 3.0, 1.0, fraction=1.5), "fraction must lie in"),
     "fraction nan": (lambda s: s.progress("a", 3.0, 1.0, fraction=np.nan), "fraction must be finite"),
-    "negative amount": (lambda s: s.progress("a", 3.0, -1.0), "amount must lie in .*got -1.0"),
+    "negative amount": (lambda s: s.progress("a", 3.0, -1.0), "amount of work must lie in .*got -1.0"),
     "unknown job": (lambda s: s.progress("aa", 3.0, 1.0), "no job 'aa' is there.*'a'"),
     "cores not whole": (lambda s: s.held("a", 1.5, 3.0), "cores must be a whole number"),  # type: ignore[arg-type]
     "negative cores": (lambda s: s.held("a", -1, 3.0), "cores must be at least 0"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from corewise.kit.arrays import Floats
 from corewise.kit.times import spoken_duration
-from corewise.learning.job_reports import JobReports, PresentJob
+from corewise.learning.present_jobs import PresentJob, PresentJobs
 from corewise.model.job_class import JobClass
 from corewise.model.speedup import Amdahl
 from corewise.model.system import System
@@ -31,6 +31,12 @@ _SILENT = 2
 
 _DOUBLING = 2
 """Times the widest that a class was seen at: the widest that a job of it is given."""
+
+CAUTION = 0.0
+"""Standard deviations below its estimate at which a speed counts."""
+
+_LEAST_LEFT = 0.01
+"""Of the work that was declared: the least that a job has before it, however much it has done."""
 
 _ANY = Amdahl(0.9)
 
@@ -79,28 +85,29 @@ class JobShares:
         What is known of classes beforehand, by name.
     policy : Policy
         The policy for jobs whose speeds are known.
-    reports : JobReports
+    jobs : PresentJobs
         The jobs that are present and what they have reported.
     """
 
     cores: int
     classes: dict[str, JobClass]
     policy: Policy
-    reports: JobReports
+    jobs: PresentJobs
     bases: dict[str, Basis] = field(default_factory=dict)
     _silent: set[str] = field(default_factory=set)
     _bound: dict[tuple[int, tuple[str, ...], bool], BoundPolicy] = field(default_factory=dict)
 
     def decide(self, time: float) -> dict[str, int]:
         """Return the whole cores of every job that is present."""
-        now = self.reports.at(time)
-        jobs = list(self.reports.jobs.values())
+        now = self.jobs.at(time)
+        self.jobs.learn()
+        jobs = list(self.jobs.by_name.values())
         for job in jobs:
             job.silent += job.held > 0 and now > job.resumes
-        known = [job for job in jobs if self.reports.learner.known(job.job_class)]
-        others = [job for job in jobs if not self.reports.learner.known(job.job_class)]
+        known = [job for job in jobs if self._knows(job.job_class)]
+        others = [job for job in jobs if not self._knows(job.job_class)]
         silent = self._silent
-        silent |= {job.job_class for job in others if job.silent >= _SILENT and not job.reports}
+        silent |= {job.job_class for job in others if job.silent >= _SILENT}
         tops = {job.name: self._top(job, silent) for job in others}
         share = self._share(others, tops, len(jobs))
         found: dict[str, int] = {}
@@ -132,7 +139,7 @@ class JobShares:
             states = [self._state(job, left) for job in known]
             found |= self._allocated(self.policy, left, states)
             for job, state in zip(known, states, strict=True):
-                seen = self.reports.widest.get(job.job_class, 1)
+                seen = self._widest(job.job_class)
                 remaining = math.nan if state.remaining is None else state.remaining
                 limit = state.speeds.size - 1 if state.speeds is not None else self.cores
                 self.bases[job.name] = Basis(
@@ -154,26 +161,31 @@ class JobShares:
 
     def _state(self, job: PresentJob, cores: int) -> JobState:
         """Return the state of a job whose speeds are known, with work in time on one core."""
-        learner, seen = self.reports.learner, self.reports.widest.get(job.job_class, 1)
-        top = min(cores, max(_DOUBLING * seen, job.min_cores))
-        rates = learner.rates(job.job_class, job.work, self.cores)
-        size = learner.size(job.job_class, job.work)
-        if job.fraction:
-            size = job.work / job.fraction
-        remaining = max(size - job.work, 0.0) / rates[1]
+        learned, said = self.jobs.learned[job.job_class], self.jobs.reports_of(job)
+        top = min(cores, max(_DOUBLING * self._widest(job.job_class), job.min_cores))
+        work = learned.work(said.done, said.fraction)
+        remaining = work.remaining
         if job.declared is not None:
-            remaining = max(job.declared - job.work / rates[1], 0.01 * job.declared)
+            remaining = max(job.declared - work.attained, _LEAST_LEFT * job.declared)
+        speeds = learned.speeds(said.done, said.fraction).at_least(CAUTION)
         return JobState(
             job.name,
             job.job_class,
-            attained=job.work / rates[1],
+            attained=work.attained,
             remaining=remaining,
             held=job.held,
-            speeds=rates[: top + 1] / rates[1],
+            speeds=speeds[: top + 1],
             min_cores=job.min_cores,
             max_cores=job.max_cores,
-            waited=0.0 if job.held else max(self.reports.time - job.since, 0.0),
+            waited=0.0 if job.held else max(self.jobs.time - job.since, 0.0),
         )
+
+    def _knows(self, job_class: str) -> bool:
+        return self.jobs.learned[job_class].widest > 0
+
+    def _widest(self, job_class: str) -> int:
+        """Return the most cores that a class was seen at, now or before."""
+        return max(self.jobs.widest[job_class], self.jobs.learned[job_class].widest)
 
     def job_class(self, name: str) -> JobClass:
         """Return what is known of a class beforehand, of a new one its name."""
@@ -190,7 +202,7 @@ class JobShares:
         if key not in self._bound:
             system = System(cores, [self.job_class(name) for name in names])
             self._bound[key] = bind(policy, system)
-        pause = self.reports.pause
+        pause = self.jobs.pause
         return self._bound[key].allocate_jobs(states, whole=True, pause=pause)  # type: ignore[return-value]
 
 

@@ -10,9 +10,8 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit import report as reports
 from corewise.kit.report import Reported, Summarised, Table
-from corewise.learning.job_learner import PooledRates
-from corewise.learning.job_reports import JobReports, PresentJob
 from corewise.learning.job_shares import JobShares, described
+from corewise.learning.present_jobs import PresentJob, PresentJobs
 from corewise.model.job_class import JobClass
 from corewise.policies.base import Policy
 from corewise.policies.equi import Equi
@@ -142,13 +141,12 @@ class Scheduler:
         known = {}
         for row in classes:
             known[row if isinstance(row, str) else row.name] = row
-        reports = JobReports(PooledRates(), checks.within(pause, 0.0, math.inf, "pause"))
-        self._reports = reports
+        self._jobs = PresentJobs(pool, checks.within(pause, 0.0, math.inf, "pause"))
         self._shares = JobShares(
             pool,
             {name: row for name, row in known.items() if isinstance(row, JobClass)},
             _policy(policy),
-            reports,
+            self._jobs,
         )
 
     # --- what happened ------------------------------------------------------------------------------
@@ -189,12 +187,11 @@ class Scheduler:
         declared = None if remaining is None else checks.positive(remaining, f"{what}: remaining")
         self._shares.job_class(job_class)
         when = checks.finite(time, "time")
-        made = PresentJob(job, job_class, when, declared, low, high, since=when, resumes=when, reported=when)
-        self._reports.arrive(made)
+        self._jobs.arrive(PresentJob(job, job_class, when, declared, low, high))
 
     def held(self, job: str, cores: int, time: float) -> None:
         """Take in the cores that a job holds from a time on, whatever was decided."""
-        self._reports.hold(job, cores, time)
+        self._jobs.hold(job, cores, time)
 
     def progress(self, job: str, time: float, amount: float, *, fraction: float | None = None) -> None:
         """Take in the work that a job has done since its last report, in any unit that its class keeps to.
@@ -210,17 +207,17 @@ class Scheduler:
         fraction : float, optional
             The fraction of all its work that is done, if it knows.
         """
-        self._reports.progress(job, time, amount, fraction)
+        self._jobs.progress(job, time, amount, fraction)
 
     def finished(self, job: str, time: float) -> None:
         """Take in that a job has done its work."""
-        self._reports.leave(job, time, finished=True)
+        self._jobs.leave(job, time, finished=True)
 
     def ended(self, job: str, time: float, why: str) -> None:
         """Take in that a job has left with its work not done: failed, cancelled or lost."""
         if why not in _WHYS:
             raise InvalidInput(f"why must be one of {', '.join(_WHYS)}, got {checks.shown(why)}")
-        self._reports.leave(job, time, finished=False)
+        self._jobs.leave(job, time, finished=False)
 
     # --- what to do ---------------------------------------------------------------------------------
 
@@ -230,7 +227,7 @@ class Scheduler:
 
     def explain(self, job: str) -> str:
         """Return in a sentence why a job is to hold the cores that were decided last."""
-        present = self._reports[job]
+        present = self._jobs[job]
         basis = self._shares.bases.get(job)
         if basis is None:
             return f"nothing has been decided since job {job!r} came"
@@ -238,33 +235,30 @@ class Scheduler:
 
     def report(self) -> SchedulerReport:
         """Return the cores held and what is known of each class."""
-        jobs = list(self._reports.jobs.values())
+        jobs = list(self._jobs.by_name.values())
         rows = []
         for name in self._shares.classes:
             mine = [job for job in jobs if job.job_class == name]
-            learner, widest = self._reports.learner, self._reports.widest.get(name, 0)
-            size = speed = math.nan
-            if learner.known(name):
-                rates = learner.rates(name, 0.0, widest)
-                size, speed = learner.size(name, 0.0), float(rates[widest] / rates[1])
+            learned = self._jobs.learned[name]
+            at_first = learned.speeds()
             rows.append(
                 SchedulerClass(
                     name,
                     len(mine),
                     sum(job.held for job in mine),
-                    self._reports.arrived[name],
-                    self._reports.finished[name],
-                    widest,
-                    size,
-                    speed,
+                    self._jobs.arrived[name],
+                    self._jobs.finished[name],
+                    learned.widest,
+                    learned.sizes.remaining(0.0),
+                    float(at_first.speeds[learned.widest]) if learned.widest else math.nan,
                 )
             )
         return SchedulerReport(
-            self._reports.time,
+            self._jobs.time,
             self._shares.cores,
             self._shares.policy.name,
             tuple(rows),
-            dict(self._reports.odd),
+            self._jobs.doubtful,
         )
 
 
