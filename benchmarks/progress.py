@@ -1,0 +1,394 @@
+"""Learning from progress reports: measured curves, and the day on a GPU cluster with nothing known at first.
+
+    python benchmarks/progress.py DATA [--part curves|day] [--workloads 1,2,3] [--json FILE]
+
+DATA holds the folders ``usl``, ``gavel-osdi20``, ``pollux-osdi21``, ``gpu-day`` and ``workloads``.
+
+**Curves.** The truth is a measured table of throughputs. Jobs report their progress on the widths of the
+table, five reports a job on one width, with a relative error of 10 % per report and of 10 % per job
+(lognormal). After 10, 100 and 1 000 reports: the root mean square of log(ŝ/s) over the widths of the table,
+about its mean, and whether the best width found is the best of the table or next to it. Medians, and shares,
+over the curves of a source and five seeds. Where two widths are nearly as fast as each other nothing is lost
+by the wrong one: so the speed lost at the width found is shown as well.
+
+**Day.** The simulator of ``gpu_day.py``, GPUs anywhere. What is seen of a job is its application's name, the
+GPUs that it holds, and every 60 s its progress in the unit of its application: no fractions, no speeds, no
+sizes. It is decided by ``JobIndex(load=0.0)`` with the learned speeds and the remaining work. A class holds
+one GPU per job at first, then at most twice the most that it was measured on; a class of which nothing is
+known counts as 200 s of work. One thing is switched off at a time: history (of another day), progress (one
+curve for all of a job's life), pooling (every job learns alone), throughput (departures alone: the work done
+is what the curve of no measurement says of the cores held).
+
+What was chosen was chosen on days drawn anew: 160 submissions drawn with replacement from the times and from
+the applications of the three workloads (``--drawn SEEDS`` runs these instead).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+import corewise as cw
+from benchmarks.free import strong_scaling
+from benchmarks.gpu_day import (
+    GPUS,
+    INTERVAL,
+    PAUSE,
+    POLLUX,
+    Application,
+    Job,
+    Outcome,
+    Rule,
+    equi,
+    indexed,
+    ratio,
+    simulate,
+)
+from benchmarks.measure import Findings, Target, table_of
+from corewise.estimation.progress import curves
+from corewise.estimation.progress.learned import LearnedJobs
+from corewise.estimation.progress.reports import ReportTally
+from corewise.estimation.progress.statistics import ProgressStatistics
+from corewise.kit.arrays import Floats, Ints
+from corewise.policies.jobs.index import JobIndex
+from corewise.policies.jobs.state import JobState
+from corewise.sizes import Deterministic
+
+REPORTS = (10, 100, 1000)
+NOISE, PER_JOB, SEEDS = 0.1, 5, 5
+
+UNKNOWN = 200.0
+"""Seconds of work that a job of a class counts as of which nothing is known."""
+
+GROWTH = 2
+"""Times the most GPUs that a class was measured on: the most that a job of it is given."""
+
+
+# --- measured curves ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeasuredCurve:
+    """Measured throughputs at some widths."""
+
+    source: str
+    cores: Ints
+    throughput: Floats
+
+
+def measured_curves(data: Path) -> Iterator[MeasuredCurve]:
+    """Yield the measured curves of a folder."""
+    for name, column in (("raytracer", "processors"), ("specsdm91", "load")):
+        rows = _rows(data / "usl" / f"{name}.csv")
+        yield _curve("USL", [(float(row[column]), float(row["throughput"])) for row in rows])
+    grouped: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for row in _rows(data / "gavel-osdi20" / "isolated_throughputs.csv"):
+        if row["source_file"] == "physical_cluster":
+            key = row["worker_type"], row["job_type"]
+            pair = float(row["scale_factor"]), float(row["steps_per_second"])
+            grouped.setdefault(key, []).append(pair)
+    for pairs in grouped.values():
+        if len(pairs) > 2 and min(rate for _, rate in pairs) > 0.0:
+            yield _curve("Gavel", pairs)
+    for app, batch in (("cifar10", 512), ("bert", 48), ("yolov3", 64), ("ncf", 2048)):
+        yield _curve(
+            "Pollux, fixed batch",
+            strong_scaling(data / "pollux-osdi21" / f"{app}-scalability.csv", batch, 64),
+        )
+    for app in ("cifar10", "deepspeech2", "imagenet", "yolov3", "bert"):
+        rates = Application.read(data / "gpu-day" / f"{app}.csv").rates
+        for epoch in (0, len(rates) // 2, len(rates) - 1):
+            widths = [z for z in (1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64) if z < rates.shape[1]]
+            yield _curve("Pollux, best batch", [(float(z), float(rates[epoch, z])) for z in widths])
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _curve(source: str, pairs: Sequence[tuple[float, float]]) -> MeasuredCurve:
+    cores, throughput = np.array(sorted(pairs)).T
+    return MeasuredCurve(source, cores.astype(np.int64), throughput)
+
+
+@dataclass(frozen=True)
+class CurveError:
+    """Errors of learned curves of a source: medians, and how often the best width was found or the next."""
+
+    source: str
+    reports: int
+    curves: int
+    error: float
+    best_found: float
+    lost: float
+
+
+def learned_error(curve: MeasuredCurve, reports: int, rng: np.random.Generator) -> tuple[float, bool, float]:
+    """Return the error of a curve from some reports, whether its best width is near, and the speed lost."""
+    tally, begun = ReportTally(), 6000.0 * float(curve.throughput.max())
+    for k in range(math.ceil(reports / PER_JOB)):
+        at = int(rng.integers(curve.cores.size))
+        own = math.exp(NOISE * rng.normal())
+        tally.report(f"{k}", "a", cores=None, amount=begun, seconds=60.0)
+        for _ in range(min(PER_JOB, reports - k * PER_JOB)):
+            amount = 60.0 * curve.throughput[at] * own * math.exp(NOISE * rng.normal())
+            tally.report(f"{k}", "a", cores=int(curve.cores[at]), amount=amount, seconds=60.0)
+    speeds = LearnedJobs(tally.seen(), int(curve.cores[-1]))["a"].speeds(begun).speeds[curve.cores]
+    off = np.log(speeds / curve.throughput)
+    best, found = int(curve.throughput.argmax()), int(speeds.argmax())
+    lost = 1.0 - curve.throughput[found] / curve.throughput[best]
+    return float(np.std(off)), abs(best - found) <= 1, float(lost)
+
+
+def curve_errors(data: Path) -> list[CurveError]:
+    """Return the errors by source and number of reports."""
+    found = []
+    known = list(measured_curves(data))
+    for source in dict.fromkeys(curve.source for curve in known):
+        mine = [curve for curve in known if curve.source == source]
+        for reports in REPORTS:
+            rows = [
+                learned_error(curve, reports, np.random.default_rng([seed, k, reports]))
+                for k, curve in enumerate(mine)
+                for seed in range(SEEDS)
+            ]
+            error, near, lost = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
+            found.append(
+                CurveError(
+                    source,
+                    reports,
+                    len(mine),
+                    float(np.median(error)),
+                    float(near.mean()),
+                    float(lost.mean()),
+                )
+            )
+    return found
+
+
+# --- the day -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What is learned from: all, or all but one."""
+
+    pooled: bool = True
+    by_progress: bool = True
+    throughput: bool = True
+
+
+ALL = Switches()
+
+
+class Learner:
+    """Rule that learns everything from the progress that jobs report."""
+
+    def __init__(
+        self, names: Iterable[str], switches: Switches = ALL, history: ProgressStatistics | None = None
+    ) -> None:
+        classes = [cw.JobClass(name, speedup=cw.Amdahl(0.9)) for name in names]  # none of it counts
+        self.bound = JobIndex(load=0.0).on(cw.System(GPUS, classes))
+        self.switches, self.tally = switches, ReportTally(history)
+        self.present: dict[str, Job] = {}
+        self.done: dict[str, float] = {}
+        self.changed: dict[str, bool] = {}
+        self.learned = LearnedJobs(self.tally.seen(), GPUS)
+        self.nothing = self.learned["nothing known"].speeds().speeds
+
+    def __call__(self, jobs: Sequence[Job], packed: bool) -> Mapping[str, int]:  # noqa: ARG002
+        here = {job.name: job for job in jobs}
+        for name, job in self.present.items():
+            self._report(job)
+            if name not in here:
+                self.tally.finished(name)
+        self.present = here
+        self.learned = LearnedJobs(self.tally.seen(), GPUS, self.learned)
+        states = [self._state(job) for job in jobs]
+        widths = self.bound.allocate_jobs(states, whole=True, pause=PAUSE)
+        self.changed = {job.name: widths[job.name] != job.width for job in jobs}
+        return widths  # type: ignore[return-value]
+
+    def _class(self, job: Job) -> str:
+        return job.application.name if self.switches.pooled else job.name
+
+    def _report(self, job: Job) -> None:
+        """Report the progress of a job since the last decision; one that has completed took part of that."""
+        if not job.width:
+            return
+        begin = PAUSE if self.changed[job.name] else 0.0
+        end = INTERVAL if math.isnan(job.completed) else job.completed % INTERVAL or INTERVAL
+        seconds = max(end - begin, 0.0)
+        amount = job.progress - self.done.get(job.name, 0.0)
+        self.done[job.name] = job.progress
+        if not self.switches.throughput:
+            amount = seconds * float(self.nothing[job.width])
+        self.tally.report(job.name, self._class(job), cores=job.width, amount=amount, seconds=seconds)
+
+    def _state(self, job: Job) -> JobState:
+        known = self.learned[self._class(job)]
+        said = self.tally.jobs.get(job.name)
+        done = said.done if said else 0.0
+        remaining = known.work(done).remaining
+        top = min(max(1, GROWTH * known.widest), job.application.rates.shape[1] - 1)
+        return JobState(
+            job.name,
+            job.application.name,
+            attained=1.0,  # a start has a pause as well
+            remaining=UNKNOWN if math.isnan(remaining) else remaining,
+            held=job.width,
+            speeds=known.speeds(done).speeds[: top + 1],
+        )
+
+
+def drawn_day(files: Sequence[Path], seed: int, folder: Path) -> Path:
+    """Return a file of 160 submissions, times and applications drawn from those of all files."""
+    rows = [row for file in files for row in _rows(file)]
+    rng = np.random.default_rng(seed)
+    times = sorted(float(rows[k]["time"]) for k in rng.integers(len(rows), size=160))
+    names = [rows[k]["application"] for k in rng.integers(len(rows), size=160)]
+    file = folder / f"drawn-{seed}.csv"
+    lines = [f"{name}-{k},{time},{name}" for k, (time, name) in enumerate(zip(times, names, strict=True))]
+    file.write_text("\n".join(["name,time,application", *lines]) + "\n", encoding="utf-8")
+    return file
+
+
+@dataclass
+class ProgressFindings(Findings):
+    """Everything measured: curves, and days by what is learned and workload."""
+
+    curves: list[CurveError] = field(default_factory=list)
+    days: dict[str, dict[str, Outcome]] = field(default_factory=dict)
+
+
+def learned_day(
+    applications: Mapping[str, Application],
+    file: Path,
+    switches: Switches = ALL,
+    history: ProgressStatistics | None = None,
+) -> tuple[Outcome, ProgressStatistics]:
+    """Return the outcome of a day on which everything is learned, and what was seen."""
+    learner, memory = Learner(applications, switches, history), curves.MEMORY
+    curves.MEMORY = memory if switches.by_progress else math.inf
+    try:
+        return simulate(applications, file, learner, packed=False), learner.tally.seen()
+    finally:
+        curves.MEMORY = memory
+
+
+def days(data: Path, files: Mapping[str, Path]) -> dict[str, dict[str, Outcome]]:
+    """Return the outcomes by what is learned and workload."""
+    applications = {file.stem: Application.read(file) for file in sorted((data / "gpu-day").glob("*.csv"))}
+    classes = [
+        cw.JobClass(name, None, 1.0 / app.work, cw.Amdahl(0.9), sizes=Deterministic())
+        for name, app in applications.items()
+    ]
+    system = cw.System(GPUS, classes, unit="seconds")
+    rules: dict[str, Rule] = {"EQUI": equi(system), "job-index, all known": indexed(system)}
+    found = {
+        name: {key: simulate(applications, file, rule, packed=False) for key, file in files.items()}
+        for name, rule in rules.items()
+    }
+    learned = {key: learned_day(applications, file) for key, file in files.items()}
+    found["learned"] = {key: outcome for key, (outcome, _) in learned.items()}
+    keys = list(files)
+    found["… and on another day"] = {
+        key: learned_day(applications, files[key], history=learned[other][1])[0]
+        for key, other in zip(keys, [*keys[1:], keys[0]], strict=True)
+    }
+    for name, switches in (
+        ("… one curve for all of a job's life", Switches(by_progress=False)),
+        ("… every job alone", Switches(pooled=False)),
+        ("… departures alone", Switches(throughput=False)),
+    ):
+        found[name] = {key: learned_day(applications, file, switches)[0] for key, file in files.items()}
+    return found
+
+
+def report(findings: ProgressFindings, published: Mapping[str, float]) -> list[object]:
+    """Return a table of curves and one of days."""
+    tables: list[object] = []
+    if findings.curves:
+        heads = ["", "curves", "reports", "error", "best width or next", "speed lost there"]
+        table = table_of("Curves learned from progress reports", heads)
+        for row in findings.curves:
+            values = f"{row.error:.1%}", f"{row.best_found:.0%}", f"{row.lost:.1%}"
+            table.add_row(row.source, str(row.curves), str(row.reports), *values)
+        tables.append(table)
+    if findings.days:
+        base = findings.days["EQUI"]
+        keys = list(base)
+        table = table_of(
+            "Mean job completion time in seconds by workload; ratios are geometric means",
+            ["", *keys, "/Pollux", "/EQUI", "/all known", "restarts", "ms"],
+        )
+        for name, rows in findings.days.items():
+            to_pollux = ratio(rows, published) if published else math.nan
+            table.add_row(
+                name,
+                *(f"{rows[key].mean:.0f}" for key in keys),
+                f"{to_pollux:.3f}",
+                *(f"{ratio(rows, _means(findings.days[of])):.3f}" for of in ("EQUI", "job-index, all known")),
+                f"{np.mean([day.restarts for day in rows.values()]):.1f}",
+                f"{np.mean([day.milliseconds for day in rows.values()]):.2f}",
+            )
+        tables.append(table)
+    return tables
+
+
+def _means(rows: Mapping[str, Outcome]) -> dict[str, float]:
+    return {key: day.mean for key, day in rows.items()}
+
+
+def main() -> int:
+    """Run the parts; return 1 if a target was missed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--part", choices=("curves", "day"))
+    parser.add_argument("--workloads", type=lambda text: text.split(","), default=["1", "2", "3"])
+    parser.add_argument("--drawn", type=lambda text: text.split(","), metavar="SEEDS")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    chosen = parser.parse_args()
+    findings, published = ProgressFindings(), {}
+    if chosen.part != "day":
+        findings.curves = curve_errors(chosen.data)
+        for row in findings.curves:
+            if row.reports == 100:
+                findings.targets += [
+                    Target(f"{row.source}, 100 reports: error", row.error, 0.1, False, ""),
+                    Target(f"{row.source}, 100 reports: speed lost", row.lost, 0.05, False, ""),
+                ]
+            if row.reports == 1000:
+                name = f"{row.source}, 1000 reports: best width or next"
+                findings.targets.append(Target(name, row.best_found, 0.9, True, ""))
+    if chosen.part != "curves":
+        files = {
+            str(key): chosen.data / "workloads" / f"pollux-workload-{key}.csv" for key in chosen.workloads
+        }
+        published = {key: POLLUX[int(key)] for key in files}
+        with TemporaryDirectory() as folder:
+            if chosen.drawn:
+                every = list(files.values())
+                files = {seed: drawn_day(every, int(seed), Path(folder)) for seed in chosen.drawn}
+                published = {}
+            findings.days = days(chosen.data, files)
+        if published:
+            for name, bound in (("learned", 0.83), ("… and on another day", 0.80)):
+                value = ratio(findings.days[name], published)
+                findings.targets.append(Target(f"{name.strip('… ')}, over Pollux", value, bound, False, ""))
+    return findings.finish(chosen.json, *report(findings, published), width=120)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
