@@ -4,6 +4,7 @@
     python tools/shape.py ca9fbc4 HEAD .        revisions side by side; `.` is the working tree
     python tools/shape.py --names --mutual      also classes that share a name, modules that import each other
     python tools/shape.py --single              also modules with one importer
+    python tools/shape.py --shared --complex    also pairs of places with shared code, and complex functions
 
 What is counted, below ``src/corewise``:
 
@@ -11,7 +12,8 @@ What is counted, below ``src/corewise``:
 - modules that exactly one other module imports (packages and ``_kernels`` are left out: they serve one
   package by design);
 - pairs of modules that import each other, ``TYPE_CHECKING`` blocks and imports inside functions included;
-- pairs of places that share six or more consecutive lines with anything on them, imports left out;
+- pairs of places that share six or more consecutive lines with anything on them, imports left out; and those
+  in code alone, since docstrings of like functions describe like parameters, and examples begin alike;
 - functions with a cyclomatic complexity above 10, as ruff's C901 counts it;
 - names that two or more classes of different modules have.
 """
@@ -101,24 +103,26 @@ class Tree:
             if one < other and one in found[other]
         )
 
-    def shared_places(self) -> int:
-        """Return how many pairs of places share six or more consecutive lines."""
-        windows: dict[tuple[str, ...], list[tuple[str, int]]] = defaultdict(list)
+    def shared_places(self, *, docstrings: bool) -> list[str]:
+        """Return the pairs of places that share six or more consecutive lines."""
+        windows: dict[tuple[str, ...], list[tuple[str, int, int]]] = defaultdict(list)
         for name, text in self.texts.items():
+            left_out = set(_lines_left_out(self.parsed[name], docstrings=docstrings))
             lines = [
-                line.strip()
-                for line in text.splitlines()
-                if line.strip() and not line.strip().startswith(("from ", "import "))
+                (at, line.strip())
+                for at, line in enumerate(text.splitlines(), start=1)
+                if line.strip() and at not in left_out
             ]
-            for at in range(len(lines) - SHARED_LINES + 1):
-                windows[tuple(lines[at : at + SHARED_LINES])].append((name, at))
-        pairs = {
-            (one[0], other[0], one[1] - other[1]): None
-            for places in windows.values()
-            for k, one in enumerate(places)
-            for other in places[k + 1 :]
-        }
-        return len(pairs)
+            for k in range(len(lines) - SHARED_LINES + 1):
+                shared = tuple(line for _, line in lines[k : k + SHARED_LINES])
+                windows[shared].append((name, k, lines[k][0]))
+        pairs: dict[tuple[str, str, int], str] = {}
+        for places in windows.values():
+            for k, one in enumerate(places):
+                for other in places[k + 1 :]:
+                    pair = f"{one[0]}:{one[2]} ~ {other[0]}:{other[2]}"
+                    pairs.setdefault((one[0], other[0], one[1] - other[1]), pair)
+        return sorted(pairs.values())
 
     def shared_names(self) -> dict[str, list[str]]:
         """Return the names that classes of several modules have, and these modules."""
@@ -129,14 +133,28 @@ class Tree:
                     found[node.name].append(name)
         return {name: where for name, where in sorted(found.items()) if len(where) > 1}
 
-    def complex_functions(self) -> int:
-        """Return how many functions are above 10 in cyclomatic complexity."""
+    def complex_functions(self) -> list[str]:
+        """Return the functions that are above 10 in cyclomatic complexity."""
         command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "C901", "--exit-zero"]
         options = ["--config", f"lint.mccabe.max-complexity={MOST_COMPLEX}", "--output-format", "json"]
         done = subprocess.run(
             [*command, *options, str(self.source)], capture_output=True, check=True, text=True
         )
-        return len(json.loads(done.stdout))
+        found = json.loads(done.stdout)
+        return [f"{Path(one['filename']).relative_to(self.source)}: {one['message']}" for one in found]
+
+
+def _lines_left_out(parsed: ast.Module, *, docstrings: bool) -> Iterator[int]:
+    """Yield the numbers of the lines of imports, and of docstrings unless these are wanted."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(parsed):
+        found: ast.stmt | None = None
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found = node
+        elif not docstrings and isinstance(node, documented) and ast.get_docstring(node) is not None:
+            found = node.body[0]
+        if found is not None:
+            yield from range(found.lineno, (found.end_lineno or found.lineno) + 1)
 
 
 def _example_lines(parsed: ast.Module) -> int:
@@ -170,8 +188,9 @@ def _rows(tree: Tree) -> dict[str, int]:
         "files": len(tree.texts),
         "modules with one importer": len(tree.single_importers()),
         "pairs of modules that import each other": len(tree.mutual_imports()),
-        f"pairs of places with {SHARED_LINES} shared lines": tree.shared_places(),
-        f"functions above {MOST_COMPLEX} in complexity": tree.complex_functions(),
+        f"pairs of places with {SHARED_LINES} shared lines": len(tree.shared_places(docstrings=True)),
+        "  in code, docstrings left out": len(tree.shared_places(docstrings=False)),
+        f"functions above {MOST_COMPLEX} in complexity": len(tree.complex_functions()),
         "class names used twice or more": len(tree.shared_names()),
     }
 
@@ -183,14 +202,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--names", action="store_true", help="list classes that share a name")
     parser.add_argument("--mutual", action="store_true", help="list modules that import each other")
     parser.add_argument("--single", action="store_true", help="list modules with one importer")
+    parser.add_argument("--shared", action="store_true", help="list pairs of places with shared code")
+    parser.add_argument("--complex", action="store_true", help="list complex functions")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         trees = [Tree(_unpacked(revision, Path(folder))) for revision in asked.revisions]
         columns = [_rows(tree) for tree in trees]
+        last = trees[-1]
+        listed = [
+            *(last.shared_places(docstrings=False) if asked.shared else ()),
+            *(last.complex_functions() if asked.complex else ()),
+        ]
     print(f"{'':44}" + "".join(f"{revision:>12}" for revision in asked.revisions))
     for label in columns[0]:
         print(f"{label:44}" + "".join(f"{column[label]:12}" for column in columns))
-    last = trees[-1]
+    print(*listed, sep="\n", end="\n" if listed else "")
     if asked.names:
         for name, where in last.shared_names().items():
             print(f"{name}: {', '.join(where)}")

@@ -344,6 +344,7 @@ def test_places_are_those_of_the_level(policy: str) -> None:
             level_kernels.level_states(levels.arrays, cores, counts, walked)
             places = Places.of(cores, classes, levels.steps, levels.owner, levels.at)
             arrays = (places.demand, places.bought, places.ends)
+            same(level_kernels._place, cores, places.demand, counts, 1)
             same(level_kernels.place_states, cores, *arrays, counts, placed)
             assert np.allclose(placed, walked, rtol=0, atol=1e-13 * cores)
     assert straight == 12

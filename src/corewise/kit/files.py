@@ -11,6 +11,7 @@ from typing import IO
 
 from corewise.errors import CorewiseError, InvalidFile, nearest
 from corewise.kit.encodings import as_utf8
+from corewise.kit.numbers import is_number
 
 __all__ = ["read_bytes", "read_column", "read_text", "reason_of", "require_path", "write_bytes", "writing"]
 
@@ -57,22 +58,14 @@ def read_column(path: str | os.PathLike[str], column: str | None = None) -> list
     if column is None and len(header) > 1:
         raise InvalidFile(f"{name}: which of the columns {', '.join(header)}?")
     place = 0 if column is None else header.index(column)
-    begin = 1 if column is not None or not _is_number(header[0]) else 0
+    begin = 1 if column is not None or not is_number(header[0]) else 0
     values = []
     for line, row in enumerate(rows[begin:], start=begin + 1):
         cell = row[place] if place < len(row) else ""
-        if not _is_number(cell):
+        if not is_number(cell):
             raise InvalidFile(f"{name}: row {line} has {cell!r} where a number was expected")
         values.append(float(cell))
     return values
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:

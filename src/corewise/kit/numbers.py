@@ -1,12 +1,21 @@
-"""How a number is written together with how sure it is."""
+"""Numbers as text: whether a text is one, and how one is written together with how sure it is."""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["half_width", "plus_minus", "rounded", "value_and_ends", "value_with_interval"]
+__all__ = ["half_width", "is_number", "plus_minus", "rounded", "value_and_ends", "value_with_interval"]
 
 _MOST_PLACES = 8
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text can be read as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def half_width(interval: tuple[float, float]) -> float:

@@ -250,11 +250,7 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
         Called now and then with the share of the work that is done.
     """
     require_system(system)
-    if not levels:
-        raise InvalidInput("a plan needs a target")
-    for level in levels:
-        if level.name is not None:
-            system.index(level.name)
+    _require_levels(levels, system)
     cost = None if price is None else checks.positive(price, "price")
     work = math.fsum(job_class.work_rate for job_class in system.classes)
     least = max(math.floor(work) + 1, *(job_class.min_cores for job_class in system.classes))
@@ -288,6 +284,15 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
         look(best + 1)
     today = tuple(_of_log(level, logged) for level in levels) if logged is not None else ()
     return LevelPlan(policy, best, tuple(seen[count] for count in sorted(seen)), today, system.unit)
+
+
+def _require_levels(levels: Sequence[Level], system: System) -> None:
+    """Raise an error if there are no service levels, or one of a class that the system does not have."""
+    if not levels:
+        raise InvalidInput("a plan needs a target")
+    for level in levels:
+        if level.name is not None:
+            system.index(level.name)
 
 
 def _drawn(system: System, rng: np.random.Generator) -> tuple[Trace, Ints]:

@@ -22,6 +22,7 @@ from corewise.estimation.throughput.measured import CurveFit, fit_curve
 from corewise.kit import checks
 from corewise.kit.encodings import as_utf8
 from corewise.kit.files import read_bytes
+from corewise.kit.numbers import is_number
 
 __all__ = [
     "CORES",
@@ -65,24 +66,11 @@ class MeasuredTable:
 
 def read_table(path: str) -> MeasuredTable:
     """Return the table in a CSV file with a header."""
-    content = as_utf8(read_bytes(path))
-    if b"\0" in content:
-        raise InvalidFile(f"{path}: a binary file, not CSV")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidFile(f"{path}: line {line}: not UTF-8 text, byte 0x{content[error.start]:02x}") from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        lines = [(reader.line_num, [field.strip() for field in row]) for row in reader]
-    except csv.Error as error:
-        raise InvalidFile(f"{path}: line {reader.line_num}: {error}") from None
-    lines = [(line, row) for line, row in lines if row not in ([], [""])]
+    lines = _lines_of(path)
     if not lines:
         raise InvalidFile(f"{path}: empty")
     (line, header), *rows = lines
-    if all(isinstance(number_or_text(name), float) for name in header):
+    if all(map(is_number, header)):
         raise InvalidFile(
             f"{path}: line {line}: no header: the first line must name the columns, as in cores,throughput; "
             f"got {','.join(header)}"
@@ -96,6 +84,24 @@ def read_table(path: str) -> MeasuredTable:
         if len(row) != len(header):
             raise InvalidFile(f"{path}: line {line}: {len(row)} fields, but the header has {len(header)}")
     return MeasuredTable(path, header, rows)
+
+
+def _lines_of(path: str) -> list[tuple[int, list[str]]]:
+    """Return the fields of the lines of a CSV file that are not empty, with the numbers of these lines."""
+    content = as_utf8(read_bytes(path))
+    if b"\0" in content:
+        raise InvalidFile(f"{path}: a binary file, not CSV")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidFile(f"{path}: line {line}: not UTF-8 text, byte 0x{content[error.start]:02x}") from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        lines = [(reader.line_num, [field.strip() for field in row]) for row in reader]
+    except csv.Error as error:
+        raise InvalidFile(f"{path}: line {reader.line_num}: {error}") from None
+    return [(line, row) for line, row in lines if row not in ([], [""])]
 
 
 def number_or_text(text: str) -> float | str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corewise.errors import InvalidInput
+from corewise.kit.numbers import is_number
 from corewise.observation.importers.base import LogSource, Roles, Wanted
 from corewise.observation.importers.delimited import Delimited
 from corewise.observation.importers.headers import header_of, roles_among
@@ -84,7 +85,7 @@ class CsvTable:
         """Return whether a file that begins so has a header of several columns."""
         line = head.split(b"\n", 1)[0].decode(errors="replace")
         mark = _mark(line)
-        return bool(mark) and not any(_is_number(field) for field in next(csv.reader([line], delimiter=mark)))
+        return bool(mark) and not any(is_number(field) for field in next(csv.reader([line], delimiter=mark)))
 
     def read(self, source: LogSource, wanted: Wanted) -> JobRows:
         """Return its rows about jobs."""
@@ -161,14 +162,6 @@ def known_roles(columns: Sequence[str], wanted: Wanted) -> Roles:
 def _mark(line: str) -> str:
     """Return what separates the fields of a header: whatever of the usual marks is there most."""
     return max(_MARKS, key=line.count) if any(mark in line for mark in _MARKS) else ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 POLLUX = KnownTable(

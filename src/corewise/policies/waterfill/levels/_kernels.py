@@ -256,6 +256,22 @@ def level_states(
                     held[i, s] += (cores - total) * (rise / rises)
 
 
+@njit(cache=True, nogil=True)
+def _place(cores: float, demand: Floats, counts: Ints, s: int) -> int:
+    """Return the first place at which the demand of a state exceeds the cores."""
+    place, last = 0, demand.shape[0] - 1
+    while place < last:
+        middle = (place + last) >> 1
+        total = 0.0
+        for i in range(counts.shape[0]):
+            total += counts[i, s] * demand[middle, i]
+        if total > cores or (total == cores and middle & 1 == 0):
+            last = middle
+        else:
+            place = middle + 1
+    return place
+
+
 @tiered(lambda *args: 10.0 * args[-1].size, most=0.03)
 @njit(cache=True, nogil=True)
 def place_states(
@@ -264,16 +280,7 @@ def place_states(
     """Do as `level_states` without curved tails; see `corewise.policies.waterfill.levels.places`."""
     classes, states = counts.shape
     for s in range(states):
-        place, last = 0, demand.shape[0] - 1
-        while place < last:
-            middle = (place + last) >> 1
-            total = 0.0
-            for i in range(classes):
-                total += counts[i, s] * demand[middle, i]
-            if total > cores or (total == cores and middle & 1 == 0):
-                last = middle
-            else:
-                place = middle + 1
+        place = _place(cores, demand, counts, s)
         g = place >> 1
         before, jump, constant, linear, square = 0.0, 0.0, 0.0, 0.0, 0.0
         for i in range(classes):
