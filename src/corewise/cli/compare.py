@@ -113,11 +113,11 @@ def _say_what_is_done(system: System, simulate: bool | None, events: int) -> Non
     if simulate or (simulate is None and not reach.exact):
         length = shortest_simulation(system)
         if length <= LONGEST * events:  # else it is refused
-            told = f"a simulation of {max(length, events):,} events of each policy"
+            what = f"a simulation of {max(length, events):,} events of each policy"
             seconds = _USUAL_POLICIES * max(length, events) / _EVENTS_A_SECOND
-            say_how_long(told, seconds, f"at load {system.load:.6g} fewer than {length:,} tell no mean")
+            say_how_long(what, seconds, f"at load {system.load:.6g} fewer than {length:,} determine no mean")
     if simulate is None and not reach.exact and reach.classes <= 3 and reach.memoryless:
-        told = f"the exact comparison over some {reach.states:,.0f} states"
-        say_how_long(told, reach.seconds, "means are simulated instead; --exact insists")
+        what = f"the exact comparison over some {reach.states:,.0f} states"
+        say_how_long(what, reach.seconds, "means are simulated instead; --exact insists")
     elif simulate is False or (simulate is None and reach.exact):
         say_how_long("the exact comparison", reach.seconds, "--simulate is quicker")

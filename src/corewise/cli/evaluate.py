@@ -34,8 +34,8 @@ def evaluate(
     known = policy == Equi.name and has_product_form(problem, Equi())
     if box is None and problem.load < 1.0 and not known:
         reach = Tractability.of(problem)
-        told = f"an exact mean over some {reach.states:,.0f} states"
-        say_how_long(told, reach.seconds_to_evaluate, "corewise compare --simulate does without it")
+        what = f"an exact mean over some {reach.states:,.0f} states"
+        say_how_long(what, reach.seconds_to_evaluate, "corewise compare --simulate does without it")
     with progress_bar("Evaluating", 100.0, "%") as progress:
         rule = policy_named(policy, problem, capacity=box)
         performance = evaluate_policy(problem, rule, capacity=box, progress=progress)

@@ -46,7 +46,7 @@ def serve(
 ) -> None:
     """Serve a pool to any scheduler over HTTP, with a page to look at.
 
-    A scheduler tells what happens to its jobs, and is told how many cores each should hold. A pool that is
+    A scheduler reports what happens to its jobs, and receives how many cores each should hold. A pool that is
     there goes on as it was; a new one is steered, unless it is only to be watched. SIGHUP reloads the token
     and limits of the pool file. Exit code 75 if it cannot go on and is to be started again, 2 for bad input.
     """

@@ -3,8 +3,8 @@
 Kernels of two tiers are interpreted at first, and compiled when that has taken a while. To compile one takes
 numba .2 to 1.5 s, once: the code is then kept on disk, from where the first takes .3 s and the others some
 hundredths. A run that needs but a thousand of its steps is better off without. When to compile is the
-question of when to buy skis, if nobody knows how often there will be snow: whoever rents until the rent comes
-to their price never pays more than twice what would have been best (A. R. Karlin, M. S. Manasse, L. Rudolph
+question of when to buy skis, if it is not known how often there will be snow: to rent until the rent comes to
+their price never costs more than twice what would have been best (A. R. Karlin, M. S. Manasse, L. Rudolph
 and D. D. Sleator, 1988). Here the rent stops well before, since the next run would pay it again.
 
 Both tiers do the same to the last bit; the tests hold every kernel against its source.

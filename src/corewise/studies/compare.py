@@ -334,7 +334,7 @@ def compare(  # noqa: PLR0913  # what to compare, on what, and by what means
     if jobs is not None:
         return _on_jobs(system, chosen, jobs, manner, progress)
     if simulate and capacity is not None:
-        raise InvalidInput(f"a simulation blocks nobody: give no capacity, got {capacity!r}")
+        raise InvalidInput(f"a simulation has no box: give no capacity, got {capacity!r}")
     if simulate is None:
         simulate = followed or (capacity is None and not Tractability.of(system).exact)
     if simulate:

@@ -120,8 +120,8 @@ class Attained(ByValue, Summarised):
         return value_with_interval(self.value, self.interval, 4)
 
     def _values(self) -> Mapping[str, object]:
-        told = {"statistic": self.level.statistic, "most": self.level.most}
-        return {**told, "value": self.value, "interval": self.interval, "met": self.met}
+        target = {"statistic": self.level.statistic, "most": self.level.most}
+        return {**target, "value": self.value, "interval": self.interval, "met": self.met}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

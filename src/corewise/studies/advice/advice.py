@@ -114,7 +114,7 @@ def advise(
         needed = outcomes.cores_needed("equi" if best == "equi" else "whittle", rows[0].mean, busy)
     except _OUT_OF_REACH as error:
         needed = CoresNeeded.unanswered("equi" if best == "equi" else "whittle", rows[0].mean)
-        notes.append(f"how many cores are needed, and what one more is worth, cannot be told: {error}")
+        notes.append(f"how many cores are needed, and what one more is worth, cannot be determined: {error}")
     if needed.answered and needed.cores is None:
         notes.append(f"cores needed: {needed.most_tried} under {needed.label} are not enough either")
     _tell(progress, 1.0)
