@@ -40,7 +40,7 @@ from corewise.observation.event_logs import load_unknown_log
 from corewise.observation.histories import job_histories
 from corewise.observation.importers.importing import import_log
 from corewise.observation.importers.options import ImportOptions
-from corewise.observation.sample_path import Event, SamplePath
+from corewise.observation.sample_path import EventKind, SamplePath
 from corewise.policies.base import BoundPolicy, bind
 from corewise.studies.advice.advice import advise
 from corewise.studies.advice.replay import response_times
@@ -91,13 +91,13 @@ def log_of(jobs: Jobs) -> SamplePath:
     """Return what the operator's pool records."""
     path = cw.simulate(SYSTEM, "equi", jobs=jobs.trace, record=True).path
     assert path is not None
-    comes = np.flatnonzero(path.event == Event.ARRIVAL)
-    leaves = np.flatnonzero(path.event == Event.DEPARTURE)
+    comes = np.flatnonzero(path.event == EventKind.ARRIVAL)
+    leaves = np.flatnonzero(path.event == EventKind.DEPARTURE)
     lost = np.zeros(int(path.job.max()) + 1, dtype=bool)
     order = np.argsort(path.job_class[comes], kind="stable")
     lost[path.job[comes[order]]] = jobs.failed[np.argsort(jobs.which, kind="stable")]
     event = path.event.copy()
-    event[leaves[lost[path.job[leaves]]]] = Event.CANCEL
+    event[leaves[lost[path.job[leaves]]]] = EventKind.CANCEL
     return SamplePath(path.names, path.pool, path.time, event, path.job_class, path.job, path.cores)
 
 

@@ -35,7 +35,7 @@ from benchmarks.measure import Findings, Target, options, progress, timed
 from corewise.estimation.likelihood import Likelihood
 from corewise.estimation.search import fit_curve_to
 from corewise.observation.event_logs import load_events, save_events
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 
 EVENTS = 1_000_000
 ROWS = 10_000_000
@@ -117,7 +117,7 @@ def raw_log(path: cw.SamplePath, i: int) -> tuple[Floats, Floats, Floats]:
     """Return width, job-time and departures of every interval in which a class has jobs."""
     jobs = path.counts[:-1, i].astype(np.float64)
     here = jobs > 0
-    leaves = (path.event[1:] == Event.DEPARTURE) & (path.job_class[1:] == i)
+    leaves = (path.event[1:] == EventKind.DEPARTURE) & (path.job_class[1:] == i)
     return (
         path.cores[:-1, i][here] / jobs[here],
         (jobs * np.diff(path.time))[here],

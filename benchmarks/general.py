@@ -30,7 +30,7 @@ from benchmarks.chain import Model
 from benchmarks.measure import Findings, Target, options, progress, table_of
 from benchmarks.simulators import simulate_with_ciw, simulate_with_simpy_jobs
 from corewise.kit.arrays import Floats
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.policies.base import bind
 from corewise.simulation.paths import first_walk
 from corewise.simulation.state import State
@@ -196,7 +196,7 @@ def sizes_of(run: cw.results.Run, system: cw.System) -> Floats:
     speed = np.asarray(system.classes[0].speedup.rate(widths)) * (path.counts[:, 0] > 0)
     clock = np.concatenate([[0.0], np.cumsum(speed[:-1] * np.diff(path.time))])
     came = np.full(int(path.job.max()) + 1, np.nan)
-    arrives, leaves = path.event == Event.ARRIVAL, path.event == Event.DEPARTURE
+    arrives, leaves = path.event == EventKind.ARRIVAL, path.event == EventKind.DEPARTURE
     came[path.job[arrives]] = clock[arrives]
     return np.asarray(clock[leaves] - came[path.job[leaves]])
 

@@ -33,7 +33,7 @@ from benchmarks import reference
 from benchmarks.chain import Model
 from benchmarks.measure import Findings, Target, options, progress, table_of, timed
 from benchmarks.peers import Problem, solve_with_numpy
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 
 EPOCHS, FIRST, POWER = 400, 100, 0.75
 SAMPLED = (1, 10, 50, 100, 200, 300, 400)
@@ -246,7 +246,7 @@ def same_log(system: cw.System, problem: Problem) -> float:
     path = run.path
     assert path is not None
     states = path.counts @ np.array([problem.side, 1])
-    events = np.where(path.event[1:] == Event.DEPARTURE, 2, 0) + path.job_class[1:]
+    events = np.where(path.event[1:] == EventKind.DEPARTURE, 2, 0) + path.job_class[1:]
     log = reference.Log(states[:-1], np.diff(path.time), events, int(states[-1]))
     theirs = reference.estimate(problem, reference.equi(problem), log)
     ours = [row.parameters["p"] for row in cw.estimate(run.statistics, system).values()]

@@ -15,10 +15,11 @@ from corewise.estimation.estimates import Candidate, Estimate, Estimates
 from corewise.estimation.quantities import Quantity
 from corewise.estimation.residuals import GoodnessOfFit
 from corewise.estimation.throughput.measured import CurveFit, FamilyFit
+from corewise.kit.renamed import warn_renamed as _warn_renamed
 from corewise.learning.epochs import Epoch
 from corewise.learning.loop import Learning
 from corewise.observation.event_logs import EventLog
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.observation.statistics import ClassStatistics
 from corewise.simulation.job_times import ClassTimes
 from corewise.simulation.replicate import ClassReplications, Percentile, Replications
@@ -45,7 +46,7 @@ __all__ = [
     "Epoch",
     "Estimate",
     "Estimates",
-    "Event",
+    "EventKind",
     "EventLog",
     "FamilyFit",
     "GoodnessOfFit",
@@ -65,3 +66,11 @@ __all__ = [
     "SweepMean",
     "SweepRow",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Return what an old name stands for, with a warning."""
+    if name != "Event":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _warn_renamed("results.Event", "results.EventKind")
+    return EventKind

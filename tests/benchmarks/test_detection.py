@@ -20,7 +20,7 @@ from benchmarks.instruments.detection import (
 from benchmarks.instruments.figure import delay_figure
 from corewise.estimation.changes import detector as change
 from corewise.estimation.changes.detector import threshold
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def naive_alarms(jump: Jump, height: float, departures: int, seed: int) -> int:
             continue
         old, new = (n * size_rate * float(curve.rate(np.array([held / n]))[0]) for curve in (before, after))
         level = max(level - (new - old) * float(durations[k]), 0.0)
-        if level < height and path.event[k + 1] == Event.DEPARTURE and path.job_class[k + 1] == i:
+        if level < height and path.event[k + 1] == EventKind.DEPARTURE and path.job_class[k + 1] == i:
             level = max(level + math.log(new / old), 0.0)
         if level >= height:
             alarms, level = alarms + 1, 0.0

@@ -183,7 +183,7 @@ def test_a_window_of_time() -> None:
 def test_a_run_starts_with_the_jobs_given() -> None:
     succeed(*RUN, "--departures", "10", "--start", "3,2", "--seed", "1", "--events", "log.csv")
     path = load_events("log.csv", cw.load_system("paper:1")).path
-    assert path.event[:6].tolist() == [cw.results.Event.START, *[cw.results.Event.PRESENT] * 5]
+    assert path.event[:6].tolist() == [cw.results.EventKind.START, *[cw.results.EventKind.PRESENT] * 5]
     assert path.counts[5].tolist() == [3, 2]
     assert path.departures == 10
 

@@ -28,15 +28,15 @@ def naive_scores(path: cw.SamplePath, i: int, curve: cw.SpeedUp, rate: float) ->
     scores: dict[int, Floats] = {}
     rows = [*zip(path.time, path.event, path.job_class, path.job, path.cores, strict=True)]
     for time, event, job_class, job, cores in rows:
-        if event in (cw.results.Event.ARRIVAL, cw.results.Event.PRESENT) and job_class == i:
+        if event in (cw.results.EventKind.ARRIVAL, cw.results.EventKind.PRESENT) and job_class == i:
             scores[job] = np.zeros(len(curve.bounds) + 1)
         elif job in held:
             since, z = held.pop(job)
             slopes = np.append(curve.gradient(z), curve.rate(z))
             scores[job] -= rate * (time - since) * slopes
-            if event == cw.results.Event.DEPARTURE:
+            if event == cw.results.EventKind.DEPARTURE:
                 scores[job] += slopes / curve.rate(z)
-        if job in scores and event != cw.results.Event.DEPARTURE:
+        if job in scores and event != cw.results.EventKind.DEPARTURE:
             held[job] = (time, cores)
     for job, (since, z) in held.items():
         scores[job] -= rate * (path.end - since) * np.append(curve.gradient(z), curve.rate(z))

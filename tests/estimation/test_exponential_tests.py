@@ -20,7 +20,9 @@ def alone(sizes: list[float]) -> JobHistories:
     """Jobs that come one after another, and hold one core each."""
     ends = np.cumsum(sizes)
     rows = np.repeat(np.arange(len(sizes)), 2)
-    event = np.tile([cw.results.Event.ARRIVAL, cw.results.Event.DEPARTURE], len(sizes)).astype(np.int8)
+    event = np.tile([cw.results.EventKind.ARRIVAL, cw.results.EventKind.DEPARTURE], len(sizes)).astype(
+        np.int8
+    )
     time = np.column_stack([ends - sizes, ends]).ravel()
     cores = np.tile([1.0, 0.0], len(sizes))[:, None]
     path = cw.SamplePath(("only",), 4.0, time, event, np.zeros(rows.size, dtype=np.int64), rows, cores)

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 import corewise as cw
 from corewise.estimation.exponential_tests import FittedParameters, exponential_p_value, fitted_p_value
 from corewise.kit.arrays import Floats
-from corewise.observation.sample_path import NO_JOB, Event
+from corewise.observation.sample_path import NO_JOB, EventKind
 
 SYSTEM = cw.load_system("paper:1")
 
@@ -40,7 +40,7 @@ def test_residuals_are_integrals_of_the_departure_rate() -> None:
                         * speed
                         * float(path.time[row] - path.time[row - 1])
                     )
-                if path.event[row] == Event.DEPARTURE and path.job_class[row] == i:
+                if path.event[row] == EventKind.DEPARTURE and path.job_class[row] == i:
                     expected.append(total)
                     total = 0.0
             assert verdict.residuals == pytest.approx(np.array(expected), rel=1e-9, abs=1e-12)
@@ -125,15 +125,15 @@ def logged(sizes: Floats, gaps: Floats) -> cw.SamplePath:
     """A log of jobs that run alone on one core each, whatever others do: they leave after their size."""
     arrivals = np.cumsum(gaps)
     times = np.concatenate([arrivals, arrivals + sizes])
-    kinds = np.repeat([int(Event.ARRIVAL), int(Event.DEPARTURE)], sizes.size)
+    kinds = np.repeat([int(EventKind.ARRIVAL), int(EventKind.DEPARTURE)], sizes.size)
     jobs = np.tile(np.arange(sizes.size), 2)
     order = np.argsort(times, kind="stable")
-    held = np.cumsum(np.where(kinds[order] == Event.ARRIVAL, 1.0, -1.0))
+    held = np.cumsum(np.where(kinds[order] == EventKind.ARRIVAL, 1.0, -1.0))
     return cw.SamplePath(
         names=("a",),
         pool=1e6,
         time=np.concatenate([[0.0], times[order]]),
-        event=np.concatenate([[Event.START], kinds[order]]).astype(np.int8),
+        event=np.concatenate([[EventKind.START], kinds[order]]).astype(np.int8),
         job_class=np.concatenate([[NO_JOB], np.zeros(2 * sizes.size, dtype=np.int64)]),
         job=np.concatenate([[NO_JOB], jobs[order]]),
         cores=np.concatenate([[0.0], held])[:, None],

@@ -301,7 +301,7 @@ class Log:
 
     def __init__(self, path: cw.SamplePath, *, forgetful: bool) -> None:
         self.path, self.forgetful, self.row = path, forgetful, 0
-        self.leaves = np.flatnonzero(path.event == cw.results.Event.DEPARTURE)
+        self.leaves = np.flatnonzero(path.event == cw.results.EventKind.DEPARTURE)
         self.spans = np.diff(path.time)
 
     def run(self, policy: cw.Policy, departures: int) -> cw.Statistics:
@@ -309,7 +309,7 @@ class Log:
         end = int(self.leaves[done - 1])
         classes = []
         for i in range(len(path.names)):
-            own = (path.event == cw.results.Event.DEPARTURE) & (path.job_class == i)
+            own = (path.event == cw.results.EventKind.DEPARTURE) & (path.job_class == i)
             last = self.row + int(np.flatnonzero(own[self.row + 1 : end + 1]).max(initial=-1)) + 1
             # An interval begins with its row, and ends with the next.
             begins = np.arange(self.row, last if self.forgetful else end)

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 import corewise as cw
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.policies.base import bind
 
 Floats = NDArray[np.float64]
@@ -141,7 +141,7 @@ def sized_path(
         tuple(system.names),
         system.cores,
         np.concatenate([[0.0], time[:used]]),
-        np.concatenate([[Event.START], event[:used]]).astype(np.int8),
+        np.concatenate([[EventKind.START], event[:used]]).astype(np.int8),
         np.concatenate([[-1], job_class[:used]]),
         np.concatenate([[-1], job[:used]]),
         np.concatenate([[[0.0, 0.0]], cores[:used]]),

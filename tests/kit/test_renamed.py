@@ -44,3 +44,10 @@ def test_a_file_is_read_with_the_old_spelling() -> None:
     with pytest.warns(DeprecationWarning, match="most_cores is deprecated: use max_cores"):
         system = system_from_mapping({"cores": 8, "class": [{**entry, "most_cores": 4}]})
     assert system.classes[0].max_cores == 4
+
+
+def test_the_kind_of_an_event_is_found_by_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match=r"results\.Event is deprecated: use results\.EventKind"):
+        assert cw.results.Event is cw.results.EventKind
+    with pytest.raises(AttributeError, match="has no attribute 'Evnt'"):
+        _ = cw.results.Evnt

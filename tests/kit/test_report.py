@@ -197,7 +197,7 @@ def test_every_public_result_is_among_them(tmp_path: Any) -> None:
     kinds = {type(result) for result in few_of(system_of(NAMES["plain"]), tmp_path)}
     kinds |= {type(result) for result in wide_results("w")}
     kinds |= {cw.results.CurveFit, cw.results.FamilyFit}
-    elsewhere = {cw.results.Event}  # an enumeration
+    elsewhere = {cw.results.EventKind}  # an enumeration
     public = {getattr(cw.results, name) for name in cw.results.__all__} - elsewhere
     top = {
         cw.Statistics,

@@ -859,7 +859,7 @@ NAMES = ("one", "two")
 
 
 def as_path(log: list[tuple[float, str, str, int, float]], cores: Floats, pool: float = 1e4) -> cw.SamplePath:
-    kinds = {event.name.lower(): int(event) for event in cw.results.Event}
+    kinds = {event.name.lower(): int(event) for event in cw.results.EventKind}
     return cw.SamplePath(
         names=NAMES,
         pool=pool,
@@ -995,7 +995,7 @@ def test_a_log_is_cut_right_after_departures(form: str) -> None:
     path = cw.simulate(EXAMPLE, cw.Equi(), time=52.0, rng=10, record=True).path
     assert path is not None
     path = path.split() if form == "per job" else path
-    leaves = path.time[path.event == cw.results.Event.DEPARTURE]
+    leaves = path.time[path.event == cw.results.EventKind.DEPARTURE]
     assert leaves.size > 60
     assert leaves[-1] < path.end
     plant = cw.ReplayPlant(path)
@@ -1039,7 +1039,7 @@ def test_a_log_that_ends_within_a_window() -> None:
 def test_a_log_shorter_than_the_first_window(departures: int) -> None:
     path = recorded(29)
     if not departures:
-        rows_ = int(np.flatnonzero(path.event == cw.results.Event.DEPARTURE)[0])
+        rows_ = int(np.flatnonzero(path.event == cw.results.EventKind.DEPARTURE)[0])
         names = ("time", "event", "job_class", "job", "cores")
         path = replace(path, **{name: getattr(path, name)[:rows_] for name in names})
     with pytest.raises(cw.errors.InvalidInput) as error:

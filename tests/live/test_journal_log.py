@@ -19,7 +19,7 @@ from corewise.live.state.controller import Controller, Options
 from corewise.model.files import save_system
 from corewise.observation import events as happened
 from corewise.observation.event_logs import load_events, save_events
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.observation.statistics import Statistics
 
 Table = dict[float, tuple[float, float]]
@@ -129,7 +129,7 @@ def test_a_log_can_be_written_of_it_and_of_a_pool_that_runs(tmp_path: Path) -> N
         again = load_events(tmp_path / "log.csv", cw.System(path.pool, SYSTEM.classes)).path
     for column in ("time", "event", "job_class", "job", "cores"):
         assert np.array_equal(getattr(again, column), getattr(path, column), equal_nan=column == "cores")
-    assert path.event[0] == Event.START
+    assert path.event[0] == EventKind.START
     assert math.isclose(path.duration, path.end - path.start)
 
 

@@ -13,26 +13,26 @@ from numpy.testing import assert_allclose
 import corewise as cw
 from corewise.estimation.residuals import goodness_of_fit
 from corewise.observation.histories import job_histories
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.observation.strata.tally import StrataTally
 from tests.helpers.sized_jobs import LAWS, sized_path
 
 SYSTEM = cw.load_system("paper:2").at_load(0.7)
 
 
-def cut_short(path: cw.SamplePath, rate: float, seed: int, how: Event) -> cw.SamplePath:
+def cut_short(path: cw.SamplePath, rate: float, seed: int, how: EventKind) -> cw.SamplePath:
     """The per-job path in which each job is also ended at a rate of its own, by an event of a kind.
 
     `RESIZE` takes its cores away instead and leaves it there to the end: the same to any likelihood.
     """
     rng, whole = np.random.default_rng(seed), path.split()
     came = np.full(int(whole.job.max()) + 1, np.inf)
-    comes = (whole.event == Event.ARRIVAL) | (whole.event == Event.PRESENT)
+    comes = (whole.event == EventKind.ARRIVAL) | (whole.event == EventKind.PRESENT)
     came[whole.job[comes]] = whole.time[comes]
     ends = came + rng.exponential(1.0 / rate, came.size)
     limit = np.append(ends, np.inf)[whole.job]
     last = {int(job): float(t) for job, t in zip(whole.job, whole.time, strict=True)}
-    gone = {int(j) for j in whole.job[whole.event == Event.DEPARTURE]}
+    gone = {int(j) for j in whole.job[whole.event == EventKind.DEPARTURE]}
     cut = [j for j in range(came.size) if ends[j] < (last[j] if j in gone else whole.end)]
     owner = {int(j): int(i) for j, i in zip(whole.job[comes], whole.job_class[comes], strict=True)}
     kept = whole.time < limit
@@ -41,9 +41,9 @@ def cut_short(path: cw.SamplePath, rate: float, seed: int, how: Event) -> cw.Sam
         "event": np.append(whole.event[kept], np.full(len(cut), how, dtype=np.int8)),
         "job_class": np.append(whole.job_class[kept], [owner[j] for j in cut]),
         "job": np.append(whole.job[kept], cut),
-        "cores": np.append(whole.cores[kept], np.full(len(cut), 0.0 if how == Event.RESIZE else np.nan)),
+        "cores": np.append(whole.cores[kept], np.full(len(cut), 0.0 if how == EventKind.RESIZE else np.nan)),
     }
-    order = np.lexsort((columns["event"] == Event.END, columns["time"]))
+    order = np.lexsort((columns["event"] == EventKind.END, columns["time"]))
     return replace(whole, **{name: column[order] for name, column in columns.items()})
 
 
@@ -51,7 +51,7 @@ def cut_short(path: cw.SamplePath, rate: float, seed: int, how: Event) -> cw.Sam
 def both() -> tuple[cw.SamplePath, cw.SamplePath]:
     """A log in which jobs are cancelled, and the same with jobs that stay without cores instead."""
     path = sized_path(SYSTEM, LAWS["h2_4"], 1500, np.random.default_rng(5))
-    one, other = (cut_short(path, 0.5, 3, how) for how in (Event.CANCEL, Event.RESIZE))
+    one, other = (cut_short(path, 0.5, 3, how) for how in (EventKind.CANCEL, EventKind.RESIZE))
     assert one.cancellations > 100
     assert one.departures == other.departures > 500
     return one, other
@@ -59,7 +59,9 @@ def both() -> tuple[cw.SamplePath, cw.SamplePath]:
 
 def test_by_hand_in_both_forms() -> None:
     """Two jobs share six cores; one is cancelled after 2, the other done after 3."""
-    event = np.array([Event.ARRIVAL, Event.ARRIVAL, Event.CANCEL, Event.DEPARTURE], dtype=np.int8)
+    event = np.array(
+        [EventKind.ARRIVAL, EventKind.ARRIVAL, EventKind.CANCEL, EventKind.DEPARTURE], dtype=np.int8
+    )
     path = cw.SamplePath(
         ("a",), 6.0, np.array([0.0, 0.0, 2.0, 3.0]), event, np.zeros(4, dtype=np.int64),
         np.array([0, 1, 0, 1]), np.array([[6.0], [6.0], [6.0], [0.0]]),
@@ -79,19 +81,19 @@ def test_by_hand_in_both_forms() -> None:
 
 
 def test_a_job_may_be_cancelled_while_it_waits() -> None:
-    event = np.array([Event.ARRIVAL, Event.CANCEL], dtype=np.int8)
+    event = np.array([EventKind.ARRIVAL, EventKind.CANCEL], dtype=np.int8)
     path = cw.SamplePath(
         ("a",), 6.0, np.array([0.0, 2.0]), event, np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64),
         np.array([0.0, np.nan]),
     )  # fmt: skip
     assert cw.Statistics.of(path)["a"].job_time.tolist() == [2.0]
     with pytest.raises(cw.errors.InvalidInput, match="the job leaves although it held no cores"):
-        replace(path, event=np.array([Event.ARRIVAL, Event.DEPARTURE], dtype=np.int8))
+        replace(path, event=np.array([EventKind.ARRIVAL, EventKind.DEPARTURE], dtype=np.int8))
 
 
 @pytest.mark.parametrize("per_job", [False, True])
 def test_it_is_written_and_read_back(tmp_path: Path, per_job: bool) -> None:
-    event = np.array([Event.ARRIVAL, Event.CANCEL, Event.END], dtype=np.int8)
+    event = np.array([EventKind.ARRIVAL, EventKind.CANCEL, EventKind.END], dtype=np.int8)
     path = cw.SamplePath(
         ("one", "two"), 30.0, np.array([0.0, 2.0, 3.0]), event, np.array([0, 0, -1]), np.array([0, 0, -1]),
         np.array([[4.0, 0.0], [0.0, 0.0], [0.0, 0.0]]),
@@ -149,11 +151,13 @@ def test_strata_of_windows_add_up(both: tuple[cw.SamplePath, cw.SamplePath], end
 def test_estimates_stay_right_where_a_quarter_of_the_jobs_is_cancelled() -> None:
     """Within four standard errors, once in 8000 tests beyond; counted as departures, they are far off."""
     path = sized_path(SYSTEM, LAWS["exp"], 8000, np.random.default_rng(8))
-    cancelled = cut_short(path, 0.5, 4, Event.CANCEL)
+    cancelled = cut_short(path, 0.5, 4, EventKind.CANCEL)
     assert cancelled.cancellations > 1500
     done = replace(
         cancelled,
-        event=np.where(cancelled.event == Event.CANCEL, Event.DEPARTURE, cancelled.event).astype(np.int8),
+        event=np.where(cancelled.event == EventKind.CANCEL, EventKind.DEPARTURE, cancelled.event).astype(
+            np.int8
+        ),
     )
     for seen, right in ((cancelled, True), (done, False)):
         for known in SYSTEM.classes:

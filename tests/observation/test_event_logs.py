@@ -19,7 +19,7 @@ from corewise.observation.event_logs import EventLog, load_events, load_unknown_
 from corewise.observation.log_reader import Header, Labels, PlainBlocks
 from corewise.observation.log_repair import with_ties_reordered
 from corewise.observation.rows import find_faults
-from corewise.observation.sample_path import NO_JOB, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, EventKind, SamplePath
 from corewise.observation.text.fields import Fields, Layout
 from tests.observation.test_sample_path import (
     COLUMNS,
@@ -228,7 +228,7 @@ def test_what_is_written_comes_back(
     per_job: bool, seed: int, size: int, split: bool, suffix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = SamplePath(*columns_of(random_rows(np.random.default_rng(seed), per_job, size)))
-    named = not (path.job[(path.job_class != NO_JOB) & (path.event != Event.RESIZE)] == NO_JOB).any()
+    named = not (path.job[(path.job_class != NO_JOB) & (path.event != EventKind.RESIZE)] == NO_JOB).any()
     split = split and named
     file = tmp_path_factory.mktemp("logs") / f"log.csv{suffix}"
     save_events(path, file, per_job=split)
@@ -274,7 +274,7 @@ def test_classes_of_any_name_and_number(names: tuple[str, ...], per_job: bool, l
         names,
         10.0,
         np.arange(rows, dtype=np.float64),
-        np.repeat([Event.ARRIVAL, Event.DEPARTURE], len(names)),
+        np.repeat([EventKind.ARRIVAL, EventKind.DEPARTURE], len(names)),
         np.concatenate([classes, classes]),
         np.concatenate([classes, classes]),
         np.concatenate([cores, 1 / len(names) - cores]),
@@ -694,7 +694,7 @@ def test_spoilt_records_are_refused_at_the_line_of_their_row(
         held = [cores] if per_job else cores
         fields = [
             repr(time),
-            Event(kind).name.lower(),
+            EventKind(kind).name.lower(),
             SYSTEM.names[i] if i >= 0 else "",
             str(who) if who >= 0 else "",
             *("" if per_job and math.isnan(x) else repr(x) for x in held),

@@ -20,7 +20,7 @@ from corewise.errors import InvalidFile, InvalidInput
 from corewise.observation.importers.imported import ImportedLog
 from corewise.observation.importers.importing import IMPORTERS, import_log
 from corewise.observation.importers.options import ImportOptions
-from corewise.observation.importers.rows import Verdict
+from corewise.observation.importers.rows import RowStatus
 
 RECORDED = Path(__file__).parent / "recorded"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -53,7 +53,7 @@ def imported(text: str, directory: Path, name: str = "jobs.csv", **options: Any)
 def accounted(log: ImportedLog) -> None:
     """Every row is used, censored, or dropped with a reason."""
     counts = {**log.account.count(drops=True), **log.account.count(drops=False)}
-    used = int(np.count_nonzero(log.account.verdict == Verdict.USED))
+    used = int(np.count_nonzero(log.account.status == RowStatus.USED))
     assert used + sum(counts.values()) == log.account.rows
     assert len(log.account.lines()) == sum(counts.values())
 
@@ -79,7 +79,7 @@ def test_what_slurm_recorded(file: str, tmp_path: Path) -> None:
         assert of_job(lines, "9") == [(0, "arrival", 0), (11, "resize", 1), (12, "cancel", None)]
         assert of_job(lines, "16") == [(41, "arrival", 1)]
         assert of_job(lines, "6")[-1][1] == "departure"  # its name is "odd|name"
-        assert log.account.count(drops=True) == {Verdict.STEP: 16}
+        assert log.account.count(drops=True) == {RowStatus.STEP: 16}
         assert (log.jobs, log.departures, log.cancellations) == (17, 11, 5)
     path = cw.load_events(tmp_path / "log.csv", a_system(log)).path
     counts = (path.arrivals, path.departures, path.cancellations)
@@ -165,7 +165,7 @@ def test_the_fields_of_swf(tmp_path: Path) -> None:
     assert of_job(lines, "2") == [(5, "arrival", 8), (55, "cancel", None)]
     assert of_job(lines, "3") == [(6, "arrival", 0), (26, "cancel", None)]
     assert of_job(lines, "4") == [(9, "arrival", 0), (10, "resize", 2), (40, "departure", None)]
-    assert log.account.count(drops=True) == {Verdict.BURST: 2}
+    assert log.account.count(drops=True) == {RowStatus.BURST: 2}
 
 
 @pytest.mark.skipif(not (SHARED / "workloads").exists(), reason="the workloads are not here")
@@ -347,7 +347,7 @@ def test_a_broken_job_is_cut_short_at_its_last_good_moment(tmp_path: Path) -> No
         assert of_job(lines, job) == []
     assert of_job(lines, "late start") == [(3, "arrival", 2), (5, "departure", None)]
     assert of_job(lines, "good") == [(0, "arrival", 0), (1, "resize", 2), (5, "departure", None)]
-    assert log.account.count(drops=True) == {Verdict.FIELDS: 1, Verdict.NO_TIME: 1, Verdict.BAD_TIME: 1}
+    assert log.account.count(drops=True) == {RowStatus.FIELDS: 1, RowStatus.NO_TIME: 1, RowStatus.BAD_TIME: 1}
     assert "line 5: when the job ended cannot be read (end 'soon')" in log.account.lines()
 
 
@@ -363,7 +363,7 @@ def test_an_observation_opens_and_closes_where_it_is_told(tmp_path: Path) -> Non
         (4, "departure", "all", "waits", None),
         (5, "end", "", "", None),
     ]
-    assert log.account.count(drops=True) == {Verdict.OUTSIDE: 2}
+    assert log.account.count(drops=True) == {RowStatus.OUTSIDE: 2}
 
 
 def test_rows_of_one_name_are_one_job_unless_it_ended(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_rows_of_one_name_are_one_job_unless_it_ended(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert of_job(lines, "b")[-1] == (2, "cancel", None)
     assert of_job(lines, "b#2") == [(2, "arrival", 0), (4, "resize", 1), (6, "departure", None)]
-    assert log.account.count(drops=False) == {Verdict.BACKWARDS: 1}
+    assert log.account.count(drops=False) == {RowStatus.BACKWARDS: 1}
 
 
 # --- a naive twin ---------------------------------------------------------------------------------
@@ -553,7 +553,7 @@ def test_tasks_of_an_array_that_wait_are_jobs_that_wait(tmp_path: Path) -> None:
     for task in (0, 4, 8):
         assert of_job(lines, f"102_{task}") == [(300.0, "arrival", 0.0), (360.0, "cancel", None)]
     assert (log.jobs, log.departures, log.cancellations) == (10, 2, 3)
-    assert log.account.count(drops=True) == {Verdict.ARRAY: 2}
+    assert log.account.count(drops=True) == {RowStatus.ARRAY: 2}
     assert (
         "2 rows are arrays of 8 tasks that had not started: each task counts as a row, and as a job"
         in log.notes

@@ -7,7 +7,7 @@ import pytest
 
 import corewise as cw
 from corewise.errors import InvalidInput
-from corewise.observation.sample_path import NO_JOB, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, EventKind, SamplePath
 
 SYSTEM = cw.System(
     6, [cw.JobClass("a", 1.0, 0.5, cw.Amdahl(0.9)), cw.JobClass("b", 1.5, 0.8, cw.Amdahl(0.5))]
@@ -25,7 +25,7 @@ def record(per_job: bool) -> SamplePath:
 def test_the_first_part_and_the_last_make_the_whole(per_job: bool, jobs: int) -> None:
     whole = record(per_job)
     last = whole.recent(jobs)
-    assert np.count_nonzero(last.event == Event.ARRIVAL) == jobs
+    assert np.count_nonzero(last.event == EventKind.ARRIVAL) == jobs
     assert last.end == whole.end
     first_rows = int(np.count_nonzero(whole.time <= last.start))
     k = slice(first_rows)

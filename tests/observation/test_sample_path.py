@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import corewise as cw
 from corewise.observation import _kernels
 from corewise.observation.rows import Columns, dense, find_faults, plainly_good
-from corewise.observation.sample_path import NO_JOB, Event, Fault, SamplePath
+from corewise.observation.sample_path import NO_JOB, EventKind, Fault, SamplePath
 from tests.helpers.twins import not_compared, same
 
 NAMES, POOL = ("one", "two"), 10.0
@@ -55,7 +55,7 @@ def rows_of(text: str) -> list[Row]:
         rows.append(
             (
                 float(time),
-                Event[event.upper()],
+                EventKind[event.upper()],
                 NO_JOB if name == "-" else NAMES.index(name),
                 NO_JOB if job == "-" else int(job),
                 held if len(held) > 1 else held[0],
@@ -64,7 +64,7 @@ def rows_of(text: str) -> list[Row]:
     return rows
 
 
-LEAVES = (Event.DEPARTURE, Event.CANCEL)
+LEAVES = (EventKind.DEPARTURE, EventKind.CANCEL)
 MENDED = {Fault.EARLY_END, Fault.BROKEN}
 """What only the repair of logs finds."""
 
@@ -78,7 +78,7 @@ def limit_of(pool: float) -> float:
 
 def naive_counts(rows: list[Row]) -> list[list[int]]:
     """The jobs of each class after each row, counted anew for each."""
-    comes, goes = (Event.PRESENT, Event.ARRIVAL), LEAVES
+    comes, goes = (EventKind.PRESENT, EventKind.ARRIVAL), LEAVES
     return [
         [
             sum(k == i and e in comes for _, e, k, _, _ in rows[: r + 1])
@@ -92,14 +92,14 @@ def naive_counts(rows: list[Row]) -> list[list[int]]:
 def in_order(rows: list[Row]) -> bool:
     times, kinds = [row[0] for row in rows], [row[1] for row in rows]
     opening = 0
-    while opening < len(rows) and kinds[opening] == (Event.PRESENT if opening else Event.START):
+    while opening < len(rows) and kinds[opening] == (EventKind.PRESENT if opening else EventKind.START):
         opening += 1
     return (
         all(map(math.isfinite, times))
         and times == sorted(times)
-        and Event.START not in kinds[1:]
-        and Event.PRESENT not in kinds[opening:]
-        and Event.END not in kinds[:-1]
+        and EventKind.START not in kinds[1:]
+        and EventKind.PRESENT not in kinds[opening:]
+        and EventKind.END not in kinds[:-1]
         and len(set(times[:opening])) <= 1
     )
 
@@ -114,18 +114,21 @@ def lives_of(rows: list[Row]) -> dict[int, list[Row]]:
 
 
 def jobs_possible(rows: list[Row], per_job: bool) -> bool:
-    if any((i, who) != (NO_JOB, NO_JOB) for _, e, i, who, _ in rows if e in (Event.START, Event.END)):
+    if any((i, who) != (NO_JOB, NO_JOB) for _, e, i, who, _ in rows if e in (EventKind.START, EventKind.END)):
         return False
-    moves = [row for row in rows if row[1] in (Event.PRESENT, Event.ARRIVAL, *LEAVES)]
-    about = [row for row in rows if per_job and row[1] not in (Event.START, Event.END)]
+    moves = [row for row in rows if row[1] in (EventKind.PRESENT, EventKind.ARRIVAL, *LEAVES)]
+    about = [row for row in rows if per_job and row[1] not in (EventKind.START, EventKind.END)]
     if any(row[2] == NO_JOB for row in moves) or any(row[3] == NO_JOB for row in about):
         return False
     if any(n < 0 for counts in naive_counts(rows) for n in counts):
         return False
     for life in lives_of(about if per_job else moves).values():
         kinds = [row[1] for row in life]
-        steps = [kind for kind in kinds if kind != Event.RESIZE]
-        if kinds[0] not in (Event.PRESENT, Event.ARRIVAL) or steps[1:] not in ([], *([x] for x in LEAVES)):
+        steps = [kind for kind in kinds if kind != EventKind.RESIZE]
+        if kinds[0] not in (EventKind.PRESENT, EventKind.ARRIVAL) or steps[1:] not in (
+            [],
+            *([x] for x in LEAVES),
+        ):
             return False
         if set(LEAVES) & set(kinds[:-1]) or len({row[2] for row in life} - {NO_JOB}) > 1:
             return False
@@ -137,10 +140,10 @@ def totals_possible(rows: list[Row], pool: float) -> bool:
     for r, (_, kind, i, _, cores) in enumerate(rows):
         if not all(math.isfinite(x) and x >= 0 for x in cores) or math.fsum(cores) > limit_of(pool):
             return False
-        opening = kind in (Event.START, Event.PRESENT)
+        opening = kind in (EventKind.START, EventKind.PRESENT)
         if not opening and any(x > 0 and n == 0 for x, n in zip(cores, counts[r], strict=True)):
             return False
-        if kind == Event.DEPARTURE and rows[r - 1][4][i] == 0:
+        if kind == EventKind.DEPARTURE and rows[r - 1][4][i] == 0:
             return False
     return True
 
@@ -153,10 +156,10 @@ def held_after(rows: list[Row]) -> dict[int, float]:
 
 def own_cores_possible(rows: list[Row], pool: float) -> bool:
     for r, (_, kind, _, who, x) in enumerate(rows):
-        if kind in (Event.START, Event.END, *LEAVES):
+        if kind in (EventKind.START, EventKind.END, *LEAVES):
             if not (math.isnan(x) or x == 0):
                 return False
-            if kind == Event.DEPARTURE and held_after(rows[:r])[who] == 0:
+            if kind == EventKind.DEPARTURE and held_after(rows[:r])[who] == 0:
                 return False
         elif not (math.isfinite(x) and 0 <= x <= limit_of(pool)):
             return False
@@ -192,7 +195,7 @@ def naive_lenient(rows: list[Row], per_job: bool) -> list[int]:
         over = r == len(rows) or (bool(kept) and rows[r][0] > rows[kept[-1]][0])
         while per_job and over and overfull([rows[k] for k in kept], POOL):
             there = held_after([rows[k] for k in kept])
-            gives = (Event.PRESENT, Event.ARRIVAL, Event.RESIZE)
+            gives = (EventKind.PRESENT, EventKind.ARRIVAL, EventKind.RESIZE)
             kept.remove([k for k in kept if rows[k][1] in gives and rows[k][3] in there][-1])
         if r < len(rows) and possible_so_far([*(rows[k] for k in kept), rows[r]], per_job):
             kept.append(r)
@@ -209,18 +212,18 @@ def random_rows(rng: np.random.Generator, per_job: bool, rows: int) -> list[Row]
     unnamed = bool(rng.random() < 0.3) and not per_job
     made: list[Row] = []
 
-    def add(kind: Event, i: int, who: int) -> None:
+    def add(kind: EventKind, i: int, who: int) -> None:
         counts = [sum(k == j for k, _ in present.values()) for j in range(2)]
         if per_job:
             made.append((time, kind, i, who, present[who][1] if who in present else NAN))
             return
         held = rng.choice([0.0, 1.0, 2.5, 4.0], 2) * (np.array(counts) > 0)
         shown = NO_JOB if unnamed and who % 2 else who
-        if kind in (Event.START, Event.END):
+        if kind in (EventKind.START, EventKind.END):
             shown = NO_JOB
         made.append((time, kind, i, shown, held.tolist()))
 
-    def enter(kind: Event) -> None:
+    def enter(kind: EventKind) -> None:
         nonlocal number
         i = int(rng.integers(2))
         room = POOL - sum(x for _, x in present.values())
@@ -229,9 +232,9 @@ def random_rows(rng: np.random.Generator, per_job: bool, rows: int) -> list[Row]
         number += 1
 
     if rng.random() < 0.5:
-        add(Event.START, NO_JOB, NO_JOB)
+        add(EventKind.START, NO_JOB, NO_JOB)
         for _ in range(rng.integers(0, 4)):
-            enter(Event.PRESENT)
+            enter(EventKind.PRESENT)
     while len(made) < rows:
         if rng.random() < 0.7:
             time += float(rng.exponential())
@@ -242,22 +245,22 @@ def random_rows(rng: np.random.Generator, per_job: bool, rows: int) -> list[Row]
         if move < 0.4 and able:
             who = int(rng.choice(able))
             i, _ = present.pop(who)
-            add(Event.DEPARTURE, i, who)
+            add(EventKind.DEPARTURE, i, who)
         elif move < 0.5 and present:  # also of a job that holds none
             who = int(rng.choice(list(present)))
             i, _ = present.pop(who)
-            add(Event.CANCEL, i, who)
+            add(EventKind.CANCEL, i, who)
         elif move < 0.65 and present:
             who = int(rng.choice(list(present)))
             i, x = present[who]
             room = POOL - sum(y for _, y in present.values()) + x
             present[who] = (i, float(rng.choice([0.0, 0.5, 1.0])) * room)
-            add(Event.RESIZE, i if rng.random() < 0.5 else NO_JOB, who)
+            add(EventKind.RESIZE, i if rng.random() < 0.5 else NO_JOB, who)
         else:
-            enter(Event.ARRIVAL)
+            enter(EventKind.ARRIVAL)
     if rng.random() < 0.5:
         time += 1.0
-        add(Event.END, NO_JOB, NO_JOB)
+        add(EventKind.END, NO_JOB, NO_JOB)
     return made
 
 
@@ -271,7 +274,7 @@ def spoilt(rng: np.random.Generator, rows: list[Row], per_job: bool) -> list[Row
             case 0:
                 time = float(rng.choice([time - 1.0, time + 1.0, NAN, math.inf]))
             case 1:
-                kind = int(rng.integers(len(Event)))
+                kind = int(rng.integers(len(EventKind)))
             case 2:
                 i = int(rng.integers(-1, 2))
             case 3:
@@ -398,7 +401,7 @@ def test_every_fault_is_named_with_its_row(fault: Fault, text: str, row: int) ->
     rows = rows_of(text)
     with pytest.raises(cw.errors.InvalidInput) as caught:
         path_of(text)
-    event, time = Event(rows[row][1]).name.lower(), rows[row][0]
+    event, time = EventKind(rows[row][1]).name.lower(), rows[row][0]
     message = str(caught.value)
     assert message.startswith(f"row {row} ({event}")
     assert f"at time {time!r}): " in message
@@ -419,7 +422,7 @@ def test_every_fault_has_a_test() -> None:
 
 
 def test_kernels_know_the_events_and_faults_by_the_same_numbers() -> None:
-    for member in (*Event, *(set(Fault) - MENDED)):
+    for member in (*EventKind, *(set(Fault) - MENDED)):
         assert getattr(_kernels, member.name) == member
 
 
@@ -530,7 +533,7 @@ def test_columns_are_contiguous_arrays_that_nobody_can_change() -> None:
 
 
 def test_lists_will_do() -> None:
-    columns: Any = ([0, 1], [Event.ARRIVAL, Event.END], [0, -1], [-1, -1], [[5, 0], [5, 0]])
+    columns: Any = ([0, 1], [EventKind.ARRIVAL, EventKind.END], [0, -1], [-1, -1], [[5, 0], [5, 0]])
     names: Any = ["one", "two"]
     path = SamplePath(names, 10, *columns)
     assert path.names == NAMES
@@ -595,16 +598,16 @@ def test_numbers_of_jobs_may_be_large_and_rows_need_none() -> None:
 def test_response_times_are_those_of_jobs_seen_to_come_and_go(per_job: bool, seed: int, size: int) -> None:
     rows = random_rows(np.random.default_rng(seed), per_job, size)
     path = SamplePath(*columns_of(rows))
-    if any(row[3] == NO_JOB for row in rows if row[1] == Event.DEPARTURE):
+    if any(row[3] == NO_JOB for row in rows if row[1] == EventKind.DEPARTURE):
         with pytest.raises(cw.errors.InvalidInput, match="response times need the number of every job"):
             _ = path.response_times
         return
     arrived: dict[int, float] = {}
     times: dict[str, list[float]] = {name: [] for name in NAMES}
     for time, kind, i, who, _ in rows:
-        if kind == Event.ARRIVAL and who != NO_JOB:
+        if kind == EventKind.ARRIVAL and who != NO_JOB:
             arrived[who] = time
-        elif kind == Event.DEPARTURE and who in arrived:
+        elif kind == EventKind.DEPARTURE and who in arrived:
             times[NAMES[i]].append(time - arrived[who])
     assert {name: found.tolist() for name, found in path.response_times.items()} == times
 
@@ -633,7 +636,7 @@ def widths_at(path: SamplePath, time: float) -> dict[int, float]:
         return {who: float(x) for who, x in held_after(rows).items()}
     there = {}
     for _, kind, i, who, _ in rows:
-        if kind in (Event.PRESENT, Event.ARRIVAL):
+        if kind in (EventKind.PRESENT, EventKind.ARRIVAL):
             there[who] = i
         elif kind in LEAVES:
             del there[who]
@@ -644,7 +647,7 @@ def widths_at(path: SamplePath, time: float) -> dict[int, float]:
 @given(seed=seeds, size=st.integers(1, 25))
 def test_splitting_keeps_what_every_job_holds(seed: int, size: int) -> None:
     path = SamplePath(*columns_of(random_rows(np.random.default_rng(seed), False, size)))
-    moves = (path.event != Event.RESIZE) & (path.job_class != NO_JOB)
+    moves = (path.event != EventKind.RESIZE) & (path.job_class != NO_JOB)
     if (path.job[moves] == NO_JOB).any():
         with pytest.raises(cw.errors.InvalidInput, match="rows of each job need the number of every job"):
             path.split()
@@ -663,9 +666,9 @@ def test_splitting_keeps_what_every_job_holds(seed: int, size: int) -> None:
         assert path.counts[at].tolist() == split.counts[then].tolist()
     job_time = [float(np.diff(p.time) @ p.counts[:-1].sum(axis=1)) for p in (path, split)]
     assert job_time[0] == pytest.approx(job_time[1], rel=1e-12)
-    kept = path.event != Event.RESIZE
+    kept = path.event != EventKind.RESIZE
     for name in ("time", "event", "job_class", "job"):
-        before, after = getattr(path, name)[kept], getattr(split, name)[split.event != Event.RESIZE]
+        before, after = getattr(path, name)[kept], getattr(split, name)[split.event != EventKind.RESIZE]
         # A resize of nothing may have become the start or the end.
         assert after.size - before.size <= 2
         if after.size == before.size:
@@ -675,7 +678,7 @@ def test_splitting_keeps_what_every_job_holds(seed: int, size: int) -> None:
 def test_rows_of_a_split() -> None:
     split = path_of(GOOD).split()
     rows = [*zip(*(getattr(split, name).tolist() for name in COLUMNS), strict=True)]
-    told = [(t, Event(e).name.lower(), i, who, None if math.isnan(x) else x) for t, e, i, who, x in rows]
+    told = [(t, EventKind(e).name.lower(), i, who, None if math.isnan(x) else x) for t, e, i, who, x in rows]
     assert told == [
         (0.0, "start", -1, -1, None),
         (0.0, "present", 0, 7, 10.0),
@@ -691,13 +694,13 @@ def test_a_split_opens_and_closes_with_the_path() -> None:
     """Also where that is with a resize, of nobody or of somebody."""
     path = path_of("0 resize - - 0 0; 1 arrival one 0 4 0; 2 resize - - 5 0; 3 resize - - 5 0")
     split = path.split()
-    assert split.event.tolist() == [Event.START, Event.ARRIVAL, Event.RESIZE, Event.END]
+    assert split.event.tolist() == [EventKind.START, EventKind.ARRIVAL, EventKind.RESIZE, EventKind.END]
     assert (split.start, split.end) == (0.0, 3.0)
     path = path_of("0 start - - 0 0; 0 present one 0 4 0; 0 present one 1 6 0; 3 resize - - 8 0")
     split = path.split()
     assert split.cores[1:].tolist() == [3.0, 3.0, 4.0, 4.0]
-    assert path_of("2 resize - - 0 0").split().event.tolist() == [Event.START]
-    assert path_of("2 end - - 0 0").split().event.tolist() == [Event.END]
+    assert path_of("2 resize - - 0 0").split().event.tolist() == [EventKind.START]
+    assert path_of("2 end - - 0 0").split().event.tolist() == [EventKind.END]
 
 
 # --- at a glance ------------------------------------------------------------------------------------------
@@ -759,7 +762,7 @@ def test_check_rows_is_compiled_faithfully(per_job: bool, lenient: bool) -> None
 def test_the_parts_of_the_check_are_compiled_faithfully() -> None:
     jobs, owner = np.array([0, 2]), np.array([-1, -2, 1, 0])
     held, seen = np.array([0.0, 2.5, 1.0, 0.0]), set()
-    for kind in Event:
+    for kind in EventKind:
         same(_kernels._stage_after, int(kind))
         for stage in range(4):
             for now in (0.0, 1.0, 2.0, NAN, math.inf):
@@ -769,7 +772,7 @@ def test_the_parts_of_the_check_are_compiled_faithfully() -> None:
                 for per_job in (False, True):
                     seen.add(same(_kernels._job_fault, int(kind), i, who, per_job, jobs, owner))
             for cores in ([0.0, 3.0], [3.0, 3.0], [0.0, NAN], [-1.0, 0.0], [0.0, 11.0], [0.0, math.inf]):
-                if kind != Event.DEPARTURE or i >= 0:
+                if kind != EventKind.DEPARTURE or i >= 0:
                     args = (int(kind), i, np.array(cores), 10.0, jobs, held)
                     seen.add(same(_kernels._totals_fault, *args))
         for who in range(4):

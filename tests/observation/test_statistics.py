@@ -21,7 +21,7 @@ from corewise.observation.statistics import MOST_WIDTHS, PathTally
 
 Table = dict[str, dict[float, list[float]]]
 
-START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END, CANCEL = cw.results.Event
+START, PRESENT, ARRIVAL, DEPARTURE, RESIZE, END, CANCEL = cw.results.EventKind
 NO_JOB = -1
 
 

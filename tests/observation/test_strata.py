@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import corewise as cw
 from corewise.estimation.robust.strata import JobScore, NodeScore
 from corewise.observation.histories import JobHistories, job_histories
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.observation.strata.tables import NODES, Strata
 from corewise.observation.strata.tally import AttainedWork, StrataTally
 from tests.helpers.sized_jobs import LAWS, Floats, sized_path
@@ -150,7 +150,7 @@ def test_classes_without_names_or_with_two_parameters_have_none() -> None:
     assert StrataTally(record(), system).count(100) == (None, None)
     path = record()
     job = path.job.copy()
-    job[(path.event != Event.START) & (path.job_class == 0)] = -1
+    job[(path.event != EventKind.START) & (path.job_class == 0)] = -1
     nameless = cw.SamplePath(path.names, path.pool, path.time, path.event, path.job_class, job, path.cores)
     first, second = StrataTally(nameless, SYSTEM).count(100)
     assert first is None

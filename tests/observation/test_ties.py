@@ -43,9 +43,9 @@ def shuffled(rng: np.random.Generator, rows: list[Row]) -> list[Row]:
         order = [group[k] for k in rng.permutation(len(group))]
         resizes: dict[int, list[Row]] = {}
         for row in group:
-            if row[1] == cw.results.Event.RESIZE:
+            if row[1] == cw.results.EventKind.RESIZE:
                 resizes.setdefault(row[3], []).append(row)
-        mixed += [resizes[row[3]].pop(0) if row[1] == cw.results.Event.RESIZE else row for row in order]
+        mixed += [resizes[row[3]].pop(0) if row[1] == cw.results.EventKind.RESIZE else row for row in order]
     return mixed
 
 
@@ -53,7 +53,7 @@ def written(rows: list[Row], per_job: bool) -> str:
     lines = [HEADER + ("cores" if per_job else "cores:one,cores:two")]
     for time, kind, i, who, cores in rows:
         held = ["" if math.isnan(cores) else repr(cores)] if per_job else map(repr, cores)
-        event, name = cw.results.Event(kind).name.lower(), SYSTEM.names[i] if i >= 0 else ""
+        event, name = cw.results.EventKind(kind).name.lower(), SYSTEM.names[i] if i >= 0 else ""
         lines.append(",".join([repr(time), event, name, str(who) if who >= 0 else "", *held]))
     return "\n".join(lines) + "\n"
 
@@ -86,15 +86,15 @@ def totals(rng: np.random.Generator, steps: int, named: bool) -> list[Row]:
         for i in range(2):
             leave = int(rng.integers(len(there[i]) + 1)) if held[i] > 0.0 else 0
             for _ in range(leave):
-                moves.append((cw.results.Event.DEPARTURE, i, there[i].pop(0)))
+                moves.append((cw.results.EventKind.DEPARTURE, i, there[i].pop(0)))
             for _ in range(int(rng.integers(3))):
                 there[i].append(next(number))
-                moves.append((cw.results.Event.ARRIVAL, i, there[i][-1]))
+                moves.append((cw.results.EventKind.ARRIVAL, i, there[i][-1]))
         if rng.random() < 0.3 or not moves:
-            moves.append((cw.results.Event.RESIZE, -1, -1))
+            moves.append((cw.results.EventKind.RESIZE, -1, -1))
         held = (rng.choice([0.0, 1.0, 2.5, 4.0], 2) * [bool(jobs) for jobs in there]).tolist()
         rows += [(float(step), kind, i, who if named else -1, held) for kind, i, who in moves]
-    return [*rows, (float(steps), cw.results.Event.END, -1, -1, held)]
+    return [*rows, (float(steps), cw.results.EventKind.END, -1, -1, held)]
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -132,7 +132,7 @@ def test_what_is_refused_is_impossible_in_every_order(seed: int, size: int) -> N
     rows = shuffled(rng, spoilt(rng, random_rows(rng, True, size), True))
 
     def resizes(order: list[Row]) -> list[Row]:
-        return sorted((row for row in order if row[1] == cw.results.Event.RESIZE), key=lambda row: row[3])
+        return sorted((row for row in order if row[1] == cw.results.EventKind.RESIZE), key=lambda row: row[3])
 
     orders = [
         [order for order in map(list, itertools.permutations(group)) if resizes(order) == resizes(group)]
@@ -173,7 +173,7 @@ def test_a_resize_before_its_arrival(tmp_path: Path) -> None:
 
 def test_a_job_leaves_with_what_it_held_before_the_instant() -> None:
     """Not with what an arrival at the same time leaves it, which it never had."""
-    event = cw.results.Event
+    event = cw.results.EventKind
     columns = {
         "time": np.array([0.0, 1.0, 1.0, 2.0]),
         "event": np.array([event.ARRIVAL, event.ARRIVAL, event.DEPARTURE, event.END], dtype=np.int8),

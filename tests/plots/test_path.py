@@ -10,7 +10,7 @@ import pytest
 
 import corewise as cw
 from corewise.kit.arrays import Floats
-from corewise.observation.sample_path import NO_JOB, Event
+from corewise.observation.sample_path import NO_JOB, EventKind
 from corewise.plots.path import path_figure
 from corewise.plots.style import class_colour
 from tests.helpers.figures import line
@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 
 def by_hand(cores: list[float] | list[list[float]], pool: float = 4.0) -> cw.SamplePath:
     """Return a path of two classes: a job is there, one of each class comes, two leave."""
-    kinds = [Event.START, Event.PRESENT, Event.ARRIVAL, Event.ARRIVAL, Event.DEPARTURE, Event.DEPARTURE]
+    kinds = [
+        EventKind.START,
+        EventKind.PRESENT,
+        EventKind.ARRIVAL,
+        EventKind.ARRIVAL,
+        EventKind.DEPARTURE,
+        EventKind.DEPARTURE,
+    ]
     return cw.SamplePath(
         ("a", "b"),
         pool,
         np.array([0.0, 0.0, 1.0, 2.5, 3.0, 5.0, 6.0]),
-        np.array([*kinds, Event.END], dtype=np.int8),
+        np.array([*kinds, EventKind.END], dtype=np.int8),
         np.array([NO_JOB, 0, 1, 0, 0, 1, NO_JOB]),
         np.array([NO_JOB, 1, 2, 3, 1, 2, NO_JOB]),
         np.array(cores),
@@ -93,7 +100,9 @@ def test_curves_are_right_at_any_time() -> None:
     times = np.random.default_rng(1).uniform(20.0, 40.0, 200)
     for i in range(3):
         mine = path.job_class == i
-        came, left = (path.time[mine & (path.event == kind)] for kind in (Event.ARRIVAL, Event.DEPARTURE))
+        came, left = (
+            path.time[mine & (path.event == kind)] for kind in (EventKind.ARRIVAL, EventKind.DEPARTURE)
+        )
         jobs[i] = [np.sum(came <= t) - np.sum(left <= t) for t in times]
         inside = left[(left >= 20.0) & (left <= 40.0)]
         np.testing.assert_array_equal(marks(figure.axes[0])[i], inside)
@@ -109,7 +118,7 @@ def test_curves_are_right_at_any_time() -> None:
 
 def test_a_long_path_shows_a_stretch_and_says_which() -> None:
     path = recorded(cw.load_system("paper:1"))
-    moves = path.time[(path.event == Event.ARRIVAL) | (path.event == Event.DEPARTURE)]
+    moves = path.time[(path.event == EventKind.ARRIVAL) | (path.event == EventKind.DEPARTURE)]
     first = path_figure(path)
     x, _ = line(first.axes[1])
     assert x[0] == path.start
@@ -152,7 +161,7 @@ def test_paths_that_cannot_be_drawn_are_refused() -> None:
         tuple(f"c{i}" for i in range(25)),
         1.0,
         np.array([0.0, 1.0]),
-        np.array([Event.START, Event.END], np.int8),
+        np.array([EventKind.START, EventKind.END], np.int8),
         np.array([NO_JOB, NO_JOB]),
         np.array([NO_JOB, NO_JOB]),
         np.zeros((2, 25)),

@@ -22,7 +22,7 @@ from corewise.model.sizes import (
     SizeLaw,
     Weibull,
 )
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.policies.base import BoundPolicy, bind
 from corewise.policies.fitted.rule import Fitted
 from corewise.simulation.decisions.fitted import FittedJobs
@@ -189,7 +189,7 @@ def test_a_path_is_that_of_jobs_followed_one_by_one(system: cw.System, policy: s
     assert len(twin) == path.time[inner].size > 150
     times, leaves, kinds, numbers = (np.array(column) for column in zip(*twin, strict=True))
     assert np.max(np.abs(times - path.time[inner])) < 1e-9
-    assert np.array_equal(leaves, path.event[inner] == Event.DEPARTURE)
+    assert np.array_equal(leaves, path.event[inner] == EventKind.DEPARTURE)
     assert np.array_equal(kinds, path.job_class[inner])
     assert np.array_equal(numbers, path.job[inner])
     assert np.all(path.cores[path.counts.sum(axis=1) > 0].sum(axis=1) == pytest.approx(system.cores))
@@ -259,7 +259,7 @@ def test_response_times_are_in_proportion_to_sizes() -> None:
     assert run.path is not None
     sizes = drawn_sizes(system, 5)
     ratio = mean_of(equal_sharing(system)) / system.load / system.cores
-    leaves = run.path.event == Event.DEPARTURE
+    leaves = run.path.event == EventKind.DEPARTURE
     work = sizes[run.path.job[leaves]]
     spent = run.path.response_times["a"]
     for part in np.array_split(np.argsort(work), 4):
@@ -362,7 +362,7 @@ def test_one_seed_gives_the_same_jobs_under_every_policy() -> None:
     for policy in ("equi", "priority:two,one"):
         path = cw.simulate(RENEWAL, policy, time=100.0, rng=8, record=True).path
         assert path is not None
-        comes = path.event == Event.ARRIVAL
+        comes = path.event == EventKind.ARRIVAL
         columns.append((path.time[comes], path.job_class[comes], path.job[comes]))
     for one, other in zip(*columns, strict=True):
         assert np.array_equal(one, other)
@@ -377,7 +377,7 @@ def test_a_trace_comes_as_it_was_recorded_and_all_of_it_leaves() -> None:
     run = cw.simulate(MIXED, "whittle", jobs=jobs, record=True)
     assert run.path is not None
     assert run.departures == 200
-    comes = run.path.event == Event.ARRIVAL
+    comes = run.path.event == EventKind.ARRIVAL
     assert np.array_equal(run.path.time[comes], time)
     spent = sum(times.sum() for times in run.path.response_times.values())
     assert spent == pytest.approx(run.mean_jobs * run.time, rel=1e-9)

@@ -82,8 +82,8 @@ def test_it_is_the_mean_over_who_left(system: cw.System) -> None:
         present: list[float | None] = []
         spent = left = 0.0
         for event, time in zip(path.event[of_class].tolist(), path.time[of_class].tolist(), strict=True):
-            if event != cw.results.Event.DEPARTURE:
-                present.append(None if event == cw.results.Event.PRESENT else time)
+            if event != cw.results.EventKind.DEPARTURE:
+                present.append(None if event == cw.results.EventKind.PRESENT else time)
                 continue
             came = present.pop(int(draw.integers(len(present))))
             spent, left = (spent, left) if came is None else (spent + time - came, left + 1.0)

@@ -482,7 +482,7 @@ def test_without_speed_up_and_with_cores_to_spare_response_times_are_sizes(
     window = window_of(engine, model, 150_000)
     path = cw.simulate(as_system(model), cw.Whittle(), rng=5, record=True, **window).path
     assert path is not None
-    arrived = path.time[path.event == cw.results.Event.ARRIVAL]
+    arrived = path.time[path.event == cw.results.EventKind.ARRIVAL]
     spent = {job: left - came for job, (_, came, left) in stays(path).items() if came < path.end - 40.0}
     assert len(spent) == np.count_nonzero(arrived < path.end - 40.0) > 100_000
     times = np.array(list(spent.values()))
@@ -501,11 +501,11 @@ def stays(path: cw.SamplePath) -> dict[int, tuple[int, float, float]]:
         path.time.tolist(), path.event.tolist(), path.job_class.tolist(), path.job.tolist(), strict=True
     )
     for time, event, kind, job in rows:
-        if event in (cw.results.Event.PRESENT, cw.results.Event.ARRIVAL):
+        if event in (cw.results.EventKind.PRESENT, cw.results.EventKind.ARRIVAL):
             assert job not in open_
             assert job not in closed
             open_[job] = (kind, time)
-        elif event == cw.results.Event.DEPARTURE:
+        elif event == cw.results.EventKind.DEPARTURE:
             came = open_.pop(job)
             assert came[0] == kind
             closed[job] = (*came, time)
@@ -557,8 +557,10 @@ def test_job_time_is_the_sum_of_the_times_in_system(seed: int, engine: str) -> N
     for i, row in enumerate(run.classes.values()):
         spent = [left - came for kind, came, left in seen.values() if kind == i]
         assert row.mean_jobs * run.time == pytest.approx(math.fsum(spent), rel=1e-9)
-        assert row.arrivals == np.sum((path.event == cw.results.Event.ARRIVAL) & (path.job_class == i))
-        assert row.departures == np.sum((path.event == cw.results.Event.DEPARTURE) & (path.job_class == i))
+        assert row.arrivals == np.sum((path.event == cw.results.EventKind.ARRIVAL) & (path.job_class == i))
+        assert row.departures == np.sum(
+            (path.event == cw.results.EventKind.DEPARTURE) & (path.job_class == i)
+        )
         before = start[i]
         assert row.departures - before - 1e-9 <= row.completed <= row.departures + 1e-9
         in_all = row.mean_response_time * row.completed
@@ -599,9 +601,9 @@ def test_response_times_are_those_of_jobs_seen_to_arrive_and_to_leave(seed: int)
     expected: dict[str, list[float]] = {name: [] for name in system.names}
     for row in range(path.time.size):
         job, now = int(path.job[row]), float(path.time[row])
-        if path.event[row] == cw.results.Event.ARRIVAL:
+        if path.event[row] == cw.results.EventKind.ARRIVAL:
             arrived[job] = now
-        elif path.event[row] == cw.results.Event.DEPARTURE and job in arrived:
+        elif path.event[row] == cw.results.EventKind.DEPARTURE and job in arrived:
             expected[system.names[path.job_class[row]]].append(now - arrived[job])
     assert {name: times.tolist() for name, times in path.response_times.items()} == expected
 
@@ -764,7 +766,7 @@ def test_job_numbers_go_on(as_system: Build) -> None:
         assert path is not None
         rows = [
             path.job[path.event == kind].tolist()
-            for kind in (cw.results.Event.PRESENT, cw.results.Event.ARRIVAL)
+            for kind in (cw.results.EventKind.PRESENT, cw.results.EventKind.ARRIVAL)
         ]
         if step:
             assert rows[0] == [job for jobs in state.jobs for job in jobs]
@@ -808,7 +810,7 @@ def surplus(
     counts, cores = path.counts[:-1], path.cores[:-1]
     for k, (low, high) in enumerate(pairwise(edges)):
         spans = np.clip(path.time[1:], low, high) - np.clip(path.time[:-1], low, high)
-        leaves = (path.event == cw.results.Event.DEPARTURE) & (low < path.time) & (path.time <= high)
+        leaves = (path.event == cw.results.EventKind.DEPARTURE) & (low < path.time) & (path.time <= high)
         for i, job_class in enumerate(regimes[k].classes):
             width = np.divide(cores[:, i], counts[:, i], out=np.zeros(len(spans)), where=counts[:, i] > 0)
             rate = counts[:, i] * job_class.known_size_rate * job_class.speedup.rate(width)

@@ -595,8 +595,10 @@ def test_a_record_is_what_happened(policy: cw.Policy, engine: str) -> None:
     for i, row in enumerate(run.classes.values()):
         spent = [left - came for kind, came, left in seen.values() if kind == i]
         assert row.mean_jobs * run.time == pytest.approx(math.fsum(spent), rel=1e-9)
-        assert row.arrivals == np.sum((path.event == cw.results.Event.ARRIVAL) & (path.job_class == i))
-        assert row.departures == np.sum((path.event == cw.results.Event.DEPARTURE) & (path.job_class == i))
+        assert row.arrivals == np.sum((path.event == cw.results.EventKind.ARRIVAL) & (path.job_class == i))
+        assert row.departures == np.sum(
+            (path.event == cw.results.EventKind.DEPARTURE) & (path.job_class == i)
+        )
     assert np.array_equal(path.cores, policy.on(system).allocate(path.counts))
     assert run.events == path.arrivals + path.departures
     assert run.state.counts == tuple(path.counts[-1].tolist())

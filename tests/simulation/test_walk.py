@@ -68,7 +68,7 @@ def test_a_regime_that_is_over_before_the_batch_is(window: dict[str, Any]) -> No
         assert path is not None
         assert path.end > 12.0
         inside = (path.time >= 10.0) & (path.time < 11.0)
-        left += int(np.count_nonzero(inside & (path.event == cw.results.Event.DEPARTURE)))
+        left += int(np.count_nonzero(inside & (path.event == cw.results.EventKind.DEPARTURE)))
         edges = np.clip(path.time, 10.0, 11.0)
         busy, jobs = path.counts[:-1, 0] > 0, path.counts[:-1, 0]
         expected += float(20.0 * np.diff(edges)[busy].sum())

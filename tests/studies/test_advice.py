@@ -14,7 +14,7 @@ from corewise.errors import BoxTooLarge, InvalidInput
 from corewise.kit.arrays import Floats
 from corewise.model.speedup import SpeedUp
 from corewise.model.tabulated_sizes import PiecewiseExponential
-from corewise.observation.sample_path import NO_JOB, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, EventKind, SamplePath
 from corewise.observation.statistics import ClassStatistics
 from corewise.plots.advice.page import advice_page
 from corewise.policies.base import BoundPolicy, bind
@@ -87,8 +87,8 @@ def test_the_log_run_again_under_its_own_policy_is_the_log() -> None:
 
 def test_jobs_that_failed_or_go_on_run_and_do_not_count() -> None:
     event = LOG.event.copy()
-    leaves = np.flatnonzero(event == Event.DEPARTURE)
-    event[leaves[::10]] = Event.CANCEL
+    leaves = np.flatnonzero(event == EventKind.DEPARTURE)
+    event[leaves[::10]] = EventKind.CANCEL
     keep = LOG.time <= np.quantile(LOG.time, 0.9)
     cut = SamplePath(
         LOG.names, LOG.pool, LOG.time[keep], event[keep], LOG.job_class[keep], LOG.job[keep], LOG.cores[keep]
@@ -98,7 +98,7 @@ def test_jobs_that_failed_or_go_on_run_and_do_not_count() -> None:
     sizes = jobs.completed(done, [Exponential()] * 2, np.random.default_rng(1))
     true = JOBS.size[: jobs.time.size]
     ended = ~jobs.unfinished
-    assert jobs.failed.sum() == np.count_nonzero(event[keep] == Event.CANCEL)
+    assert jobs.failed.sum() == np.count_nonzero(event[keep] == EventKind.CANCEL)
     assert jobs.unfinished.any()
     assert not np.any(jobs.counted & (jobs.failed | jobs.unfinished))
     assert np.allclose(sizes[ended], true[ended], rtol=1e-9)
@@ -171,7 +171,7 @@ def kept(came: Floats, lasts: Floats, width: Floats, names: tuple[str, ...]) -> 
     """Log of jobs that keep their cores from arrival to end, of each class in turn."""
     jobs = came.size
     time = np.concatenate([came, came + lasts])
-    event = np.repeat([Event.ARRIVAL, Event.DEPARTURE], jobs).astype(np.int8)
+    event = np.repeat([EventKind.ARRIVAL, EventKind.DEPARTURE], jobs).astype(np.int8)
     which, job = np.tile(np.arange(jobs) % len(names), 2), np.tile(np.arange(jobs), 2)
     order = np.argsort(time, kind="stable")
     cores = np.concatenate([width, np.full(jobs, np.nan)])
@@ -317,9 +317,9 @@ def test_a_class_of_which_no_job_was_done_does_not_take_the_answers_away() -> No
     """Of one class all jobs fail, of another all wait to the end without a core."""
     log = rigid(600, ("a", "b", "fails", "waits"))
     event, cores = log.event.copy(), log.cores.copy()
-    event[(log.job_class == 2) & (event == Event.DEPARTURE)] = Event.CANCEL
+    event[(log.job_class == 2) & (event == EventKind.DEPARTURE)] = EventKind.CANCEL
     cores[log.job_class == 3] = 0.0
-    keep = ~((log.job_class == 3) & (log.event == Event.DEPARTURE))
+    keep = ~((log.job_class == 3) & (log.event == EventKind.DEPARTURE))
     columns = (log.time, event, log.job_class, log.job, cores)
     found = advise(SamplePath(log.names, log.pool, *(column[keep] for column in columns)))
     assert [row.usage.done for row in found.classes[2:]] == [0, 0]
@@ -380,7 +380,7 @@ def test_widths_that_go_by_size_are_noticed() -> None:
 
 
 def one_job(names: tuple[str, ...]) -> SamplePath:
-    event = np.array([Event.ARRIVAL, Event.DEPARTURE], dtype=np.int8)
+    event = np.array([EventKind.ARRIVAL, EventKind.DEPARTURE], dtype=np.int8)
     zero = np.zeros(2, dtype=np.int64)
     return SamplePath(names, 8.0, np.array([0.0, 1.0]), event, zero, zero, np.array([1.0, np.nan]))
 
@@ -389,7 +389,7 @@ def test_logs_that_say_nothing_are_refused() -> None:
     for names, said in ((("wide",), "one class, 'wide'"), (("a", "b"), "1 of 1 jobs")):
         with pytest.raises(InvalidInput, match=said):
             advise(one_job(names))
-    failed = np.where(LOG.event == Event.DEPARTURE, Event.CANCEL, LOG.event).astype(np.int8)
+    failed = np.where(LOG.event == EventKind.DEPARTURE, EventKind.CANCEL, LOG.event).astype(np.int8)
     with pytest.raises(InvalidInput, match=r"0 of 1500 jobs.*1500 failed"):
         advise(SamplePath(LOG.names, 8.0, LOG.time, failed, LOG.job_class, LOG.job, LOG.cores))
     nameless = SamplePath(

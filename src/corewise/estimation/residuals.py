@@ -44,7 +44,7 @@ from corewise.model.job_class import JobClass
 from corewise.model.system import System
 from corewise.observation.observed import HasPath, path_of
 from corewise.observation.rows import STEPS
-from corewise.observation.sample_path import Event, SamplePath
+from corewise.observation.sample_path import EventKind, SamplePath
 from corewise.observation.statistics import ClassStatistics
 
 __all__ = ["GoodnessOfFit", "goodness_of_fit"]
@@ -218,7 +218,7 @@ def _residuals(path: SamplePath, i: int, speed: Callable[[Floats], Floats]) -> F
     """
     rate = _rates_by_job(path, i, speed) if path.per_job else _rates_by_class(path, i, speed)
     spent = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(path.time))])
-    leaves = (path.event == Event.DEPARTURE) & (path.job_class == i)
+    leaves = (path.event == EventKind.DEPARTURE) & (path.job_class == i)
     return np.diff(spent[leaves], prepend=0.0)
 
 

@@ -14,7 +14,7 @@ from corewise.errors import InvalidFile, InvalidInput
 from corewise.kit import checks
 from corewise.kit.report import Summarised
 from corewise.model.system import System, require_system
-from corewise.observation.sample_path import Event, SamplePath
+from corewise.observation.sample_path import EventKind, SamplePath
 from corewise.observation.statistics import PathTally, Statistics
 from corewise.observation.strata.tally import AttainedWork, StrataTally
 from corewise.policies.base import Policy, bind
@@ -247,7 +247,7 @@ class ReplayPlant(Summarised):
         if not isinstance(path, SamplePath):
             raise InvalidInput(f"expected a SamplePath, such as load_events(file, system).path, got {path!r}")
         self.path = path
-        self._leaves = np.flatnonzero(path.event == Event.DEPARTURE)
+        self._leaves = np.flatnonzero(path.event == EventKind.DEPARTURE)
         self._done = 0
         self._tally = PathTally(path)
         self._families: System | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from corewise.kit.arrays import Bools, Floats, Ints
-from corewise.observation.rows import NO_JOB, STEPS, Event, Record, dense
+from corewise.observation.rows import NO_JOB, STEPS, EventKind, Record, dense
 
 __all__ = ["JobHistories", "job_histories", "owners_of"]
 
@@ -91,7 +91,7 @@ class JobHistories:
 
 def job_histories(path: Record) -> tuple[JobHistories | None, ...]:
     """Return the histories of the jobs of each class; None where some job of it has no number."""
-    comes = (path.event == Event.ARRIVAL) | (path.event == Event.PRESENT)
+    comes = (path.event == EventKind.ARRIVAL) | (path.event == EventKind.PRESENT)
     about = comes | (STEPS[path.event] < 0)
     nameless = np.zeros(len(path.names), dtype=bool)
     nameless[path.job_class[about & (path.job == NO_JOB)]] = True
@@ -146,7 +146,7 @@ def _by_job(path: Record, _: int, mine: Bools) -> JobHistories:
 
 def _ends(path: Record, mine: Bools) -> tuple[Ints, Ints]:
     """Return the rows at which the jobs of a class came and left, in order of arrival."""
-    comes = np.flatnonzero(mine & ((path.event == Event.ARRIVAL) | (path.event == Event.PRESENT)))
+    comes = np.flatnonzero(mine & ((path.event == EventKind.ARRIVAL) | (path.event == EventKind.PRESENT)))
     gone = np.flatnonzero(mine & (STEPS[path.event] < 0))
     numbers, place = dense(path.job)
     left = np.full(numbers.size + 1, path.time.size, dtype=np.int64)
@@ -162,8 +162,8 @@ def _histories(
 ) -> JobHistories:
     held, start, span = segments
     widths, place = np.unique(held, return_inverse=True)
-    truncated = path.event[ends[0]] == Event.PRESENT
-    cancelled = np.append(path.event == Event.CANCEL, False)[ends[1]]  # there at the end: the last
+    truncated = path.event[ends[0]] == EventKind.PRESENT
+    cancelled = np.append(path.event == EventKind.CANCEL, False)[ends[1]]  # there at the end: the last
     return JobHistories(
         widths,
         place.astype(np.int64),

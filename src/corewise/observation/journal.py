@@ -57,8 +57,7 @@ from corewise.observation.admission import (
 )
 from corewise.observation.event_tally import EventTally
 from corewise.observation.events import Event, event_from_mapping
-from corewise.observation.rows import NO_JOB
-from corewise.observation.rows import Event as Kind
+from corewise.observation.rows import NO_JOB, EventKind
 from corewise.observation.sample_path import SamplePath
 
 __all__ = [
@@ -436,34 +435,36 @@ class _Rows:
         self._held[job] = job_class, cores
         if not counted:
             self._present.append((int(job), job_class))
-        self._add(at, Kind.ARRIVAL if counted else Kind.RESIZE, job, cores)
+        self._add(at, EventKind.ARRIVAL if counted else EventKind.RESIZE, job, cores)
 
     def resize(self, job: int | str, cores: int, at: float, stood_still: float) -> None:
         """Record a resize, and before it the time that the job stood still."""
         job_class, held = self._held[job]
         if stood_still < at and held:
-            self._add(stood_still, Kind.RESIZE, job, 0.0)
+            self._add(stood_still, EventKind.RESIZE, job, 0.0)
         self._held[job] = job_class, cores
-        self._add(at, Kind.RESIZE, job, cores)
+        self._add(at, EventKind.RESIZE, job, cores)
 
     def end(self, job: int | str, at: float, width: int) -> None:
         """Record a departure at the width that counts, or that a job holds nothing from now on."""
         if width and not self._held[job][1]:
-            self._add(at, Kind.RESIZE, job, width)
+            self._add(at, EventKind.RESIZE, job, width)
         if width:
-            self._add(at, Kind.DEPARTURE, job, math.nan)
+            self._add(at, EventKind.DEPARTURE, job, math.nan)
         else:
-            self._add(at, Kind.RESIZE, job, 0.0)
+            self._add(at, EventKind.RESIZE, job, 0.0)
 
-    def _add(self, at: float, kind: Kind, job: int | str, cores: float) -> None:
+    def _add(self, at: float, kind: EventKind, job: int | str, cores: float) -> None:
         self._rows.append((at, kind, self._held[job][0], int(job), cores))
 
     def path(self, names: Sequence[str], pool: float, opens: float, closes: float) -> SamplePath:
         """Return the path; rows of pauses and of late events find their place."""
         inner = sorted(self._rows, key=lambda row: row[0])
-        start = (opens, Kind.START, NO_JOB, NO_JOB, math.nan)
-        present = [(opens, Kind.PRESENT, job_class, job, 0.0) for job, job_class in sorted(self._present)]
-        end = (closes, Kind.END, NO_JOB, NO_JOB, math.nan)
+        start = (opens, EventKind.START, NO_JOB, NO_JOB, math.nan)
+        present = [
+            (opens, EventKind.PRESENT, job_class, job, 0.0) for job, job_class in sorted(self._present)
+        ]
+        end = (closes, EventKind.END, NO_JOB, NO_JOB, math.nan)
         time, event, job_class, job, cores = zip(*[start, *present, *inner, end], strict=True)
         return SamplePath(
             tuple(names),
@@ -481,7 +482,7 @@ def _most_held(rows: Sequence[_Row]) -> float:
     held: dict[int, float] = {}
     now = most = 0.0
     for _, event, _, job, cores in rows:
-        after = 0.0 if event == Kind.DEPARTURE else cores
+        after = 0.0 if event == EventKind.DEPARTURE else cores
         now += after - held.get(job, 0.0)
         held[job] = after
         most = max(most, now)

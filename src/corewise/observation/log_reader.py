@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidFile, InvalidInput, nearest
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.log_repair import repaired, with_ties_reordered
-from corewise.observation.rows import EVENT_NAMES, NO_JOB, Columns, Event, Fault, find_faults, in_words
+from corewise.observation.rows import EVENT_NAMES, NO_JOB, Columns, EventKind, Fault, find_faults, in_words
 from corewise.observation.sample_path import SamplePath
 from corewise.observation.text import _kernels
 from corewise.observation.text.fields import Fields, Layout, ManyTexts, TextCodes, numbers
@@ -384,7 +384,7 @@ def _salvaged_line(line: str, header: Header, labels: Labels) -> LogRow:
         job_class = header.classes.code(fields.get("class", ""))
     except InvalidInput:
         job_class = NO_JOB
-    event = EVENT_NAMES.get(fields.get("event", ""), int(Event.RESIZE))
+    event = EVENT_NAMES.get(fields.get("event", ""), int(EventKind.RESIZE))
     cores = [math.nan] * len(header.cores)
     return math.nan, event, job_class, labels.code(fields.get("job", "")), cores
 

@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.observation import _kernels
-from corewise.observation.rows import NO_JOB, STEPS, Columns, Event, Fault, dense, find_faults, most_cores
+from corewise.observation.rows import NO_JOB, STEPS, Columns, EventKind, Fault, dense, find_faults, most_cores
 
 __all__ = ["Repaired", "repaired", "with_ties_reordered"]
 
 _RANKS = np.array([0, 1, 3, 5, 4, 6, 5])
-"""The place of each `Event` within an instant."""
+"""The place of each `EventKind` within an instant."""
 
 _FIRST_TO_LEAVE = 2
 """The place at which jobs that were there before leave, if cores are those of classes."""
@@ -87,7 +87,7 @@ def _only_came_now(columns: Columns, instant: Ints, leaves: Ints) -> Bools:
     Jobs without a name leave in the order of their arrival: those that were there before go first.
     """
     known, number = np.unique(columns.job, return_inverse=True)
-    arrives = columns.event == Event.ARRIVAL
+    arrives = columns.event == EventKind.ARRIVAL
     came = np.full(known.size, -1)
     came[number[arrives]] = instant[arrives]
     found: Bools = came[number[leaves]] == instant[leaves]
@@ -111,7 +111,7 @@ def _totals(columns: Columns, moved: Columns, instant: Ints, rank: Ints) -> Floa
     that is empty in passing holds none; what the instant leaves behind is not touched.
     """
     ends = np.flatnonzero(np.diff(instant, append=instant[-1] + 1))
-    says = np.where(columns.event != Event.END, np.arange(instant.size), -1)
+    says = np.where(columns.event != EventKind.END, np.arange(instant.size), -1)
     last = np.maximum.accumulate(says)[ends]
     totals = columns.cores[np.where(instant[last] == instant[ends], last, ends)]
     passing = np.ones(instant.size, dtype=np.bool_)
@@ -232,7 +232,7 @@ def _faults_of_time(columns: Columns) -> NDArray[np.int8]:
         _kernels.longest_rising(-time[rows][::-1], np.empty((2, rows.size), dtype=np.int64), kept)
         faults[rows[~kept[::-1]]] = Fault.BACKWARDS
     good = np.flatnonzero(faults == Fault.NONE)
-    ends = good[event[good] == Event.END]
+    ends = good[event[good] == EventKind.END]
     faults[ends[ends != good[-1]] if good.size else ends] = Fault.EARLY_END
     return faults
 
@@ -296,7 +296,7 @@ def _nameless(columns: Columns, faults: NDArray[np.int8]) -> Ints:
 def _opening(columns: Columns, faults: NDArray[np.int8]) -> int:
     """Return the last good row of those that open the observation, −1 if none does."""
     good = np.flatnonzero(faults == Fault.NONE)
-    others = np.flatnonzero(columns.event[good] > Event.PRESENT)
+    others = np.flatnonzero(columns.event[good] > EventKind.PRESENT)
     opens = good[: int(others[0]) if others.size else good.size]
     return int(opens[-1]) if opens.size else -1
 
@@ -315,7 +315,7 @@ def _with_cuts(columns: Columns, good: Bools, cuts: _Censorings) -> tuple[Column
     event = columns.event[of].copy()
     job_class, job = columns.job_class[of].copy(), columns.job[of].copy()
     cores = columns.cores[of].copy()
-    event[cut] = Event.CANCEL
+    event[cut] = EventKind.CANCEL
     job_class[cut], job[cut] = cuts.job_class[-1 - source[cut]], cuts.job[-1 - source[cut]]
     if cores.ndim == 1:
         cores[cut] = np.nan

@@ -16,7 +16,7 @@ __all__ = [
     "NO_JOB",
     "STEPS",
     "Columns",
-    "Event",
+    "EventKind",
     "Fault",
     "Record",
     "dense",
@@ -30,7 +30,7 @@ NO_JOB = -1
 """The class of a row that is about none, and the number of a job that has no name."""
 
 
-class Event(IntEnum):
+class EventKind(IntEnum):
     """Kind of event: what a row says happened.
 
     Examples
@@ -38,9 +38,9 @@ class Event(IntEnum):
     >>> import corewise as cw
     >>> system = cw.load_system("paper:1")
     >>> run = cw.simulate(system, "equi", departures=2_000, rng=7, record=True)
-    >>> cw.results.Event(run.path.event[0]).name
+    >>> cw.results.EventKind(run.path.event[0]).name
     'START'
-    >>> int((run.path.event == cw.results.Event.DEPARTURE).sum())
+    >>> int((run.path.event == cw.results.EventKind.DEPARTURE).sum())
     2000
     """
 
@@ -53,11 +53,11 @@ class Event(IntEnum):
     CANCEL = 6
 
 
-EVENT_NAMES = {event.name.lower(): int(event) for event in Event}
+EVENT_NAMES = {event.name.lower(): int(event) for event in EventKind}
 """The kinds of events by their names in a log."""
 
 STEPS = np.array([0, 1, 1, -1, 0, 0, -1])
-"""By how much each `Event` changes the number of jobs."""
+"""By how much each `EventKind` changes the number of jobs."""
 
 
 class Fault(IntEnum):
@@ -215,14 +215,14 @@ def plainly_good(columns: Columns, number: Ints) -> bool:
     """
     _, pool, time, event, job_class, _, cores = columns
     rows, about = np.arange(time.size), STEPS[event] != 0
-    border = (event == Event.START) | (event == Event.END)
-    opening = int(np.count_nonzero(event <= Event.PRESENT))
+    border = (event == EventKind.START) | (event == EventKind.END)
+    opening = int(np.count_nonzero(event <= EventKind.PRESENT))
     in_order = (
         bool(np.all(np.isfinite(time)) and np.all(time[1:] >= time[:-1]))
-        and not np.any(event[opening:] <= Event.PRESENT)
-        and (opening == 0 or (event[0] == Event.START and time[0] == time[opening - 1]))
-        and np.count_nonzero(event == Event.START) <= 1
-        and not np.any(event[:-1] == Event.END)
+        and not np.any(event[opening:] <= EventKind.PRESENT)
+        and (opening == 0 or (event[0] == EventKind.START and time[0] == time[opening - 1]))
+        and np.count_nonzero(event == EventKind.START) <= 1
+        and not np.any(event[:-1] == EventKind.END)
         and not np.any(border & ((job_class >= 0) | (number >= 0)))
         and not np.any(about & (job_class < 0))
     )
@@ -231,7 +231,7 @@ def plainly_good(columns: Columns, number: Ints) -> bool:
     counts = np.zeros(cores.shape, dtype=np.int64)
     counts[rows[about], job_class[about]] = STEPS[event[about]]
     np.cumsum(counts, axis=0, out=counts)
-    left = np.flatnonzero(event == Event.DEPARTURE)
+    left = np.flatnonzero(event == EventKind.DEPARTURE)
     cores_fit = (
         counts.min() >= 0
         and np.all(cores.sum(axis=1) <= 0.5 * (pool + most_cores(pool)))
@@ -270,7 +270,7 @@ def dense(job: Ints) -> tuple[Ints, Ints]:
 
 def in_words(columns: Columns, row: int, fault: Fault, job: str | None = None) -> tuple[str, str]:
     """Return what a row says and what is wrong with it; `job` is what to call its job, if not by number."""
-    what = Event(columns.event[row]).name.lower()
+    what = EventKind(columns.event[row]).name.lower()
     if columns.job[row] != NO_JOB:
         what += f" of job {job or columns.job[row]}"
     if columns.job_class[row] != NO_JOB:

@@ -31,10 +31,10 @@ from corewise.kit.report import Summarised
 from corewise.kit.values import ByValue
 from corewise.observation import _kernels
 from corewise.observation.histories import JobHistories, job_histories, owners_of
-from corewise.observation.rows import NO_JOB, STEPS, Columns, Event, Fault, dense, find_faults, in_words
+from corewise.observation.rows import NO_JOB, STEPS, Columns, EventKind, Fault, dense, find_faults, in_words
 from corewise.observation.statistics import Statistics
 
-__all__ = ["NO_JOB", "Event", "Fault", "SamplePath"]
+__all__ = ["NO_JOB", "EventKind", "Fault", "SamplePath"]
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -55,7 +55,7 @@ class SamplePath(ByValue, Summarised):
     time : ndarray
         When each row happened.
     event : ndarray of int8
-        What happened, an `Event`.
+        What happened, an `EventKind`.
     job_class : ndarray of int64
         The position of the class in `names`, or `NO_JOB`.
     job : ndarray of int64
@@ -105,7 +105,7 @@ class SamplePath(ByValue, Summarised):
                 f"cores must have shape ({rows}, {len(names)}), or ({rows},) if they are those of each row's "
                 f"own job, got {cores.shape}"
             )
-        event = _codes(self.event, "event", np.int8, rows, (0, len(Event) - 1))
+        event = _codes(self.event, "event", np.int8, rows, (0, len(EventKind) - 1))
         job_class = _codes(self.job_class, "class", np.int64, rows, (NO_JOB, len(names) - 1))
         job = _codes(self.job, "job", np.int64, rows, (NO_JOB, np.iinfo(np.int64).max))
         columns = Columns(names, pool, time, event, job_class, job, cores)
@@ -167,17 +167,17 @@ class SamplePath(ByValue, Summarised):
     @property
     def arrivals(self) -> int:
         """The number of arrivals; jobs present at the start arrived before."""
-        return int(np.count_nonzero(self.event == Event.ARRIVAL))
+        return int(np.count_nonzero(self.event == EventKind.ARRIVAL))
 
     @property
     def departures(self) -> int:
         """The number of departures."""
-        return int(np.count_nonzero(self.event == Event.DEPARTURE))
+        return int(np.count_nonzero(self.event == EventKind.DEPARTURE))
 
     @property
     def cancellations(self) -> int:
         """The number of jobs that left unfinished: failed, cancelled or lost."""
-        return int(np.count_nonzero(self.event == Event.CANCEL))
+        return int(np.count_nonzero(self.event == EventKind.CANCEL))
 
     @cached_property
     def counts(self) -> Ints:
@@ -208,9 +208,9 @@ class SamplePath(ByValue, Summarised):
     @cached_property
     def response_times(self) -> Mapping[str, Floats]:
         """The response times, by class and in order of departure, of jobs seen to arrive and to leave."""
-        leaves = np.flatnonzero(self.event == Event.DEPARTURE)
+        leaves = np.flatnonzero(self.event == EventKind.DEPARTURE)
         self._require_numbers(leaves, "response times")
-        arrives = np.flatnonzero((self.event == Event.ARRIVAL) & (self.job != NO_JOB))
+        arrives = np.flatnonzero((self.event == EventKind.ARRIVAL) & (self.job != NO_JOB))
         _, number = dense(self.job)
         arrived = np.full(int(number.max()) + 1, np.nan)
         arrived[number[arrives]] = self.time[arrives]
@@ -247,9 +247,9 @@ class SamplePath(ByValue, Summarised):
         self._require_numbers(np.flatnonzero(STEPS[self.event]), "rows of each job")
         rows, classes = self.counts.shape
         widths = np.divide(self.cores, self.counts, out=np.zeros(self.cores.shape), where=self.counts > 0)
-        opening = int(np.count_nonzero(self.event <= Event.PRESENT))
+        opening = int(np.count_nonzero(self.event <= EventKind.PRESENT))
         widths[:opening] = widths[opening - 1]
-        if self.event[-1] == Event.END:
+        if self.event[-1] == EventKind.END:
             widths[-1] = widths[max(rows - 2, 0)]
         numbers, job = dense(self.job)
         most = rows + int(np.sum(self.counts[1:] * (widths[1:] != widths[:-1])))
@@ -267,7 +267,7 @@ class SamplePath(ByValue, Summarised):
 
         It opens at the instant before, with the jobs that are present then. All jobs need numbers.
         """
-        comes = np.flatnonzero(self.event == Event.ARRIVAL)
+        comes = np.flatnonzero(self.event == EventKind.ARRIVAL)
         if comes.size <= jobs:
             return self
         moves = np.flatnonzero(STEPS[self.event])
@@ -281,9 +281,9 @@ class SamplePath(ByValue, Summarised):
         job_class, job, cores = _present_before(self, moves[moves < cut], cut)
         opening = job.size + 1
         time = np.concatenate([np.full(opening, self.time[cut - 1]), self.time[cut:]])
-        event = np.concatenate([[Event.START], np.full(job.size, Event.PRESENT), self.event[cut:]]).astype(
-            np.int8
-        )
+        event = np.concatenate(
+            [[EventKind.START], np.full(job.size, EventKind.PRESENT), self.event[cut:]]
+        ).astype(np.int8)
         held = cores if self.per_job else np.zeros((opening, self.cores.shape[1]))
         if not self.per_job:
             held[-1] = self.cores[cut - 1]  # what is on the way to it is held for no time
@@ -300,7 +300,7 @@ class SamplePath(ByValue, Summarised):
     def _require_numbers(self, rows: NDArray[np.intp], what: str) -> None:
         nameless = rows[self.job[rows] == NO_JOB]
         if nameless.size:
-            event = Event(self.event[nameless[0]]).name.lower()
+            event = EventKind(self.event[nameless[0]]).name.lower()
             raise InvalidInput(
                 f"{what} need the number of every job, and row {nameless[0]} ({event}) has none"
             )
@@ -315,7 +315,7 @@ class SamplePath(ByValue, Summarised):
 
     def _content(self) -> dict[str, object]:
         """Return one row for each event; a row without a class, a job or cores has none there."""
-        kinds, names = np.array([kind.name.lower() for kind in Event]), np.array([*self.names, None])
+        kinds, names = np.array([kind.name.lower() for kind in EventKind]), np.array([*self.names, None])
         job = self.job.astype(object)
         job[self.job == NO_JOB] = None
         whose = {"time": self.time, "event": kinds[self.event], "class": names[self.job_class], "job": job}

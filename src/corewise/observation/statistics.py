@@ -33,7 +33,7 @@ from corewise.kit.report import Report, Reported, Summarised, Table
 from corewise.kit.values import ByValue
 from corewise.model.system import System
 from corewise.observation import _kernels
-from corewise.observation.rows import Event, Record, dense
+from corewise.observation.rows import EventKind, Record, dense
 from corewise.observation.strata.tables import Strata
 
 __all__ = ["MOST_WIDTHS", "ClassStatistics", "PathTally", "Statistics", "require_statistics"]
@@ -255,7 +255,7 @@ class Statistics(ByValue, Reported):
         path, began = tally.path, tally.time
         checks.within(end, tally.row, path.time.size, "the end of a stretch of rows")
         rows = slice(tally.row, end)
-        arrived = path.job_class[rows][path.event[rows] == Event.ARRIVAL]
+        arrived = path.job_class[rows][path.event[rows] == EventKind.ARRIVAL]
         arrivals = np.bincount(arrived, minlength=len(path.names)).tolist()
         classes = [ClassStatistics(count, np.empty(0), np.empty(0), np.empty(0)) for count in arrivals]
         for i, entries in tally.count(end):

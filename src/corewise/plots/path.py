@@ -12,7 +12,7 @@ from corewise.errors import InvalidInput
 from corewise.kit import checks
 from corewise.kit.arrays import Floats, Ints
 from corewise.observation.rows import STEPS, dense
-from corewise.observation.sample_path import Event, SamplePath
+from corewise.observation.sample_path import EventKind, SamplePath
 from corewise.plots.style import class_colour, escaped, new_figure, require_few_classes, shortened
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _steps(
 
 def _draw_departures(axes: Axes, path: SamplePath, first: float, last: float) -> None:
     """Mark the departure epochs, a line for each class."""
-    leaves = (path.event == Event.DEPARTURE) & (path.time >= first) & (path.time <= last)
+    leaves = (path.event == EventKind.DEPARTURE) & (path.time >= first) & (path.time <= last)
     count = len(path.names)
     axes.eventplot(
         [path.time[leaves & (path.job_class == i)] for i in range(count)],
@@ -177,7 +177,7 @@ def _draw_steps(
 
 def _title(path: SamplePath, first: float, last: float) -> str:
     """Return which stretch is shown, and of how much."""
-    moves = path.time[(path.event == Event.ARRIVAL) | (path.event == Event.DEPARTURE)]
+    moves = path.time[(path.event == EventKind.ARRIVAL) | (path.event == EventKind.DEPARTURE)]
     shown = int(np.count_nonzero((moves >= first) & (moves <= last)))
     if shown == moves.size and first == path.start and last == path.end:
         return f"all {moves.size} arrivals and departures"

@@ -13,7 +13,7 @@ from corewise.errors import InvalidInput
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.observation.importers.base import Roles, Wanted
 from corewise.observation.importers.outcomes import outcome_of
-from corewise.observation.importers.rows import JobRows, Verdict
+from corewise.observation.importers.rows import JobRows, RowStatus
 from corewise.observation.text import _kernels
 from corewise.observation.text.fields import Fields, Kinds, Layout, TextCodes, TextPool, numbers, times
 
@@ -108,7 +108,7 @@ class Delimited:
     def _take(self, fields: Fields, wrong: Bools) -> None:
         rows = fields.lines.size
         line = fields.lines + self._lines
-        verdict = np.where(wrong, Verdict.FIELDS, Verdict.USED).astype(np.int8)
+        status = np.where(wrong, RowStatus.FIELDS, RowStatus.USED).astype(np.int8)
         good = ~wrong
         moments: dict[str, Floats] = {}
         for role in (*_TIMES, *_LENGTHS):
@@ -125,7 +125,7 @@ class Delimited:
                 self._note_units(values, good & (kinds == _kernels.NUMBER), line, fields, name)
             if written.scale is not None:
                 values = np.where(kinds == _kernels.NUMBER, written.scale * values, values)
-            self._judge(verdict, _BAD[role], good & (kinds == _kernels.BAD), line, fields, name)
+            self._mark(status, _BAD[role], good & (kinds == _kernels.BAD), line, fields, name)
             moments[role] = values
         start = np.where(np.isnan(moments["start"]), moments["submit"] + moments["wait"], moments["start"])
         if self.roles.end is None:
@@ -137,8 +137,8 @@ class Delimited:
         cores = np.full(rows, np.nan)
         if self.roles.cores is not None:
             cores, kinds = numbers(fields, self.roles.cores)
-            self._judge(
-                verdict, Verdict.BAD_CORES, good & (kinds == _kernels.BAD), line, fields, self.roles.cores
+            self._mark(
+                status, RowStatus.BAD_CORES, good & (kinds == _kernels.BAD), line, fields, self.roles.cores
             )
         states = np.full(rows, -1)
         if self.roles.state is not None:
@@ -149,7 +149,7 @@ class Delimited:
         ]
         if self.roles.job is not None:
             self._labels.add(fields, self.roles.job)
-        self._parts.append(_Part(line, moments["submit"], start, end, cores, states, classes, verdict))
+        self._parts.append(_Part(line, moments["submit"], start, end, cores, states, classes, status))
 
     @staticmethod
     def _drop_negative(values: Floats, kinds: Kinds) -> None:
@@ -187,10 +187,10 @@ class Delimited:
                 f"if it is"
             )
 
-    def _judge(
-        self, verdict: NDArray[np.int8], what: Verdict, where: Bools, line: Ints, fields: Fields, name: str
+    def _mark(
+        self, status: NDArray[np.int8], what: RowStatus, where: Bools, line: Ints, fields: Fields, name: str
     ) -> None:
-        verdict[where & (verdict == Verdict.USED)] = what
+        status[where & (status == RowStatus.USED)] = what
         for row in np.flatnonzero(where)[: max(_MOST_VALUES - len(self._values), 0)].tolist():
             self._values.setdefault(int(line[row]), f"{name} {fields.shown(name, row)[:40]!r}")
 
@@ -206,9 +206,9 @@ class Delimited:
                 f"has {_SPOKEN[first[0]]}, {first[1][1]!r}; how far they are apart is unknown"
             )
         self._require_one_unit()
-        line, submit, start, end, cores, states, verdict = (
+        line, submit, start, end, cores, states, status = (
             np.concatenate([getattr(part, name) for part in self._parts])
-            for name in ("line", "submit", "start", "end", "cores", "states", "verdict")
+            for name in ("line", "submit", "start", "end", "cores", "states", "status")
         )
         classes = [
             np.concatenate([part.classes[k] for part in self._parts]) for k in range(len(self._classes))
@@ -219,7 +219,7 @@ class Delimited:
             self._notes.append(f"{self._unsaid} rows say no waiting time: taken to start when submitted")
         labels = self._labels.gathered() if self.roles.job is not None else _numbered(line)
         return JobRows(
-            line, submit, start, end, cores, self._outcomes(states), job_class, names, *labels, verdict,
+            line, submit, start, end, cores, self._outcomes(states), job_class, names, *labels, status,
             clock=next(iter(self._clocks), "numbers"), values=self._values,
             said=states, words=tuple(self._states.texts), notes=tuple(self._notes),
         )  # fmt: skip
@@ -259,15 +259,15 @@ class _Part:
     cores: Floats
     states: Ints
     classes: list[Ints]
-    verdict: NDArray[np.int8]
+    status: NDArray[np.int8]
 
 
-_BAD: Mapping[str, Verdict] = {
-    "submit": Verdict.BAD_TIME,
-    "start": Verdict.BAD_START,
-    "wait": Verdict.BAD_START,
-    "end": Verdict.BAD_END,
-    "duration": Verdict.BAD_END,
+_BAD: Mapping[str, RowStatus] = {
+    "submit": RowStatus.BAD_TIME,
+    "start": RowStatus.BAD_START,
+    "wait": RowStatus.BAD_START,
+    "end": RowStatus.BAD_END,
+    "duration": RowStatus.BAD_END,
 }
 
 

@@ -18,7 +18,7 @@ from corewise.kit.files import writing
 from corewise.kit.report import Report, Reported, Table
 from corewise.observation.importers import _kernels
 from corewise.observation.importers.clock import shown_time
-from corewise.observation.importers.rows import Verdict
+from corewise.observation.importers.rows import RowStatus
 from corewise.observation.importers.stretches import ticks_of
 from corewise.observation.rows import EVENT_NAMES, Columns
 from corewise.observation.sample_path import SamplePath
@@ -49,14 +49,14 @@ class RowAccount:
     ----------
     line : ndarray of int
         The line of each row.
-    verdict : ndarray of int8
-        A `Verdict`.
+    status : ndarray of int8
+        A `RowStatus`.
     values : mapping
         The offending field, by line, of the first rows that have one.
     """
 
     line: Ints
-    verdict: NDArray[np.int8]
+    status: NDArray[np.int8]
     values: Mapping[int, str]
 
     @property
@@ -64,17 +64,19 @@ class RowAccount:
         """How many rows there were."""
         return self.line.size
 
-    def count(self, *, drops: bool) -> dict[Verdict, int]:
+    def count(self, *, drops: bool) -> dict[RowStatus, int]:
         """Return how many rows were dropped, or else censored, by reason."""
-        counts = np.bincount(self.verdict, minlength=len(Verdict))
-        return {v: int(counts[v]) for v in Verdict if counts[v] and v.drops is drops and v != Verdict.USED}
+        counts = np.bincount(self.status, minlength=len(RowStatus))
+        return {
+            v: int(counts[v]) for v in RowStatus if counts[v] and v.drops is drops and v != RowStatus.USED
+        }
 
     def lines(self) -> list[str]:
         """Return what is wrong with each row that was not used as it is."""
-        order = np.flatnonzero(self.verdict != Verdict.USED)
+        order = np.flatnonzero(self.status != RowStatus.USED)
         return [
-            f"line {line}: {Verdict(verdict).reason}{_value(self.values.get(line))}"
-            for line, verdict in zip(self.line[order].tolist(), self.verdict[order].tolist(), strict=True)
+            f"line {line}: {RowStatus(status).reason}{_value(self.values.get(line))}"
+            for line, status in zip(self.line[order].tolist(), self.status[order].tolist(), strict=True)
         ]
 
 
@@ -168,12 +170,12 @@ class ImportedLog(Reported):
     @property
     def dropped(self) -> Mapping[str, int]:
         """How many rows were dropped, by reason."""
-        return {verdict.name.lower(): rows for verdict, rows in self.account.count(drops=True).items()}
+        return {status.name.lower(): rows for status, rows in self.account.count(drops=True).items()}
 
     @property
     def censored(self) -> Mapping[str, int]:
         """How many rows were censored, by reason."""
-        return {verdict.name.lower(): rows for verdict, rows in self.account.count(drops=False).items()}
+        return {status.name.lower(): rows for status, rows in self.account.count(drops=False).items()}
 
     def report(self) -> Report:
         """Return what was made of the rows, the jobs, and the number of them in the largest classes."""
@@ -231,10 +233,10 @@ class ImportedLog(Reported):
             out.write(buffer[:size].data)
 
 
-def _reasons(what: str, counts: Mapping[Verdict, int]) -> Iterator[tuple[str, str]]:
+def _reasons(what: str, counts: Mapping[RowStatus, int]) -> Iterator[tuple[str, str]]:
     """Yield how many rows there are of each reason, most first; the heading is not repeated."""
-    for verdict, count in sorted(counts.items(), key=lambda found: -found[1]):
-        yield what, f"{count:,}: {verdict.reason}"
+    for status, count in sorted(counts.items(), key=lambda found: -found[1]):
+        yield what, f"{count:,}: {status.reason}"
         what = ""
 
 

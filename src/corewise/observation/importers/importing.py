@@ -22,7 +22,7 @@ from corewise.observation.importers.elastisim import ElastiSim
 from corewise.observation.importers.imported import ImportedJobs, ImportedLog, RowAccount
 from corewise.observation.importers.options import ImportOptions
 from corewise.observation.importers.outcomes import JobOutcome
-from corewise.observation.importers.rows import JobRows, Verdict
+from corewise.observation.importers.rows import JobRows, RowStatus
 from corewise.observation.importers.slurm import SlurmCompletions, SlurmJson, SlurmTable
 from corewise.observation.importers.stretches import (
     ObservationWindow,
@@ -121,13 +121,13 @@ def _in_utc(rows: JobRows, how: ImportOptions) -> JobRows:
 def _assembled(rows: JobRows, name: str, how: ImportOptions) -> ImportedLog:
     said = how.pool if how.pool is not None else rows.pool
     most = float(np.fmax(_MOST_CORES, said)) if how.pool is None else said
-    seen, verdict = stretches_of(rows, most)
-    if not np.any(verdict == Verdict.USED):
-        raise InvalidInput(_useless(RowAccount(rows.line, verdict, rows.values), how))
+    seen, status = stretches_of(rows, most)
+    if not np.any(status == RowStatus.USED):
+        raise InvalidInput(_useless(RowAccount(rows.line, status, rows.values), how))
     window = _window(seen, rows, how)
     inside = _inside(seen, window)
-    verdict[seen.row[~inside]] = Verdict.OUTSIDE
-    account = RowAccount(rows.line, verdict, rows.values)
+    status[seen.row[~inside]] = RowStatus.OUTSIDE
+    account = RowAccount(rows.line, status, rows.values)
     if not inside.any():
         raise InvalidInput("no job is there between --since and --until")
     job = np.where(inside, np.cumsum(seen.first & inside) - 1, -1)
@@ -221,7 +221,7 @@ def _notes(rows: JobRows, seen: Stretches, how: ImportOptions, peak: float, said
 
 def _dates(account: RowAccount, how: ImportOptions) -> list[str]:
     """Return which field is most likely a date that is written in an unusual way."""
-    unread = np.isin(account.verdict, (Verdict.BAD_TIME, Verdict.BAD_START, Verdict.BAD_END))
+    unread = np.isin(account.status, (RowStatus.BAD_TIME, RowStatus.BAD_START, RowStatus.BAD_END))
     for line in account.line[unread].tolist():
         shown = account.values.get(line, "")
         if not how.time_format and _DATE.search(shown):

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Floats, Ints
 
-__all__ = ["JobRows", "Verdict"]
+__all__ = ["JobRows", "RowStatus"]
 
 
-class Verdict(IntEnum):
-    """Verdict on a row: what was made of it."""
+class RowStatus(IntEnum):
+    """RowStatus on a row: what was made of it."""
 
     USED = 0
     STEP = 1
@@ -36,7 +36,7 @@ class Verdict(IntEnum):
 
     @property
     def reason(self) -> str:
-        """The verdict in words."""
+        """The status in words."""
         return _REASONS[self]
 
     @property
@@ -46,32 +46,32 @@ class Verdict(IntEnum):
 
 
 _REASONS = {
-    Verdict.USED: "used",
-    Verdict.STEP: "a step of a job, which has a row of its own",
-    Verdict.BURST: "a burst of a job, which has a row of its own",
-    Verdict.FIELDS: "not as many fields as there are columns",
-    Verdict.NO_TIME: "it says neither when the job was submitted nor when it started",
-    Verdict.BAD_TIME: "when the job was submitted cannot be read",
-    Verdict.BAD_START: "when the job started cannot be read",
-    Verdict.BAD_END: "when the job ended cannot be read",
-    Verdict.BACKWARDS: "the job ends before it starts",
-    Verdict.NO_END: "the job is said to be over, and no end is said",
-    Verdict.NO_START: "the job is said to be done, and no start is said",
-    Verdict.BAD_CORES: "the cores of a job that ran must be a number above zero",
-    Verdict.TOO_MANY: "more cores than there are",
-    Verdict.OUTSIDE: "over before the observation opens, or not yet there when it closes",
-    Verdict.CUT_BEFORE: "what went before of the same job cannot be believed",
-    Verdict.ARRAY: "an array of jobs that had not started, whose tasks cannot be counted",
+    RowStatus.USED: "used",
+    RowStatus.STEP: "a step of a job, which has a row of its own",
+    RowStatus.BURST: "a burst of a job, which has a row of its own",
+    RowStatus.FIELDS: "not as many fields as there are columns",
+    RowStatus.NO_TIME: "it says neither when the job was submitted nor when it started",
+    RowStatus.BAD_TIME: "when the job was submitted cannot be read",
+    RowStatus.BAD_START: "when the job started cannot be read",
+    RowStatus.BAD_END: "when the job ended cannot be read",
+    RowStatus.BACKWARDS: "the job ends before it starts",
+    RowStatus.NO_END: "the job is said to be over, and no end is said",
+    RowStatus.NO_START: "the job is said to be done, and no start is said",
+    RowStatus.BAD_CORES: "the cores of a job that ran must be a number above zero",
+    RowStatus.TOO_MANY: "more cores than there are",
+    RowStatus.OUTSIDE: "over before the observation opens, or not yet there when it closes",
+    RowStatus.CUT_BEFORE: "what went before of the same job cannot be believed",
+    RowStatus.ARRAY: "an array of jobs that had not started, whose tasks cannot be counted",
 }
 _DROPS = frozenset(
     {
-        Verdict.STEP,
-        Verdict.BURST,
-        Verdict.FIELDS,
-        Verdict.NO_TIME,
-        Verdict.BAD_TIME,
-        Verdict.OUTSIDE,
-        Verdict.ARRAY,
+        RowStatus.STEP,
+        RowStatus.BURST,
+        RowStatus.FIELDS,
+        RowStatus.NO_TIME,
+        RowStatus.BAD_TIME,
+        RowStatus.OUTSIDE,
+        RowStatus.ARRAY,
     }
 )
 """Of other rows the arrival is kept: the job is censored at the last moment that can be believed."""
@@ -97,8 +97,8 @@ class JobRows:
         The classes.
     labels, label_ends, label_keys : ndarray
         The names of the jobs one after another, where each ends (with a zero before), and a number for each.
-    verdict : ndarray of int8
-        A `Verdict`.
+    status : ndarray of int8
+        A `RowStatus`.
     clock : str
         ``"zoned"``, ``"local"`` or ``"numbers"``: how the times were written.
     zero : float
@@ -124,7 +124,7 @@ class JobRows:
     labels: NDArray[np.uint8]
     label_ends: Ints
     label_keys: NDArray[np.uint64]
-    verdict: NDArray[np.int8]
+    status: NDArray[np.int8]
     clock: str = "numbers"
     zero: float = float("nan")
     pool: float = float("nan")

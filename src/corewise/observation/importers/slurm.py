@@ -34,7 +34,7 @@ from corewise.observation.importers.base import LogSource, Roles, Wanted
 from corewise.observation.importers.delimited import Delimited
 from corewise.observation.importers.headers import header_of, roles_among
 from corewise.observation.importers.records import read_records
-from corewise.observation.importers.rows import JobRows, Verdict
+from corewise.observation.importers.rows import JobRows, RowStatus
 from corewise.observation.text import _kernels
 from corewise.observation.text.fields import Layout, line_blocks
 
@@ -98,17 +98,17 @@ def with_tasks(rows: JobRows) -> JobRows:
     """Return the rows with one for each task of an array that has not started, ``12_[3-10%2]``."""
     brackets = np.concatenate([[0], np.cumsum(rows.labels == ord("["))])
     begins, ends = rows.label_ends[:-1], rows.label_ends[1:]
-    arrays = np.flatnonzero((brackets[ends] > brackets[begins]) & (rows.verdict == Verdict.USED))
+    arrays = np.flatnonzero((brackets[ends] > brackets[begins]) & (rows.status == RowStatus.USED))
     if not arrays.size:
         return rows
-    counts, verdict = np.ones(ends.size, dtype=np.int64), rows.verdict.copy()
+    counts, status = np.ones(ends.size, dtype=np.int64), rows.status.copy()
     named: dict[int, list[bytes]] = {}
     for row in arrays.tolist():
         tasks = _tasks(bytes(rows.labels[begins[row] : ends[row]]), _MOST_TASKS - int(counts[arrays].sum()))
         if tasks:
             named[row], counts[row] = tasks, len(tasks)
         else:
-            verdict[row] = Verdict.ARRAY
+            status[row] = RowStatus.ARRAY
     place = np.repeat(np.arange(ends.size), counts)
     sizes = np.diff(rows.label_ends)[place]
     pieces, upto = [], 0
@@ -133,7 +133,7 @@ def with_tasks(rows: JobRows) -> JobRows:
         labels=labels,
         label_ends=label_ends,
         label_keys=keys,
-        verdict=verdict[place],
+        status=status[place],
         notes=(*rows.notes, note) if named else rows.notes,
     )
 
@@ -159,8 +159,8 @@ def _tasks(label: bytes, most: int) -> list[bytes]:
 def without_steps(rows: JobRows) -> JobRows:
     """Return the rows with those of steps marked: their names have a point."""
     points = np.concatenate([[0], np.cumsum(rows.labels == ord("."))])
-    steps = (points[rows.label_ends[1:]] > points[rows.label_ends[:-1]]) & (rows.verdict == Verdict.USED)
-    return replace(rows, verdict=np.where(steps, Verdict.STEP, rows.verdict).astype(np.int8))
+    steps = (points[rows.label_ends[1:]] > points[rows.label_ends[:-1]]) & (rows.status == RowStatus.USED)
+    return replace(rows, status=np.where(steps, RowStatus.STEP, rows.status).astype(np.int8))
 
 
 @dataclass(frozen=True)

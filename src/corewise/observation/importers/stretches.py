@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.observation.importers.outcomes import JobOutcome
-from corewise.observation.importers.rows import JobRows, Verdict
-from corewise.observation.rows import NO_JOB, Columns, Event
+from corewise.observation.importers.rows import JobRows, RowStatus
+from corewise.observation.rows import NO_JOB, Columns, EventKind
 
 __all__ = ["ObservationWindow", "Stretches", "events_of", "stretches_of", "ticks_of"]
 
@@ -59,10 +59,10 @@ class Stretches:
 
 
 def stretches_of(rows: JobRows, most_cores: float) -> tuple[Stretches, NDArray[np.int8]]:
-    """Return the stretches that rows are, and the verdict on every row."""
-    verdict = rows.verdict.copy()
-    verdict[np.isnan(rows.submit) & np.isnan(rows.start) & (verdict == Verdict.USED)] = Verdict.NO_TIME
-    row = _ordered(rows, np.flatnonzero(~np.isin(verdict, [v for v in Verdict if v.drops])))
+    """Return the stretches that rows are, and the status of every row."""
+    status = rows.status.copy()
+    status[np.isnan(rows.submit) & np.isnan(rows.start) & (status == RowStatus.USED)] = RowStatus.NO_TIME
+    row = _ordered(rows, np.flatnonzero(~np.isin(status, [v for v in RowStatus if v.drops])))
     key, outcome = rows.label_keys[row], rows.outcome[row].copy()
     start, end, cores = rows.start[row].copy(), rows.end[row].copy(), rows.cores[row]
     same = _shifted(key[1:] == key[:-1], row.size)
@@ -73,8 +73,8 @@ def stretches_of(rows: JobRows, most_cores: float) -> tuple[Stretches, NDArray[n
     end[later - 1] = np.fmin(end[later - 1], start[later])
     last = np.append(first[1:], True)[: row.size]
     _complete(start, end, cores, outcome, last)
-    _judge(row, verdict, (start, end, cores, outcome), most_cores)
-    kept = _cut(row, verdict, first, (start, end, outcome))
+    _mark(row, status, (start, end, cores, outcome), most_cores)
+    kept = _cut(row, status, first, (start, end, outcome))
     again = _times_before(key, first)
     arrival = np.where(first, np.fmin(rows.submit[row], start), np.nan)
     arrival[first & np.isnan(arrival)] = rows.start[row][first & np.isnan(arrival)]
@@ -89,7 +89,7 @@ def stretches_of(rows: JobRows, most_cores: float) -> tuple[Stretches, NDArray[n
         cores[kept],
         outcome[kept],
         again[kept],
-    ), verdict
+    ), status
 
 
 def _shifted(flags: Bools, size: int) -> Bools:
@@ -123,9 +123,9 @@ def _complete(start: Floats, end: Floats, cores: Floats, outcome: NDArray[np.int
     end[(outcome == JobOutcome.RUNNING) | (outcome == JobOutcome.WAITING)] = np.nan
 
 
-def _judge(
+def _mark(
     row: Ints,
-    verdict: NDArray[np.int8],
+    status: NDArray[np.int8],
     columns: tuple[Floats, Floats, Floats, NDArray[np.int8]],
     most_cores: float,
 ) -> None:
@@ -135,30 +135,30 @@ def _judge(
     runs = np.isin(outcome, (JobOutcome.DONE, JobOutcome.RUNNING, JobOutcome.RESIZED))
     ends = np.isin(outcome, (JobOutcome.DONE, JobOutcome.UNFINISHED, JobOutcome.RESIZED))
     for what, where in (
-        (Verdict.NO_START, runs & ~ran),
-        (Verdict.NO_END, ends & ~over),
-        (Verdict.BACKWARDS, ran & over & (end < start)),
-        (Verdict.BAD_CORES, ran & ~((cores > 0.0) & (cores < np.inf))),
-        (Verdict.TOO_MANY, ran & (cores > most_cores)),
+        (RowStatus.NO_START, runs & ~ran),
+        (RowStatus.NO_END, ends & ~over),
+        (RowStatus.BACKWARDS, ran & over & (end < start)),
+        (RowStatus.BAD_CORES, ran & ~((cores > 0.0) & (cores < np.inf))),
+        (RowStatus.TOO_MANY, ran & (cores > most_cores)),
     ):
         seen = row[where]
-        verdict[seen[verdict[seen] == Verdict.USED]] = what
+        status[seen[status[seen] == RowStatus.USED]] = what
 
 
 def _cut(
     row: Ints,
-    verdict: NDArray[np.int8],
+    status: NDArray[np.int8],
     first: Bools,
     columns: tuple[Floats, Floats, NDArray[np.int8]],
 ) -> Bools:
     """Cut jobs short where a stretch cannot be believed; return which stretches are left."""
     start, end, outcome = columns
-    bad: Bools = verdict[row] != Verdict.USED
+    bad: Bools = status[row] != RowStatus.USED
     if not bad.any():
         return ~bad
     seen_before: Ints = np.cumsum(bad) - bad
     after: Bools = seen_before > seen_before[first][np.cumsum(first) - 1]
-    verdict[row[after & ~bad]] = Verdict.CUT_BEFORE
+    status[row[after & ~bad]] = RowStatus.CUT_BEFORE
     cut = bad & ~after
     outcome[cut] = JobOutcome.UNFINISHED
     end[cut], start[cut] = start[cut], np.nan
@@ -226,30 +226,30 @@ def events_of(
     leaves_at = np.fmax(np.where(np.isnan(seen.end), -np.inf, seen.end), _of_first(seen.arrival, seen.first))
     over = np.isin(seen.outcome, (JobOutcome.DONE, JobOutcome.UNFINISHED))
     still = seen.end == seen.start
-    parts = [_edge(Event.START, opens)]
+    parts = [_edge(EventKind.START, opens)]
     there = _of_first(seen.arrival, seen.first) < opens
     opening = _held_at_once(seen, at_once)
-    for kind, some in ((Event.PRESENT, first & there), (Event.ARRIVAL, first & ~there)):
+    for kind, some in ((EventKind.PRESENT, first & there), (EventKind.ARRIVAL, first & ~there)):
         parts.append(_rows(kind, job[some], arrives[some], opening[some]))
     gap = held & ~seen.last & ~follows & ~still & (seen.end <= closes)
-    parts.append(_rows(Event.RESIZE, job[gap], seen.end[gap], np.zeros(int(gap.sum()))))
+    parts.append(_rows(EventKind.RESIZE, job[gap], seen.end[gap], np.zeros(int(gap.sum()))))
     grows = held & ~at_once & ~(still & ~seen.last)
-    parts.append(_rows(Event.RESIZE, job[grows], begins[grows], seen.cores[grows]))
+    parts.append(_rows(EventKind.RESIZE, job[grows], begins[grows], seen.cores[grows]))
     ends = last & over & (leaves_at <= closes)
-    kinds = np.where(seen.outcome[ends] == JobOutcome.DONE, Event.DEPARTURE, Event.CANCEL)
+    kinds = np.where(seen.outcome[ends] == JobOutcome.DONE, EventKind.DEPARTURE, EventKind.CANCEL)
     parts.append(_rows(kinds, job[ends], leaves_at[ends], np.full(int(ends.sum()), np.nan)))
-    parts.append(_edge(Event.END, closes))
+    parts.append(_edge(EventKind.END, closes))
     return _sorted(parts, window, names, job_class)
 
 
 Part = tuple[NDArray[np.int8], Ints, Floats, Floats]
 
 
-def _rows(kind: Event | Ints, job: Ints, at: Floats, cores: Floats) -> Part:
+def _rows(kind: EventKind | Ints, job: Ints, at: Floats, cores: Floats) -> Part:
     return np.broadcast_to(np.asarray(kind, dtype=np.int8), job.shape), job, at, cores
 
 
-def _edge(kind: Event, at: float) -> Part:
+def _edge(kind: EventKind, at: float) -> Part:
     return _rows(kind, np.array([-1]), np.array([at]), np.array([np.nan]))
 
 

@@ -22,7 +22,7 @@ from corewise.kit.arrays import Floats
 from corewise.observation.importers.base import LogSource, Roles, Wanted
 from corewise.observation.importers.delimited import Delimited
 from corewise.observation.importers.outcomes import JobOutcome
-from corewise.observation.importers.rows import JobRows, Verdict
+from corewise.observation.importers.rows import JobRows, RowStatus
 from corewise.observation.text.fields import Layout, line_blocks
 
 __all__ = ["Swf"]
@@ -77,7 +77,7 @@ class Swf:
             rows,
             start=start,
             end=end,
-            verdict=_without_bursts(rows),
+            status=_without_bursts(rows),
             zero=_header_number(head, "UnixStartTime"),
             pool=_header_number(head, "MaxProcs", "MaxNodes"),
         )
@@ -90,12 +90,12 @@ def _left_while_waiting(rows: JobRows) -> tuple[Floats, Floats]:
 
 
 def _without_bursts(rows: JobRows) -> NDArray[np.int8]:
-    """Return the verdicts, with bursts left out of jobs that have a line for all of them."""
+    """Return the status of the rows, with bursts left out of jobs that have a line for all of them."""
     burst = np.isin(rows.said, [k for k, text in enumerate(rows.words) if text in _BURSTS])
     if not burst.any():
-        return rows.verdict
+        return rows.status
     whole = np.isin(rows.label_keys, rows.label_keys[~burst])
-    return np.where(burst & whole, Verdict.BURST, rows.verdict).astype(np.int8)
+    return np.where(burst & whole, RowStatus.BURST, rows.status).astype(np.int8)
 
 
 def _header_number(head: str, *names: str) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corewise.kit.arrays import Floats, Ints
 from corewise.model.system import System
-from corewise.observation.sample_path import NO_JOB, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, EventKind, SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.loops._kernels import chain as _kernels
@@ -223,16 +223,16 @@ class Loop(ABC):
         moves = np.concatenate([at_first, what])
         counts = np.zeros((classes, moves.size + 2), dtype=np.int64)
         counts[moves % classes, np.arange(1, moves.size + 1)] = np.where(moves < classes, 1, -1)
-        kinds = np.where(what < classes, Event.ARRIVAL, Event.DEPARTURE)
+        kinds = np.where(what < classes, EventKind.ARRIVAL, EventKind.DEPARTURE)
         column = np.concatenate
         no_job, when = [NO_JOB], self._when or [np.empty(0)]
         return SamplePath(
             names=tuple(self.system.names),
             pool=self.system.cores,
             time=column([np.full(1 + at_first.size, start.time), *when, [self._clock]]),
-            event=column([[Event.START], [Event.PRESENT] * at_first.size, kinds, [Event.END]]).astype(
-                np.int8
-            ),
+            event=column(
+                [[EventKind.START], [EventKind.PRESENT] * at_first.size, kinds, [EventKind.END]]
+            ).astype(np.int8),
             job_class=column([no_job, moves % classes, no_job]),
             job=column([no_job, np.array(first_jobs, dtype=np.int64), job, no_job]),
             cores=np.ascontiguousarray(self._cores(np.cumsum(counts, axis=1)).T),

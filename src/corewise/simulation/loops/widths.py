@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corewise.errors import InvalidPolicy, UnstablePolicy
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
-from corewise.observation.sample_path import NO_JOB, Event, SamplePath
+from corewise.observation.sample_path import NO_JOB, EventKind, SamplePath
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.policies.jobs.levels import JobLevels
@@ -243,9 +243,9 @@ class WidthLoop(EveryJobLoop):
             names=tuple(self._system.names),
             pool=self._system.cores,
             time=np.concatenate([np.full(first, start.time), when, [self._clock]]),
-            event=np.concatenate([[Event.START], [Event.PRESENT] * there.size, what, [Event.END]]).astype(
-                np.int8
-            ),
+            event=np.concatenate(
+                [[EventKind.START], [EventKind.PRESENT] * there.size, what, [EventKind.END]]
+            ).astype(np.int8),
             job_class=np.concatenate([[NO_JOB], there, classes, [NO_JOB]]),
             job=np.concatenate([[NO_JOB], numbers, jobs, [NO_JOB]]),
             cores=np.concatenate([none, np.zeros(there.size), cores, none]),

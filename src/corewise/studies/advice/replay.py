@@ -27,7 +27,7 @@ from corewise.kit.arrays import Bools, Floats, Ints
 from corewise.kit.report import Summarised
 from corewise.model.speedup import SpeedUp
 from corewise.model.system import System
-from corewise.observation.sample_path import Event
+from corewise.observation.sample_path import EventKind
 from corewise.policies.base import BoundPolicy
 from corewise.simulation.simulator import simulate
 from corewise.simulation.trace import Trace
@@ -166,8 +166,8 @@ def response_times(system: System, policy: BoundPolicy, trace: Trace, which: Int
     """Return the response time of every job of a trace, in its order; `which` are their classes."""
     path = simulate(system, policy, jobs=trace, record=True).path
     assert path is not None
-    comes = np.flatnonzero(path.event == Event.ARRIVAL)
-    leaves = np.flatnonzero(path.event == Event.DEPARTURE)
+    comes = np.flatnonzero(path.event == EventKind.ARRIVAL)
+    leaves = np.flatnonzero(path.event == EventKind.DEPARTURE)
     ended = np.empty(int(path.job.max()) + 1)
     ended[path.job[leaves]] = path.time[leaves]
     spent = ended[path.job[comes]] - path.time[comes]
