@@ -85,12 +85,12 @@ def law_p_values(truth: cw.System, seeds: range) -> Floats:
 
 @pytest.mark.statistical
 def test_the_law_has_uniform_p_values_though_the_curve_was_estimated() -> None:
-    """Over 2 000 logs of 40 departures; each of the two conditions fails by chance with probability 1e-3.
+    """Over 1 000 logs of 40 departures; each of the two conditions fails by chance with probability 1e-3.
 
     The control takes the estimated curve for granted, as was done before: its p-values are far too large.
     """
-    corrected, naive = law_p_values(SMALL, range(4000, 6000)).T
-    few, many = (float(stats.binom.ppf(tail, 2000, 0.05)) for tail in (5e-4, 1 - 5e-4))
+    corrected, naive = law_p_values(SMALL, range(4000, 5000)).T
+    few, many = (float(stats.binom.ppf(tail, 1000, 0.05)) for tail in (5e-4, 1 - 5e-4))
     assert few <= np.count_nonzero(corrected < 0.05) <= many
     assert stats.kstest(corrected, "uniform").pvalue > 1e-3
     assert np.count_nonzero(naive < 0.05) < few / 2
