@@ -13,14 +13,15 @@ by the wrong one: so the speed lost at the width found is shown as well.
 
 **Day.** The simulator of ``gpu_day.py``, GPUs anywhere. What is seen of a job is its application's name, the
 GPUs that it holds, and every 60 s its progress in the unit of its application: no fractions, no speeds, no
-sizes. It is decided by ``JobIndex(load=0.0)`` with the learned speeds and the remaining work. A class holds
-one GPU per job at first, then at most twice the most that it was measured on; a class of which nothing is
-known counts as 200 s of work. One thing is switched off at a time: history (of another day), progress (one
-curve for all of a job's life), pooling (every job learns alone), throughput (departures alone: the work done
-is what the curve of no measurement says of the cores held).
+sizes. A `Scheduler` decides with that alone; and so does a rule made of the same parts, of which things can
+be switched off: ``JobIndex(load=0.0)`` with the learned speeds and the remaining work, a class on one GPU per
+job at first, then on at most twice the most that it was measured on, and one of which nothing is known
+counting as 200 s of work. One thing is switched off at a time: history (of another day), progress (one curve
+for all of a job's life), pooling (every job learns alone), throughput (departures alone: the work done is
+what the curve of no measurement says of the GPUs held).
 
-What was chosen was chosen on days drawn anew: 160 submissions drawn with replacement from the times and from
-the applications of the three workloads (``--drawn SEEDS`` runs these instead).
+What was chosen was chosen on days drawn anew from the times and the applications of the three workloads
+(``--drawn SEEDS`` runs such days instead).
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ import argparse
 import csv
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -49,9 +49,12 @@ from benchmarks.gpu_day import (
     Job,
     Outcome,
     Rule,
+    Submissions,
+    drawn_anew,
     equi,
     indexed,
     ratio,
+    read_submissions,
     simulate,
 )
 from benchmarks.measure import Findings, Target, table_of
@@ -214,7 +217,7 @@ class Learner:
             if name not in here:
                 self.tally.finished(name)
         self.present = here
-        self.learned = LearnedJobs(self.tally.seen(), GPUS, self.learned)
+        self.learned = self.learned.after(self.tally)
         states = [self._state(job) for job in jobs]
         widths = self.bound.allocate_jobs(states, whole=True, pause=PAUSE)
         self.changed = {job.name: widths[job.name] != job.width for job in jobs}
@@ -252,16 +255,34 @@ class Learner:
         )
 
 
-def drawn_day(files: Sequence[Path], seed: int, folder: Path) -> Path:
-    """Return a file of 160 submissions, times and applications drawn from those of all files."""
-    rows = [row for file in files for row in _rows(file)]
-    rng = np.random.default_rng(seed)
-    times = sorted(float(rows[k]["time"]) for k in rng.integers(len(rows), size=160))
-    names = [rows[k]["application"] for k in rng.integers(len(rows), size=160)]
-    file = folder / f"drawn-{seed}.csv"
-    lines = [f"{name}-{k},{time},{name}" for k, (time, name) in enumerate(zip(times, names, strict=True))]
-    file.write_text("\n".join(["name,time,application", *lines]) + "\n", encoding="utf-8")
-    return file
+class Scheduled:
+    """Rule of a `Scheduler` that is told of arrivals, GPUs held, progress and ends, and of nothing else."""
+
+    def __init__(self) -> None:
+        self.scheduler, self.time = cw.Scheduler(GPUS, pause=PAUSE), 0.0
+        self.present: dict[str, Job] = {}
+        self.done: dict[str, float] = {}
+
+    def __call__(self, jobs: Sequence[Job], packed: bool) -> Mapping[str, int]:  # noqa: ARG002
+        here = {job.name: job for job in jobs}
+        for name, job in self.present.items():
+            spent = INTERVAL if name in here else job.completed % INTERVAL or INTERVAL
+            if job.width:
+                self.scheduler.progress(name, self.time + spent, job.progress - self.done[name])
+                self.done[name] = job.progress
+            if name not in here:
+                self.scheduler.finished(name, self.time + spent)
+        self.time += INTERVAL
+        for name, job in here.items():
+            if name not in self.present:
+                most = job.application.rates.shape[1] - 1
+                self.scheduler.arrived(name, job.application.name, self.time, max_cores=most)
+                self.done[name] = 0.0
+        self.present = here
+        widths = self.scheduler.decide(self.time)
+        for name, width in widths.items():
+            self.scheduler.held(name, width, self.time)
+        return widths
 
 
 @dataclass
@@ -274,7 +295,7 @@ class ProgressFindings(Findings):
 
 def learned_day(
     applications: Mapping[str, Application],
-    file: Path,
+    day: Submissions,
     switches: Switches = ALL,
     history: ProgressStatistics | None = None,
 ) -> tuple[Outcome, ProgressStatistics]:
@@ -282,12 +303,12 @@ def learned_day(
     learner, memory = Learner(applications, switches, history), curves.MEMORY
     curves.MEMORY = memory if switches.by_progress else math.inf
     try:
-        return simulate(applications, file, learner, packed=False), learner.tally.seen()
+        return simulate(applications, day, learner, packed=False), learner.tally.seen()
     finally:
         curves.MEMORY = memory
 
 
-def days(data: Path, files: Mapping[str, Path]) -> dict[str, dict[str, Outcome]]:
+def outcomes(data: Path, days: Mapping[str, Submissions]) -> dict[str, dict[str, Outcome]]:
     """Return the outcomes by what is learned and workload."""
     applications = {file.stem: Application.read(file) for file in sorted((data / "gpu-day").glob("*.csv"))}
     classes = [
@@ -295,16 +316,20 @@ def days(data: Path, files: Mapping[str, Path]) -> dict[str, dict[str, Outcome]]
         for name, app in applications.items()
     ]
     system = cw.System(GPUS, classes, unit="seconds")
-    rules: dict[str, Rule] = {"EQUI": equi(system), "job-index, all known": indexed(system)}
-    found = {
-        name: {key: simulate(applications, file, rule, packed=False) for key, file in files.items()}
-        for name, rule in rules.items()
+    rules: dict[str, Callable[[], Rule]] = {
+        "EQUI": lambda: equi(system),
+        "job-index, all known": lambda: indexed(system),
+        "learned by Scheduler": Scheduled,
     }
-    learned = {key: learned_day(applications, file) for key, file in files.items()}
+    found = {
+        name: {key: simulate(applications, day, made(), packed=False) for key, day in days.items()}
+        for name, made in rules.items()
+    }
+    learned = {key: learned_day(applications, day) for key, day in days.items()}
     found["learned"] = {key: outcome for key, (outcome, _) in learned.items()}
-    keys = list(files)
+    keys = list(days)
     found["… and on another day"] = {
-        key: learned_day(applications, files[key], history=learned[other][1])[0]
+        key: learned_day(applications, days[key], history=learned[other][1])[0]
         for key, other in zip(keys, [*keys[1:], keys[0]], strict=True)
     }
     for name, switches in (
@@ -312,7 +337,7 @@ def days(data: Path, files: Mapping[str, Path]) -> dict[str, dict[str, Outcome]]
         ("… every job alone", Switches(pooled=False)),
         ("… departures alone", Switches(throughput=False)),
     ):
-        found[name] = {key: learned_day(applications, file, switches)[0] for key, file in files.items()}
+        found[name] = {key: learned_day(applications, day, switches)[0] for key, day in days.items()}
     return found
 
 
@@ -360,7 +385,8 @@ def main() -> int:
     parser.add_argument("--drawn", type=lambda text: text.split(","), metavar="SEEDS")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
-    findings, published = ProgressFindings(), {}
+    findings = ProgressFindings()
+    published: dict[str, float] = {}
     if chosen.part != "day":
         findings.curves = curve_errors(chosen.data)
         for row in findings.curves:
@@ -373,18 +399,19 @@ def main() -> int:
                 name = f"{row.source}, 1000 reports: best width or next"
                 findings.targets.append(Target(name, row.best_found, 0.9, True, ""))
     if chosen.part != "curves":
-        files = {
-            str(key): chosen.data / "workloads" / f"pollux-workload-{key}.csv" for key in chosen.workloads
-        }
-        published = {key: POLLUX[int(key)] for key in files}
-        with TemporaryDirectory() as folder:
-            if chosen.drawn:
-                every = list(files.values())
-                files = {seed: drawn_day(every, int(seed), Path(folder)) for seed in chosen.drawn}
-                published = {}
-            findings.days = days(chosen.data, files)
+        folder = chosen.data / "workloads"
+        days = {key: read_submissions(folder / f"pollux-workload-{key}.csv") for key in chosen.workloads}
+        published = {key: POLLUX[int(key)] for key in days}
+        if chosen.drawn:
+            days = {seed: drawn_anew(list(days.values()), 1.0, int(seed)) for seed in chosen.drawn}
+            published = {}
+        findings.days = outcomes(chosen.data, days)
         if published:
-            for name, bound in (("learned", 0.83), ("… and on another day", 0.80)):
+            for name, bound in (
+                ("learned by Scheduler", 0.83),
+                ("learned", 0.83),
+                ("… and on another day", 0.80),
+            ):
                 value = ratio(findings.days[name], published)
                 findings.targets.append(Target(f"{name.strip('… ')}, over Pollux", value, bound, False, ""))
     return findings.finish(chosen.json, *report(findings, published), width=120)  # type: ignore[arg-type]

@@ -204,3 +204,29 @@ def test_one_job_that_lies_moves_the_speeds_by_no_more_than_their_error(times: f
     moved = np.abs(np.log(lied.speeds[2:17] / clean.speeds[2:17]))
     assert (moved <= lied.errors[2:17]).all()
     assert abs(math.log(lied.rate / clean.rate)) <= lied.rate_error
+
+
+# --- made anew only where something is new -------------------------------------------------------
+
+
+def test_what_is_learned_is_made_anew_where_reports_say_something_new() -> None:
+    """Of two classes one is reported of: by little, on wider jobs, by a first size, by much."""
+    tally = reported(np.random.default_rng(1), 60, 0.1, widths=(1, 2, 4))
+    tally.report("other", "b", cores=1, amount=5.0, seconds=5.0)
+    first = LearnedJobs(tally.seen(), 8).after(tally)
+    kept = first["a"], first["b"]
+    tally.report("job 3", "a", cores=1, amount=0.1, seconds=0.01)
+    little = first.after(tally)
+    assert little["a"] is kept[0]
+    tally.report("job 3", "a", cores=8, amount=0.1, seconds=0.01)
+    wider = little.after(tally)
+    assert (wider["a"].widest, wider["b"]) == (8, kept[1])
+    assert wider["b"] is kept[1]
+    tally.finished("job 3")
+    sized = wider.after(tally)
+    assert sized["a"].sizes.known == 1.0
+    assert sized["a"].reports == tally.seen()["a"]
+    tally.finished("job 4")
+    assert sized.after(tally)["a"] is sized["a"]
+    tally.report("late", "a", cores=1, amount=100.0, seconds=1e4)
+    assert sized.after(tally)["a"].reports == LearnedJobs(tally.seen(), 8)["a"].reports

@@ -93,7 +93,6 @@ class PresentJobs:
         self.time = -math.inf
         self.widest: Counter[str] = Counter()  # the most cores at which each class has reported
         self.learned = LearnedJobs(self.before, cores)
-        self._new = False  # something was reported since
 
     def __getitem__(self, name: str) -> PresentJob:
         """Return a job that is present."""
@@ -146,7 +145,6 @@ class PresentJobs:
         job.mixed, job.silent = False, 0
         if amount and not job.held:
             self.odd["progress of jobs that hold no cores"] += 1
-        self._new = True
 
     def leave(self, name: str, time: float, *, finished: bool) -> PresentJob:
         """Let a job go."""
@@ -158,16 +156,13 @@ class PresentJobs:
             self.tally.finished(name)
         else:
             self.tally.ended(name)
-        self._new = True
         return job
 
     # --- what is learned ----------------------------------------------------------------------------
 
     def learn(self) -> None:
         """Learn anew what enough was reported of since."""
-        if self._new:
-            self.learned = LearnedJobs(self.tally.seen() + self.before, self.cores, self.learned)
-            self._new = False
+        self.learned = self.learned.after(self.tally, self.before)
 
     @property
     def doubtful(self) -> dict[str, int]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from corewise.estimation.progress.curves import Cells, RateCurves, SpeedTable
+from corewise.estimation.progress.reports import ClassTotals, ReportTally
 from corewise.estimation.progress.sizes import SizesSeen
 from corewise.estimation.progress.statistics import BY_AMOUNT, BY_FRACTION, ClassReports, ProgressStatistics
 
@@ -20,6 +21,7 @@ __all__ = ["LearnedClass", "LearnedJobs", "WorkLeft"]
 
 
 _LITTLE = 0.02
+"""Of the time of all reports: by how much more what is said of a class is made anew."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,6 @@ class LearnedClass:
         """The most cores at which a rate was measured; none if none was."""
         return self.reports.widest
 
-    def still_holds(self, reports: ClassReports) -> bool:
-        """Return whether reports add so little to those that this is from that it will do."""
-        if reports is self.reports:
-            return True
-        wider = reports.widest > self.reports.widest
-        first = bool(reports.completed) and not self.reports.completed
-        return not (wider or first) and reports.seconds < (1.0 + _LITTLE) * self.reports.seconds
-
     def speeds(self, done: float = 0.0, fraction: float | None = None) -> SpeedTable:
         """Return the speeds of a job that has done so much work, or the fraction that it says."""
         curves, at = self._scale(done, fraction)
@@ -122,9 +116,6 @@ class LearnedJobs(Mapping[str, LearnedClass]):
         The reports.
     most : int
         The most cores asked for.
-    before : LearnedJobs, optional
-        What earlier reports said. What it says of a class is kept where little was added: the time that jobs
-        took has grown by less than 2 %, and no first size and no wider job has been seen.
 
     Examples
     --------
@@ -132,16 +123,17 @@ class LearnedJobs(Mapping[str, LearnedClass]):
     >>> from corewise.estimation.progress.reports import ReportTally
     >>> tally = ReportTally()
     >>> tally.report("job 1", "a", cores=1, amount=60.0, seconds=60.0, fraction=0.25)
-    >>> round(LearnedJobs(tally.seen(), 8)["a"].work(60.0, 0.25).remaining)
+    >>> learned = LearnedJobs(tally.seen(), 8)
+    >>> round(learned["a"].work(60.0, 0.25).remaining)
     180
+    >>> learned.after(tally)["a"].widest
+    1
     """
 
-    def __init__(self, seen: ProgressStatistics, most: int, before: LearnedJobs | None = None) -> None:
+    def __init__(self, seen: ProgressStatistics, most: int) -> None:
         self.seen, self.most = seen, most
         self._classes: dict[str, LearnedClass] = {}
-        if before is not None and before.most == most:
-            kept = before._classes.items()
-            self._classes = {name: known for name, known in kept if known.still_holds(seen[name])}
+        self._from: dict[str, ClassTotals] = {}
 
     def __getitem__(self, name: str) -> LearnedClass:
         """Return what is known of a class, of one that was not seen: nothing."""
@@ -156,3 +148,26 @@ class LearnedJobs(Mapping[str, LearnedClass]):
     def __len__(self) -> int:
         """Return how many classes were seen."""
         return len(self.seen.classes)
+
+    def after(self, tally: ReportTally, before: ProgressStatistics | None = None) -> LearnedJobs:
+        """Return what a tally says by now, with what was seen before it.
+
+        What was said of a class stays where little is new: the time that jobs took has grown by less than
+        2 %, and neither a first size nor a wider job has been seen.
+        """
+        due = [name for name, totals in tally.totals.items() if not self._still_holds(name, totals)]
+        if not due:
+            return self
+        seen = tally.seen(due)
+        if before is not None:
+            seen += ProgressStatistics({name: before[name] for name in due})
+        made = LearnedJobs(ProgressStatistics({**self.seen.classes, **seen.classes}), self.most)
+        made._classes = {name: known for name, known in self._classes.items() if name not in due}
+        made._from = {**self._from, **{name: replace(tally.totals[name]) for name in due}}
+        return made
+
+    def _still_holds(self, name: str, now: ClassTotals) -> bool:
+        then, known = self._from.get(name), self[name]
+        if then is None or now.widest > known.widest or (now.completed and not known.reports.completed):
+            return False
+        return now.seconds - then.seconds < _LITTLE * known.reports.seconds

@@ -13,7 +13,7 @@ curve that follows progress is pooled over jobs of one scale.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ from corewise.estimation.progress.statistics import (
 )
 from corewise.kit import checks
 
-__all__ = ["JobReports", "ReportTally"]
+__all__ = ["ClassTotals", "JobReports", "ReportTally"]
 
 _LEAST_FRACTION = 0.02
 """From which on a fraction says the size of a job: before, it is rounded, or counts the start as well."""
@@ -75,6 +75,25 @@ class JobReports:
         return self.done / self.fraction
 
 
+@dataclass(slots=True)
+class ClassTotals:
+    """Totals of what the jobs of a class have reported, to tell in no time how much is new.
+
+    Attributes
+    ----------
+    seconds : float
+        The time of all reports.
+    completed : int
+        Jobs that have completed, or said a fraction that implies their size.
+    widest : int
+        The most cores at which work was reported.
+    """
+
+    seconds: float = 0.0
+    completed: int = 0
+    widest: int = 0
+
+
 @dataclass(eq=False)
 class _ClassRows:
     """Rows of a class, by key."""
@@ -92,6 +111,8 @@ class ReportTally:
         What each job that is present has reported, by name.
     odd : dict
         How many reports of each class could not be right: a fraction that went back.
+    totals : dict
+        Totals of each class since the tally began.
 
     Examples
     --------
@@ -108,6 +129,7 @@ class ReportTally:
     def __init__(self, before: ProgressStatistics | None = None) -> None:
         self.jobs: dict[str, JobReports] = {}
         self.odd: dict[str, int] = {}
+        self.totals: dict[str, ClassTotals] = {}
         self._closed = before or ProgressStatistics({})
         self._rows: dict[str, _ClassRows] = {}
 
@@ -152,9 +174,15 @@ class ReportTally:
             known = self.jobs[job] = JobReports(job_class)
         elif known.job_class != job_class:
             raise InvalidInput(f"job {job!r} is of class {known.job_class!r}, not of {job_class!r}")
+        totals = self.totals.setdefault(job_class, ClassTotals())
+        totals.seconds += seconds
+        size = known.size
         scale, middle = self._advance(known, amount, fraction)
+        totals.completed += size is None and known.size is not None
         if cores is None or cores < 1 or not seconds > 0.0:
             return
+        if amount > 0.0:
+            totals.widest = max(totals.widest, cores)
         octave = rate_key(scale, middle, cores, 1.0)[1]
         if (cores, scale, octave) != (known.cores, known.scale, known.octave):
             self._close(known)
@@ -170,14 +198,19 @@ class ReportTally:
         """Count a job that left without completing: its size is more than the work that it has done."""
         self._leave(job, CENSORED)
 
-    def seen(self) -> ProgressStatistics:
-        """Return the statistics of all reports so far, present jobs as they are."""
+    def seen(self, classes: Collection[str] | None = None) -> ProgressStatistics:
+        """Return the statistics of reports so far, present jobs as they are; of all classes, or of some."""
         rows: dict[str, _ClassRows] = {}
         for job in self.jobs.values():
+            if classes is not None and job.job_class not in classes:
+                continue
             _add_stretch(rows, job)
             size = job.size
             _add_size(rows, job.job_class, *((CENSORED, job.done) if size is None else (COMPLETE, size)))
-        return self._folded() + _statistics(rows)
+        closed = self._folded()
+        if classes is not None:
+            closed = ProgressStatistics({name: closed[name] for name in classes})
+        return closed + _statistics(rows)
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -185,6 +218,7 @@ class ReportTally:
             "closed": self._folded().as_mapping(),
             "jobs": {name: asdict(job) for name, job in self.jobs.items()},
             "odd": dict(self.odd),
+            "totals": {name: asdict(totals) for name, totals in self.totals.items()},
         }
 
     @classmethod
@@ -193,6 +227,7 @@ class ReportTally:
         tally = cls(ProgressStatistics.from_mapping(snapshot["closed"]))
         tally.jobs = {name: JobReports(**job) for name, job in snapshot["jobs"].items()}
         tally.odd = dict(snapshot["odd"])
+        tally.totals = {name: ClassTotals(**totals) for name, totals in snapshot["totals"].items()}
         return tally
 
     def _advance(self, job: JobReports, amount: float, fraction: float | None) -> tuple[int, float]:
@@ -213,6 +248,8 @@ class ReportTally:
         if job is None:
             return
         self._close(job)
+        totals = self.totals.setdefault(job.job_class, ClassTotals())
+        totals.completed += kind == COMPLETE and job.size is None
         if job.done > 0.0:
             _add_size(self._rows, job.job_class, kind, job.done)
 
