@@ -1,6 +1,7 @@
 """What decisions per job are worth: against exact optima, policies of classes, wrong beliefs and long pauses.
 
-    python benchmarks/jobs.py [--only PART …] [--quick] [--seeds N] [--jobs N] [--loads L …] [--runs FILE]
+    python benchmarks/jobs.py [--only PART …] [--quick] [--seeds N] [--jobs N] [--loads L …]
+                              [--systems NAME …] [--laws NAME …] [--runs FILE]
 
 Every part gives all policies the same jobs: a trace that is drawn from a seed, until the last job has left.
 Seeds begin at 101; nothing was chosen on them. Ratios are of mean response times, pooled over seeds; their
@@ -174,6 +175,8 @@ class Options:
     seeds: int
     jobs: int
     loads: tuple[float, ...]
+    systems: tuple[str, ...]
+    laws: tuple[str, ...]
     runs: Runs
 
     def numbers(self) -> range:
@@ -280,12 +283,12 @@ def grid(chosen: Options, report: Findings) -> Iterable[RenderableType]:
     """The steady-state grid."""
     above, far = [], []
     for load in chosen.loads:
-        headings = ["", *LAWS]
+        headings = ["", *chosen.laws]
         table = table_of(f"Mean response time over EQUI, load {load}", headings)
-        for name in SYSTEMS:
+        for name in chosen.systems:
             cells: dict[str, list[str]] = {"best of classes": [], UNKNOWN: [], KNOWN: []}
-            for law_name, law in LAWS.items():
-                system = system_of(name, law, load)
+            for law_name in chosen.laws:
+                system = system_of(name, LAWS[law_name], load)
                 rows = means(
                     chosen,
                     ("grid", load, name, law_name),
@@ -381,11 +384,12 @@ def learned_systems(system: cw.System, departures: int, seed: int) -> tuple[cw.S
         law = row.size_law or cw.sizes.Exponential()
         sizes.append(replace(known, sizes=law))
         left = max(row.departures, 1)
+        low = row.interval[0]
         all_.append(
             replace(
                 known,
                 sizes=law,
-                speedup=cw.Amdahl(max(row.interval[0], 0.0)),
+                speedup=cw.Amdahl(low if low > 0.0 else 0.5 * max(row.value, 0.1)),
                 arrival_rate=left / time,
                 size_rate=known.size_rate if row.size_rate is None else row.size_rate.value,
             )
@@ -607,11 +611,17 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=4, help="traces of each cell (default 4)")
     parser.add_argument("--jobs", type=int, default=10_000, help="jobs of each trace (default 10 000)")
     parser.add_argument("--loads", type=float, nargs="+", default=[0.5, 0.7, 0.9], help="loads of the grid")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="NAME")
+    parser.add_argument("--laws", nargs="+", choices=list(LAWS), default=list(LAWS), metavar="NAME")
     parser.add_argument("--runs", type=Path, metavar="FILE", help="keep runs here, and go on from there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the targets to FILE")
     given = parser.parse_args()
     jobs = given.jobs // 10 if given.quick else given.jobs
-    chosen, report = Options(given.seeds, jobs, tuple(given.loads), Runs(given.runs)), Findings()
+    runs = Runs(given.runs)
+    chosen, report = (
+        Options(given.seeds, jobs, tuple(given.loads), tuple(given.systems), tuple(given.laws), runs),
+        Findings(),
+    )
     shown_parts = [part for name in given.only for part in PARTS[name](chosen, report)]
     return report.finish(given.json, *shown_parts, width=160)
 

@@ -105,3 +105,14 @@ def test_job_index_is_made_for_the_size_distributions_of_the_record(record: cw.S
         learned[policy] = [known.sizes.cv2 for known in last.policy.system.classes]
     assert learned["job-index"] == pytest.approx([0.25, 0.25], abs=0.15)
     assert learned["whittle"] == [1.0, 1.0]
+
+
+def test_job_index_is_made_for_curves_at_the_lower_end_of_their_intervals(record: cw.SamplePath) -> None:
+    """With p believed too high few jobs hold most cores; the control, a policy of classes, goes by it."""
+    for policy in (cw.JobIndex(), cw.Whittle()):
+        (*_, last) = cw.learn(cw.ReplayPlant(record), replace(algorithm(4), policy=policy))
+        assert isinstance(last.policy, BoundPolicy)
+        for name, row in last.estimates.items():
+            low = row.interval[0] if row.interval[0] > 0.0 else 0.5 * row.value
+            expected = low if isinstance(policy, cw.JobIndex) else row.value
+            assert last.policy.system[name].speedup.parameters["p"] == expected

@@ -557,6 +557,8 @@ def _plug_in(algorithm: Algorithm, found: Estimates, known: System) -> System:
     """Return the system for which to make a policy, of estimates and rates."""
     at_end = any(row.at_boundary for row in found.values())
     system = known.with_curves(_away_from_ends(found) if at_end else found.curves)
+    if isinstance(algorithm.policy, JobIndex):
+        system = system.with_curves(_cautious(found, system))
     if isinstance(algorithm.policy, Residual | JobIndex):
         return _with_sizes(system, found, algorithm.system)
     return system
@@ -592,6 +594,25 @@ def _away_from_ends(found: Estimates) -> dict[str, SpeedUp]:
             if row.parameters[parameter] in ends and math.isfinite(middles[parameter])
         }
         curves[name] = curve.with_parameters(**inside)
+    return curves
+
+
+def _cautious(found: Estimates, plug_in: System) -> dict[str, SpeedUp]:
+    """Return the curves of a plug-in system with p at the lower end of its interval.
+
+    A policy that gives most cores to few jobs pays dearly where p is believed too high, and little where it
+    is believed too low. Where the interval reaches to an end of the range it is half the value: with p at
+    zero cores would be left idle.
+    """
+    curves = {}
+    for name, row in found.items():
+        curve = plug_in[name].speedup
+        curves[name] = curve
+        if list(curve.bounds) == ["p"] and row.size_rate is None and row.informative:
+            value, low = curve.parameters["p"], row.intervals["p"][0]
+            curves[name] = curve.with_parameters(
+                p=low if curve.bounds["p"][0] < low <= value else 0.5 * value
+            )
     return curves
 
 
