@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corewise.errors import InvalidInput
-from corewise.estimation.progress.reports import ReportTally
+from corewise.estimation.progress.reports import ABSURD, GONE_BACK, ReportTally
 from corewise.estimation.progress.statistics import MOST_ROWS, ProgressStatistics
 
 
@@ -141,5 +141,21 @@ def test_a_fraction_that_goes_back_is_counted_and_not_believed() -> None:
     tally = ReportTally()
     tally.report("j", "a", cores=1, amount=50.0, seconds=60.0, fraction=0.5)
     tally.report("j", "a", cores=1, amount=10.0, seconds=12.0, fraction=0.1)
-    assert tally.odd == {"a": 1}
+    assert tally.odd == {"a": {GONE_BACK: 1}}
     assert tally.jobs["j"].fraction == 0.5
+
+
+def test_absurd_work_is_counted_and_not_believed() -> None:
+    """A million times what its class does; before the class is known there is nothing to tell that by."""
+    tally = ReportTally()
+    for k in range(12):
+        tally.report(f"j{k}", "a", cores=1 + k % 4, amount=50.0, seconds=60.0)
+    seen = tally.seen()
+    tally.report("j1", "a", cores=2, amount=5e7, seconds=60.0)
+    assert tally.odd == {"a": {ABSURD: 1}}
+    assert tally.seen() == seen
+    assert tally.jobs["j1"].done == 50.0
+    tally.report("j1", "a", cores=2, amount=150.0, seconds=60.0)  # three times as fast is another matter
+    assert tally.jobs["j1"].done == 200.0
+    tally.report("new", "b", cores=1, amount=5e7, seconds=60.0)
+    assert tally.jobs["new"].done == 5e7

@@ -167,8 +167,7 @@ class PresentJobs:
     @property
     def doubtful(self) -> dict[str, int]:
         """How many reports could not be right, by what was wrong with them."""
-        back = sum(self.tally.odd.values())
-        return dict(self.odd) | ({"fractions that go back": back} if back else {})
+        return dict(sum((Counter(counts) for counts in self.tally.odd.values()), self.odd))
 
     def reports_of(self, job: PresentJob) -> JobReports:
         """Return what a job has reported."""

@@ -31,7 +31,14 @@ from corewise.estimation.progress.statistics import (
 )
 from corewise.kit import checks
 
-__all__ = ["ClassTotals", "JobReports", "ReportTally"]
+__all__ = ["ABSURD", "GONE_BACK", "ClassTotals", "JobReports", "ReportTally"]
+
+GONE_BACK = "fractions that go back"
+ABSURD = "more work than any job of the class can do"
+"""What can be wrong with a report."""
+
+_ABSURD, _FEW = 100.0, 10
+"""Times the highest rate of a class that no job has, once so many reports were seen."""
 
 _LEAST_FRACTION = 0.02
 """From which on a fraction says the size of a job: before, it is rounded, or counts the start as well."""
@@ -87,11 +94,22 @@ class ClassTotals:
         Jobs that have completed, or said a fraction that implies their size.
     widest : int
         The most cores at which work was reported.
+    reports : int
+        How many reports there were.
+    fastest : float
+        The highest rate that was reported.
     """
 
     seconds: float = 0.0
     completed: int = 0
     widest: int = 0
+    reports: int = 0
+    fastest: float = 0.0
+
+    def absurd(self, amount: float, seconds: float) -> bool:
+        """Return whether work is far beyond what any job of the class has done in such a time."""
+        usual = self.seconds / self.reports if self.reports else 0.0
+        return self.reports >= _FEW and amount > _ABSURD * self.fastest * max(seconds, usual)
 
 
 @dataclass(eq=False)
@@ -110,7 +128,7 @@ class ReportTally:
     jobs : dict
         What each job that is present has reported, by name.
     odd : dict
-        How many reports of each class could not be right: a fraction that went back.
+        How many reports of each class could not be right, by what was wrong with them.
     totals : dict
         Totals of each class since the tally began.
 
@@ -128,7 +146,7 @@ class ReportTally:
 
     def __init__(self, before: ProgressStatistics | None = None) -> None:
         self.jobs: dict[str, JobReports] = {}
-        self.odd: dict[str, int] = {}
+        self.odd: dict[str, dict[str, int]] = {}
         self.totals: dict[str, ClassTotals] = {}
         self._closed = before or ProgressStatistics({})
         self._rows: dict[str, _ClassRows] = {}
@@ -162,6 +180,9 @@ class ReportTally:
         ------
         InvalidInput
             If a number is negative or not finite, a fraction above one, or the job is one of another class.
+
+        A fraction that goes back, and more than 100 times the work that any job of the class has ever done in
+        the time, are counted in `odd` and not believed.
         """
         amount, seconds = (
             checks.within(value, 0.0, math.inf, f"job {job!r}: {what}")
@@ -175,6 +196,10 @@ class ReportTally:
         elif known.job_class != job_class:
             raise InvalidInput(f"job {job!r} is of class {known.job_class!r}, not of {job_class!r}")
         totals = self.totals.setdefault(job_class, ClassTotals())
+        if totals.absurd(amount, seconds):
+            self._count(known, ABSURD)
+            return
+        totals.reports += 1
         totals.seconds += seconds
         size = known.size
         scale, middle = self._advance(known, amount, fraction)
@@ -183,6 +208,7 @@ class ReportTally:
             return
         if amount > 0.0:
             totals.widest = max(totals.widest, cores)
+            totals.fastest = max(totals.fastest, amount / seconds)
         octave = rate_key(scale, middle, cores, 1.0)[1]
         if (cores, scale, octave) != (known.cores, known.scale, known.octave):
             self._close(known)
@@ -217,7 +243,7 @@ class ReportTally:
         return {
             "closed": self._folded().as_mapping(),
             "jobs": {name: asdict(job) for name, job in self.jobs.items()},
-            "odd": dict(self.odd),
+            "odd": {name: dict(counts) for name, counts in self.odd.items()},
             "totals": {name: asdict(totals) for name, totals in self.totals.items()},
         }
 
@@ -226,7 +252,7 @@ class ReportTally:
         """Return the tally of a snapshot."""
         tally = cls(ProgressStatistics.from_mapping(snapshot["closed"]))
         tally.jobs = {name: JobReports(**job) for name, job in snapshot["jobs"].items()}
-        tally.odd = dict(snapshot["odd"])
+        tally.odd = {name: dict(counts) for name, counts in snapshot["odd"].items()}
         tally.totals = {name: ClassTotals(**totals) for name, totals in snapshot["totals"].items()}
         return tally
 
@@ -237,11 +263,16 @@ class ReportTally:
         if fraction is None:
             return BY_AMOUNT, before + 0.5 * amount
         if said is not None and fraction < said:
-            job.odd += 1
-            self.odd[job.job_class] = self.odd.get(job.job_class, 0) + 1
+            self._count(job, GONE_BACK)
             return BY_FRACTION, said
         job.fraction = fraction
         return BY_FRACTION, 0.5 * ((said or 0.0) + fraction)
+
+    def _count(self, job: JobReports, what: str) -> None:
+        """Count a report that could not be right."""
+        job.odd += 1
+        counts = self.odd.setdefault(job.job_class, {})
+        counts[what] = counts.get(what, 0) + 1
 
     def _leave(self, name: str, kind: int) -> None:
         job = self.jobs.pop(name, None)
