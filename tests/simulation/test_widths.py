@@ -86,7 +86,7 @@ class NaivePath:
         curve: cw.SpeedUp = self.plant[job.job_class].curve.at(self.fraction(job))
         if self.whole:
             return float(curve.table(int(job.held))[-1])
-        return float(curve.rate(job.held))
+        return float(curve.rate(job.held).item())
 
     def end_of_piece(self, job: Job, now: float) -> float:
         if not job.held:

@@ -13,7 +13,6 @@ from corewise.policies.base import BoundPolicy
 from corewise.policies.decisions import Decision, Levels
 from corewise.policies.fitted.rule import Fitted
 from corewise.policies.jobs.levels import JobLevels
-from corewise.simulation.decisions.asked import AskedWidths
 from corewise.simulation.decisions.fitted import FittedChain, FittedJobs
 from corewise.simulation.decisions.levels import LevelChain, LevelJobs
 from corewise.simulation.decisions.remembered import RememberedJobs
@@ -24,6 +23,7 @@ from corewise.simulation.decisions.table import (
     TransitionTables,
     suits_tables,
 )
+from corewise.simulation.decisions.widths import EqualWidths, IndexWidths
 from corewise.simulation.loops.jobs import JobLoop
 from corewise.simulation.loops.loop import Loop
 from corewise.simulation.loops.sources import JobSource, RandomJobs
@@ -85,8 +85,13 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
     if _by_job(system, policy, manner):
         require_clock(system, start)
         now, jobs = system.at(start.time), source or RandomJobs(system, rng, start)
-        return AskedWidths(
-            *(now, policy, jobs, start, rng),
+        by_job = IndexWidths if _decides_by_job(policy, manner) else EqualWidths
+        return by_job(
+            now,
+            policy,
+            jobs,
+            start,
+            rng,
             whole=manner.whole,
             known_sizes=manner.known_sizes,
             record=record,
@@ -110,8 +115,13 @@ def _by_job(system: System, policy: BoundPolicy, manner: Manner) -> bool:
     """Return whether jobs of a class may hold different numbers of cores, or run at different speeds."""
     if manner.whole or any(known.changes_with_progress for known in system.classes):
         return True
+    return _decides_by_job(policy, manner)
+
+
+def _decides_by_job(policy: BoundPolicy, manner: Manner) -> bool:
+    """Return whether a policy tells the jobs of a class apart, or gives each whole cores of its own."""
     decides = policy.decision.part(JobLevels) is not None
-    return decides and (manner.known_sizes or not policy.by_counts)
+    return decides and (manner.whole or manner.known_sizes or not policy.by_counts)
 
 
 def _tableless_job_walk(

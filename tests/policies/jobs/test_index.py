@@ -165,7 +165,7 @@ def test_groups_of_many_jobs_are_near_jobs_one_by_one(monkeypatch: pytest.Monkey
     system, rng = system_of(LAWS[0], cores=256), np.random.default_rng(4)
     jobs = [JobState(str(k), "ab"[k % 2], remaining=work) for k, work in enumerate(rng.lognormal(size=100))]
     one_by_one = np.array(shares(JobIndex(), system, *jobs))
-    monkeypatch.setattr("corewise.policies.jobs.levels._ONE_BY_ONE", 10)
+    monkeypatch.setattr("corewise.policies.jobs.decision.tables.ONE_BY_ONE", 10)
     grouped = np.array(shares(JobIndex(), system, *jobs))
     assert np.abs(grouped - one_by_one).mean() < 0.05 * one_by_one.mean()
     assert sum(grouped) == pytest.approx(256.0)

@@ -47,7 +47,6 @@ Elsewhere the recursion decides, by counts alone.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,7 +61,6 @@ from corewise.policies.jobs._kernels import (
     batch_weights,
     cores_by_counts,
     crowd_price,
-    index_price,
     lifts,
     revert,
     unit_costs,
@@ -74,7 +72,6 @@ __all__ = [
     "NO_CROWD",
     "Groups",
     "crowd_of",
-    "index_weights",
     "lift_factor",
     "recursion_by_counts",
     "sizes_differ",
@@ -189,18 +186,3 @@ def recursion_by_counts(system: System, load: float, widest: float, counts: Ints
         _curves(system), bins, crowd, factor, system.cores, widest, np.ascontiguousarray(counts), out
     )
     return out
-
-
-def index_weights(
-    curves: Curves, kinds: Ints, costs: Floats, rates: Floats, ranks: Ints, cores: float
-) -> tuple[Floats, float]:
-    """Return the weights of jobs by Whittle's index, and the most cores that one may hold.
-
-    `rates` are the size rates of their classes, `ranks` say who comes first among those alike.
-    """
-    if kinds.size >= cores:
-        return costs * rates * (1.0 - _TIE * ranks), 1.0
-    price = index_price(curves, kinds, costs, cores)
-    weights = np.empty(kinds.size)
-    unit_costs(curves, kinds, costs, price, weights)
-    return weights, math.inf

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from corewise.kit.arrays import Floats, Ints
-from corewise.policies.jobs._kernels import greedy_widths, knapsack
+from corewise.policies.jobs.decision._kernels.index import widths_of_most_value
 from corewise.policies.jobs.state import JobState
 
 __all__ = ["HORIZON", "MOVED", "best_widths", "moves"]
@@ -24,12 +24,6 @@ HORIZON = 5.0
 
 MOVED = 1.0 / HORIZON
 """The share of its value that a job loses at a width other than the one it holds."""
-
-_EXACT_JOBS, _EXACT_CORES = 20, 64
-"""Up to so many jobs, or so many cores, the knapsack is solved exactly."""
-
-_FIRST = 1e6
-"""What a core is worth to a job that has waited too long, over all that the others could gain."""
 
 
 def moves(job: JobState) -> bool:
@@ -67,19 +61,20 @@ def best_widths(
     overdue : sequence of int, optional
         Positions of jobs that come first, on their fewest cores at least.
     """
-    columns = np.arange(speeds.shape[1])
-    values = weights[:, None] * speeds
-    if pause:
-        held = np.array([job.held for job in jobs])
-        moved = np.array([moves(job) for job in jobs])
-        values[(columns != held[:, None]) & moved[:, None]] *= 1.0 - MOVED
-    low, cap = np.asarray(lows)[:, None], np.asarray(caps)[:, None]
-    if len(overdue):
-        most = float(np.abs(values).max()) * len(jobs)
-        values[list(overdue), 1:] += _FIRST * max(most, 1.0)
-    values[(columns < low) | (columns > cap)] = -np.inf
-    values[:, 0] = 0.0
+    lost = np.array([MOVED if pause and moves(job) else 0.0 for job in jobs])
+    held = np.array([job.held for job in jobs], dtype=np.float64)
     widths = np.zeros(len(jobs), dtype=np.int64)
-    exact = len(jobs) < _EXACT_JOBS or pool <= _EXACT_CORES
-    (knapsack if exact else greedy_widths)(values, pool, widths)
+    limits = np.array(lows, dtype=np.float64), np.array(caps, dtype=np.float64)
+    first = np.array(overdue, dtype=np.int64)
+    widths_of_most_value(
+        speeds,
+        np.arange(len(jobs)),
+        weights,
+        held,
+        lost,
+        *limits,
+        first,
+        min(pool, speeds.shape[1] - 1),
+        widths,
+    )
     return widths

@@ -39,17 +39,37 @@ def _admit(classes: Ints, least: Ints, only: Int, budget: Int, out: Ints) -> Non
 
 @njit(cache=True)
 def _raise(classes: Ints, most: Ints, only: Int, spare: Int, out: Ints) -> None:
-    """Give cores one by one to the job that runs on the fewest, the oldest first."""
-    while spare > 0:
-        lowest = -1
+    """Give cores one by one to the job that runs on the fewest, the oldest first.
+
+    All at once: every job is raised to the highest common level that there are cores for, and the oldest of
+    those at it to one more.
+    """
+    low, high, top = np.int64(0), np.int64(0), np.int64(0)
+    for j in range(classes.size):
+        if (only < 0 or classes[j] == only) and 0 < out[j] < most[j]:
+            high = max(high, most[j])
+            low = out[j] if low == 0 else min(low, out[j])
+    if spare <= 0 or low == 0:
+        return
+    high, top = min(high, low + spare), low
+    while low < high:
+        level, needed = (low + high + 1) // 2, np.int64(0)
         for j in range(classes.size):
-            wants = (only < 0 or classes[j] == only) and 0 < out[j] < most[j]
-            if wants and (lowest < 0 or out[j] < out[lowest]):
-                lowest = j
-        if lowest < 0:
-            return
-        out[lowest] += 1
-        spare -= 1
+            if (only < 0 or classes[j] == only) and out[j] > 0:
+                needed += max(min(level, most[j]) - out[j], 0)
+        if needed <= spare:
+            low = level
+        else:
+            high = level - 1
+    top = low
+    for j in range(classes.size):
+        if (only < 0 or classes[j] == only) and 0 < out[j] < min(top, most[j]):
+            spare -= min(top, most[j]) - out[j]
+            out[j] = min(top, most[j])
+    for j in range(classes.size):
+        if spare > 0 and (only < 0 or classes[j] == only) and out[j] == top < most[j]:
+            out[j] += 1
+            spare -= 1
 
 
 @njit(cache=True)

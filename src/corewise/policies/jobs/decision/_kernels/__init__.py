@@ -1,0 +1,1 @@
+"""Compiled decisions per job."""
