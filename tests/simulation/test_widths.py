@@ -91,7 +91,7 @@ class NaivePath:
     def end_of_piece(self, job: Job, now: float) -> float:
         if not job.held:
             return math.inf
-        starts = self.plant[job.job_class].starts.tolist()
+        starts: list[float] = self.plant[job.job_class].starts.tolist()
         ends = [start for start in starts if start > self.fraction(job)] + [1.0]
         work = job.left - (1.0 - ends[0]) * job.size
         return max(now, job.resumes) + work / self.speed(job)
