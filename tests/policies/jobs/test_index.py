@@ -80,10 +80,10 @@ def test_the_recursion_by_counts_is_that_of_single_jobs() -> None:
     assert isinstance(decision, JobLevels)
     assert not decision.alike
     for counts in ((1, 1), (3, 2), (2, 5)):
-        jobs = [JobState(f"{name}{k}", name) for name, n in zip("ab", counts, strict=True) for k in range(n)]
-        weighed = decision.weighed(jobs, [system.index(job.job_class) for job in jobs], whole=False)
-        single = decision._shares(weighed)
-        shared = list(bound.allocate_jobs(jobs).values())
+        names = [f"{name}{k}" for name, n in zip("ab", counts, strict=True) for k in range(n)]
+        shared = shares(JobIndex(), system, *(JobState(name, name[0]) for name in names))
+        # Jobs with a limit of their own are decided one by one, also if it is no limit on shares.
+        single = shares(JobIndex(), system, *(JobState(name, name[0], min_cores=1) for name in names))
         assert single == pytest.approx(shared, rel=1e-6)
 
 

@@ -47,6 +47,7 @@ Elsewhere the recursion decides, by counts alone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
