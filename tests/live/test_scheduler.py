@@ -203,6 +203,41 @@ def test_what_is_odd_is_taken_in_counted_and_said() -> None:
     assert "1 reports: fractions that go back" in str(report)
 
 
+def one_class(scheduler: cw.Scheduler, rate: float, jobs: int = 4) -> cw.Scheduler:
+    """Run jobs of one class with p = 0.9 one after the other, each of them 100 units of work."""
+    time = 0.0
+    for k in range(jobs):
+        scheduler.arrived(f"job {k}", "a", time)
+        done = 0.0
+        while done < 100.0:
+            cores = scheduler.decide(time)[f"job {k}"]
+            scheduler.held(f"job {k}", cores, time)
+            amount = min(rate / (0.1 + 0.9 / cores), 100.0 - done)
+            time += amount / (rate / (0.1 + 0.9 / cores))
+            done += amount
+            scheduler.progress(f"job {k}", time, amount)
+        scheduler.finished(f"job {k}", time)
+    return scheduler
+
+
+def test_history_is_a_prior_from_the_first_decision_on() -> None:
+    seen = one_class(cw.Scheduler(16), 5.0).seen
+    for history in (seen, seen.as_mapping()):
+        scheduler = cw.Scheduler(16, history=history)
+        scheduler.arrived("a", "a", 0.0)
+        assert scheduler.decide(0.0) == {"a": 16}
+        assert not one_class(scheduler, 5.0).report().changed
+
+
+def test_history_is_dropped_where_the_present_contradicts_it() -> None:
+    seen = one_class(cw.Scheduler(16), 5.0).seen
+    report = one_class(cw.Scheduler(16, history=seen), 2.5).report()
+    assert report.changed == ("a",)
+    assert "class a is not as it was" in str(report)
+    with pytest.raises(cw.errors.InvalidInput, match="history must be what"):
+        cw.Scheduler(16, history=7)  # type: ignore[arg-type]
+
+
 def test_a_job_that_ends_leaves_nothing_behind() -> None:
     scheduler = a_job()
     scheduler.ended("a", 3.0, "cancelled")

@@ -11,7 +11,7 @@ reported; after that none holds more than twice the most cores that the class wa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from corewise.kit.arrays import Floats
@@ -22,6 +22,7 @@ from corewise.model.speedup import Amdahl
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.policies.equi import Equi
+from corewise.policies.jobs.index import JobIndex
 from corewise.policies.jobs.state import JobState
 
 __all__ = ["Basis", "JobShares", "described"]
@@ -32,8 +33,8 @@ _SILENT = 2
 _DOUBLING = 2
 """Times the widest that a class was seen at: the widest that a job of it is given."""
 
-CAUTION = 0.0
-"""Standard deviations below its estimate at which a speed counts."""
+_MOST_BOUND = 1024
+"""Policies that are kept bound, one to each number of cores and set of classes."""
 
 _LEAST_LEFT = 0.01
 """Of the work that was declared: the least that a job has before it, however much it has done."""
@@ -79,113 +80,39 @@ class JobShares:
 
     Parameters
     ----------
-    cores : int
-        The cores there are.
     classes : mapping
         What is known of classes beforehand, by name.
-    policy : Policy
-        The policy for jobs whose speeds are known.
+    policy : Policy or None
+        The policy for jobs whose speeds are known; None for job-index with the long-run load that was seen.
     jobs : PresentJobs
         The jobs that are present and what they have reported.
+    pause : float, optional
+        How long a job stands still whose cores change, which another width has to be worth.
+
+    Attributes
+    ----------
+    bases : dict
+        What the cores of each job were decided from last.
+    silent : set
+        Classes that report no progress.
     """
 
-    cores: int
     classes: dict[str, JobClass]
-    policy: Policy
+    policy: Policy | None
     jobs: PresentJobs
+    pause: float = 0.0
     bases: dict[str, Basis] = field(default_factory=dict)
-    _silent: set[str] = field(default_factory=set)
-    _bound: dict[tuple[int, tuple[str, ...], bool], BoundPolicy] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
+    _bound: dict[tuple[object, ...], BoundPolicy] = field(default_factory=dict)
 
-    def decide(self, time: float) -> dict[str, int]:
-        """Return the whole cores of every job that is present."""
-        now = self.jobs.at(time)
-        self.jobs.learn()
-        jobs = list(self.jobs.by_name.values())
-        for job in jobs:
-            job.silent += job.held > 0 and now > job.resumes
-        known = [job for job in jobs if self._knows(job.job_class)]
-        others = [job for job in jobs if not self._knows(job.job_class)]
-        silent = self._silent
-        silent |= {job.job_class for job in others if job.silent >= _SILENT}
-        tops = {job.name: self._top(job, silent) for job in others}
-        share = self._share(others, tops, len(jobs))
-        found: dict[str, int] = {}
-        self.bases = {}
-        if others:
-            states = [
-                JobState(
-                    job.name,
-                    job.job_class,
-                    held=job.held,
-                    attained=job.served,
-                    min_cores=job.min_cores,
-                    max_cores=max(tops[job.name], job.min_cores, 1),
-                )
-                for job in others
-            ]
-            found |= self._allocated(Equi(), share, states)
-        for job in others:
-            self.bases[job.name] = Basis(
-                found[job.name],
-                tops[job.name],
-                0,
-                len(jobs),
-                len(others),
-                silent=job.job_class in silent,
-            )
-        left = self.cores - sum(found.values())
-        if known and left:
-            states = [self._state(job, left) for job in known]
-            found |= self._allocated(self.policy, left, states)
-            for job, state in zip(known, states, strict=True):
-                seen = self._widest(job.job_class)
-                remaining = math.nan if state.remaining is None else state.remaining
-                limit = state.speeds.size - 1 if state.speeds is not None else self.cores
-                self.bases[job.name] = Basis(
-                    found[job.name], limit, seen, len(jobs), len(others), state.speeds, remaining
-                )
-        return {job.name: found.get(job.name, 0) for job in jobs}
+    @property
+    def in_force(self) -> Policy:
+        """The policy for jobs whose speeds are known."""
+        return JobIndex(load=round(self.jobs.load, 2)) if self.policy is None else self.policy
 
-    def _top(self, job: PresentJob, silent: set[str]) -> int:
-        """Return the most cores of a job of a class of which nothing was measured."""
-        top = self.cores if job.job_class in silent else 1
-        limits = (job.max_cores, self.job_class(job.job_class).max_cores)
-        return min([top, *(limit for limit in limits if limit is not None)])
-
-    def _share(self, others: Iterable[PresentJob], tops: Mapping[str, int], present: int) -> int:
-        """Return the cores for jobs that are not known: an equal share, no more than they can use."""
-        listed = list(others)
-        equal = math.ceil(self.cores * len(listed) / max(present, 1))
-        return min(equal, sum(max(tops[job.name], job.min_cores) for job in listed), self.cores)
-
-    def _state(self, job: PresentJob, cores: int) -> JobState:
-        """Return the state of a job whose speeds are known, with work in time on one core."""
-        learned, said = self.jobs.learned[job.job_class], self.jobs.reports_of(job)
-        top = min(cores, max(_DOUBLING * self._widest(job.job_class), job.min_cores))
-        work = learned.work(said.done, said.fraction)
-        remaining = work.remaining
-        if job.declared is not None:
-            remaining = max(job.declared - work.attained, _LEAST_LEFT * job.declared)
-        speeds = learned.speeds(said.done, said.fraction).at_least(CAUTION)
-        return JobState(
-            job.name,
-            job.job_class,
-            attained=work.attained,
-            remaining=remaining,
-            held=job.held,
-            speeds=speeds[: top + 1],
-            min_cores=job.min_cores,
-            max_cores=job.max_cores,
-            waited=0.0 if job.held else max(self.jobs.time - job.since, 0.0),
-        )
-
-    def _knows(self, job_class: str) -> bool:
+    def knows(self, job_class: str) -> bool:
+        """Return whether a speed of a class was measured."""
         return self.jobs.learned[job_class].widest > 0
-
-    def _widest(self, job_class: str) -> int:
-        """Return the most cores that a class was seen at, now or before."""
-        return max(self.jobs.widest[job_class], self.jobs.learned[job_class].widest)
 
     def job_class(self, name: str) -> JobClass:
         """Return what is known of a class beforehand, of a new one its name."""
@@ -193,17 +120,110 @@ class JobShares:
             self.classes[name] = JobClass(name, speedup=_ANY)
         return self.classes[name]
 
-    def _allocated(self, policy: Policy, cores: int, states: list[JobState]) -> dict[str, int]:
+    def decide(self, time: float, cores: int, without: Collection[str] = ()) -> dict[str, int]:
+        """Return the whole cores of every job that is present, of so many cores, but for some jobs."""
+        now = self.jobs.at(time)
+        self.jobs.learn()
+        jobs = [job for job in self.jobs.by_name.values() if job.name not in without]
+        for job in jobs:
+            job.silent += job.held > 0 and now > job.resumes
+        known = [job for job in jobs if self.knows(job.job_class)]
+        others = [job for job in jobs if not self.knows(job.job_class)]
+        self.silent |= {job.job_class for job in others if job.silent >= _SILENT}
+        self.bases = {}
+        found = self._equal(others, len(jobs), cores)
+        left = cores - sum(found.values())
+        states = [self._state(job, left) for job in known]
+        found |= self._allocated(self.in_force, left, states)
+        for state in states:
+            speeds = state.speeds
+            self.bases[state.name] = Basis(
+                found[state.name],
+                0 if speeds is None else speeds.size - 1,
+                self._widest(state.job_class),
+                len(jobs),
+                len(others),
+                speeds,
+                math.nan if state.remaining is None else state.remaining,
+            )
+        return {job.name: found[job.name] for job in jobs}
+
+    def _equal(self, others: Sequence[PresentJob], present: int, cores: int) -> dict[str, int]:
+        """Return the cores of jobs that are not known: equal shares, no more than they may try."""
+        tops = [self._top(job, cores) for job in others]
+        share = min(math.ceil(cores * len(others) / max(present, 1)), sum(tops), cores)
+        states = [
+            JobState(
+                job.name,
+                job.job_class,
+                held=job.held,
+                attained=job.served,
+                min_cores=job.min_cores,
+                max_cores=top,
+            )
+            for job, top in zip(others, tops, strict=True)
+        ]
+        found = self._allocated(Equi(), share, states)
+        for job, top in zip(others, tops, strict=True):
+            silent = job.job_class in self.silent
+            self.bases[job.name] = Basis(found[job.name], top, 0, present, len(others), silent=silent)
+        return found
+
+    def _top(self, job: PresentJob, cores: int) -> int:
+        """Return the most cores of a job of a class of which nothing was measured."""
+        low, high = self._limits(job)
+        top = cores if job.job_class in self.silent else low
+        return max(top if high is None else min(top, high), low)
+
+    def _limits(self, job: PresentJob) -> tuple[int, int | None]:
+        """Return the fewest and the most cores of a job."""
+        known = self.job_class(job.job_class)
+        given = [most for most in (job.max_cores, known.max_cores) if most is not None]
+        return job.min_cores or known.min_cores, min(given, default=None)
+
+    def _state(self, job: PresentJob, cores: int) -> JobState:
+        """Return the state of a job whose speeds are known, with work in time on one core."""
+        learned, said = self.jobs.learned[job.job_class], self.jobs.reports_of(job)
+        low = self._limits(job)[0]
+        top = max(min(cores, _DOUBLING * self._widest(job.job_class)), low)
+        work = learned.work(said.done, said.fraction)
+        remaining = work.remaining
+        if job.declared is not None:
+            remaining = max(job.declared - work.attained, _LEAST_LEFT * job.declared)
+        return JobState(
+            job.name,
+            job.job_class,
+            attained=work.attained,
+            remaining=remaining,
+            held=job.held,
+            speeds=learned.speeds(said.done, said.fraction).speeds[: top + 1],
+            min_cores=job.min_cores,
+            max_cores=job.max_cores,
+            waited=0.0 if job.held else max(self.jobs.time - job.since, 0.0),
+        )
+
+    def _widest(self, job_class: str) -> int:
+        """Return the most cores that a class was seen at, now or before."""
+        return max(self.jobs.widest[job_class], self.jobs.learned[job_class].widest)
+
+    def _allocated(self, policy: Policy, cores: int, states: Sequence[JobState]) -> dict[str, int]:
         """Return the whole cores of jobs by a policy, which is bound once to each number of cores."""
-        if not cores:
-            return {state.name: 0 for state in states}
-        names = tuple(sorted({state.job_class for state in states}))
-        key = cores, names, policy is self.policy
+        found = {state.name: 0 for state in states}
+        fitting = [
+            state
+            for state in states
+            if cores >= (state.min_cores or self.job_class(state.job_class).min_cores)
+        ]
+        if not fitting:
+            return found
+        names = tuple(sorted({state.job_class for state in fitting}))
+        key = cores, names, policy
         if key not in self._bound:
-            system = System(cores, [self.job_class(name) for name in names])
-            self._bound[key] = bind(policy, system)
-        pause = self.jobs.pause
-        return self._bound[key].allocate_jobs(states, whole=True, pause=pause)  # type: ignore[return-value]
+            if len(self._bound) > _MOST_BOUND:
+                self._bound.clear()
+            self._bound[key] = bind(policy, System(cores, [self.job_class(name) for name in names]))
+        widths = self._bound[key].allocate_jobs(fitting, whole=True, pause=self.pause)
+        return found | {name: int(width) for name, width in widths.items()}
 
 
 def described(job_class: str, basis: Basis) -> str:

@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from corewise.errors import InvalidInput, nearest
 from corewise.estimation.progress.learned import LearnedJobs, WorkLeft
 from corewise.estimation.progress.reports import JobReports, ReportTally
 from corewise.estimation.progress.statistics import ProgressStatistics
 from corewise.kit import checks
+from corewise.learning.history import contradicts
 
 __all__ = ["PresentJob", "PresentJobs"]
+
+
+_COUNTERS = ("arrived", "finished", "odd", "widest")
+
+_WEEK = 7.0 * 86400.0
+"""Over which a load is long-run: that of the last hours says nothing of the next."""
+
+
+_MIXED = 0.02
+"""Of the time of a report: for how long a job may have run on other cores, for it to say their speed."""
 
 
 @dataclass(slots=True)
@@ -41,8 +54,8 @@ class PresentJob:
         Until when it stands still, as its cores have changed.
     reported : float
         When it reported last.
-    mixed : bool
-        Whether its cores have changed since then, while it ran.
+    mixed : float
+        For how long it has run since then on other cores than it holds now.
     served : float
         The core-time that it has had up to `since`.
     silent : int
@@ -59,7 +72,7 @@ class PresentJob:
     since: float = field(default=-math.inf)
     resumes: float = field(default=-math.inf)
     reported: float = field(default=-math.inf)
-    mixed: bool = False
+    mixed: float = 0.0
     served: float = 0.0
     silent: int = 0
 
@@ -79,20 +92,23 @@ class PresentJobs:
     pause : float
         How long a job stands still whose cores change.
     before : ProgressStatistics, optional
-        What was seen before.
+        What was seen before, of each class until the present contradicts it.
     """
 
     def __init__(self, cores: int, pause: float, before: ProgressStatistics | None = None) -> None:
         self.cores, self.pause = cores, pause
         self.tally = ReportTally()
-        self.before = before or ProgressStatistics({})
+        self.opened = math.inf
+        self.work_done = 0.0
+        self.before = dict(before.classes) if before is not None else {}
+        self.contradicted: list[str] = []
         self.by_name: dict[str, PresentJob] = {}
         self.arrived: Counter[str] = Counter()
         self.finished: Counter[str] = Counter()
         self.odd: Counter[str] = Counter()
         self.time = -math.inf
         self.widest: Counter[str] = Counter()  # the most cores at which each class has reported
-        self.learned = LearnedJobs(self.before, cores)
+        self.learned = LearnedJobs(ProgressStatistics(self.before), cores)
 
     def __getitem__(self, name: str) -> PresentJob:
         """Return a job that is present."""
@@ -110,7 +126,7 @@ class PresentJobs:
         if when < since:
             self.odd["dated before the last report of their job"] += 1
             when = since
-        self.time = max(self.time, when)
+        self.time, self.opened = max(self.time, when), min(self.opened, when)
         return when
 
     def arrive(self, job: PresentJob) -> None:
@@ -128,7 +144,8 @@ class PresentJobs:
         if count == job.held:
             return
         job.served += job.held * max(when - max(job.since, job.resumes), 0.0)
-        job.mixed = job.mixed or (job.held > 0 and when > max(job.reported, job.resumes))
+        if job.held:
+            job.mixed += max(when - max(job.since, job.reported, job.resumes), 0.0)
         job.held, job.since, job.silent = count, when, 0
         job.resumes = when + self.pause if count else when
 
@@ -137,12 +154,12 @@ class PresentJobs:
         job = self[name]
         when = checks.finite(time, "time")
         ran = max(when - max(job.reported, job.resumes, job.since), 0.0)
-        cores = None if job.mixed or not ran else job.held
+        cores = job.held if job.mixed <= _MIXED * ran else None
         self.tally.report(name, job.job_class, cores=cores, amount=amount, seconds=ran, fraction=fraction)
         if cores and amount:
             self.widest[job.job_class] = max(self.widest[job.job_class], cores)
         job.reported = self.at(when, job.reported)
-        job.mixed, job.silent = False, 0
+        job.mixed, job.silent = 0.0, 0
         if amount and not job.held:
             self.odd["progress of jobs that hold no cores"] += 1
 
@@ -150,6 +167,8 @@ class PresentJobs:
         """Let a job go."""
         job = self[name]
         self.at(time, job.since)
+        attained = self.work(job).attained
+        self.work_done += 0.0 if math.isnan(attained) else attained
         del self.by_name[name]
         if finished:
             self.finished[job.job_class] += 1
@@ -162,7 +181,21 @@ class PresentJobs:
 
     def learn(self) -> None:
         """Learn anew what enough was reported of since."""
-        self.learned = self.learned.after(self.tally, self.before)
+        made, before = self.learned.after(self.tally, ProgressStatistics(self.before)), len(self.before)
+        for name in [name for name in self.before if made[name] is not self.learned[name]]:
+            if contradicts(self.tally.seen([name])[name], self.before[name]):
+                del self.before[name]
+                self.contradicted.append(name)
+        if len(self.before) < before:
+            made = self.learned.after(self.tally, ProgressStatistics(self.before))
+        self.learned = made
+
+    @property
+    def load(self) -> float:
+        """The long-run load: the work of jobs that have left, over all cores and a week at least."""
+        if not self.work_done:
+            return 0.0
+        return min(self.work_done / (self.cores * max(self.time - self.opened, _WEEK)), 1.0)
 
     @property
     def doubtful(self) -> dict[str, int]:
@@ -177,3 +210,32 @@ class PresentJobs:
         """Return the work that a job has done and has before it, in time on one core."""
         said = self.reports_of(job)
         return self.learned[job.job_class].work(said.done, said.fraction)
+
+    # --- snapshots ----------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "jobs": [asdict(job) for job in self.by_name.values()],
+            "tally": self.tally.snapshot(),
+            "before": ProgressStatistics(self.before).as_mapping(),
+            "learned": self.learned.snapshot(),
+            "contradicted": list(self.contradicted),
+            "times": [self.time, self.opened] if math.isfinite(self.time) else None,
+            "work_done": self.work_done,
+            **{name: dict(getattr(self, name)) for name in _COUNTERS},
+        }
+
+    @classmethod
+    def of(cls, cores: int, pause: float, snapshot: Mapping[str, Any]) -> PresentJobs:
+        """Return what goes on from a snapshot."""
+        made = cls(cores, pause, ProgressStatistics.from_mapping(snapshot["before"]))
+        made.by_name = {row["name"]: PresentJob(**row) for row in snapshot["jobs"]}
+        made.tally = ReportTally.of(snapshot["tally"])
+        made.learned = LearnedJobs.of(snapshot["learned"], cores)
+        made.contradicted = list(snapshot["contradicted"])
+        made.time, made.opened = snapshot["times"] or (made.time, made.opened)
+        made.work_done = snapshot["work_done"]
+        for name in _COUNTERS:
+            setattr(made, name, Counter(snapshot[name]))
+        return made

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from corewise.errors import InvalidInput
+from corewise.estimation.progress.statistics import ProgressStatistics
 from corewise.kit import checks
 from corewise.kit import report as reports
 from corewise.kit.report import Reported, Summarised, Table
@@ -72,6 +74,8 @@ class SchedulerReport(Reported):
         The classes.
     odd : dict
         How often a report could not be right, by what was wrong with it.
+    changed : tuple of str
+        The classes whose history was dropped, as the present contradicts it.
     """
 
     _repr_fields = ("time", "cores", "policy")
@@ -81,6 +85,7 @@ class SchedulerReport(Reported):
     policy: str
     classes: tuple[SchedulerClass, ...]
     odd: dict[str, int]
+    changed: tuple[str, ...] = ()
 
     def report(self) -> reports.Report:
         """Return the cores held, and what is known of each class."""
@@ -93,6 +98,7 @@ class SchedulerReport(Reported):
             for row in self.classes
         ]
         notes = [f"{count} reports: {what}" for what, count in self.odd.items()]
+        notes += [f"class {name} is not as it was: its history was dropped" for name in self.changed]
         return reports.Report(f"Scheduler at {self.time:g}", facts, [Table(header, rows)], notes)
 
 
@@ -111,8 +117,11 @@ class Scheduler:
     pause : float, optional
         How long a job stands still whose cores change.
     policy : Policy or str, optional
-        The policy for jobs whose speeds are known: ``"job-index"``, a `JobIndex` with a declared load, or
-        ``"equi"``.
+        The policy for jobs whose speeds are known: ``"job-index"``, with the long-run load that is seen (over
+        a week at least, if times are in seconds), a `JobIndex` with a declared load, or ``"equi"``.
+    history : ProgressStatistics or mapping, optional
+        What was seen before, as `Scheduler.seen` or its ``as_mapping()`` had it: of each class until what it
+        reports now contradicts it.
 
     Examples
     --------
@@ -136,18 +145,18 @@ class Scheduler:
         *,
         pause: float = 0.0,
         policy: Policy | str = "job-index",
+        history: ProgressStatistics | Mapping[str, Any] | None = None,
     ) -> None:
         pool = checks.whole(cores, "cores")
-        known = {}
-        for row in classes:
-            known[row if isinstance(row, str) else row.name] = row
-        self._jobs = PresentJobs(pool, checks.within(pause, 0.0, math.inf, "pause"))
-        self._shares = JobShares(
-            pool,
-            {name: row for name, row in known.items() if isinstance(row, JobClass)},
-            _policy(policy),
-            self._jobs,
-        )
+        known = {row if isinstance(row, str) else row.name: row for row in classes}
+        before = ProgressStatistics.from_mapping(history) if isinstance(history, Mapping) else history
+        if before is not None and not isinstance(before, ProgressStatistics):
+            raise InvalidInput(f"history must be what Scheduler.seen gives, got {checks.shown(history)}")
+        standstill = checks.within(pause, 0.0, math.inf, "pause")
+        self._cores = pool
+        self._jobs = PresentJobs(pool, standstill, before)
+        given = {name: row for name, row in known.items() if isinstance(row, JobClass)}
+        self._shares = JobShares(given, _policy(policy), self._jobs, standstill)
 
     # --- what happened ------------------------------------------------------------------------------
 
@@ -182,8 +191,8 @@ class Scheduler:
         high = None if max_cores is None else checks.whole(max_cores, f"{what}: max_cores")
         if high is not None and low > high:
             raise InvalidInput(f"{what}: min_cores {low} is above max_cores {high}")
-        if low > self._shares.cores:
-            raise InvalidInput(f"{what}: min_cores {low} is above the {self._shares.cores} cores there are")
+        if low > self._cores:
+            raise InvalidInput(f"{what}: min_cores {low} is above the {self._cores} cores there are")
         declared = None if remaining is None else checks.positive(remaining, f"{what}: remaining")
         self._shares.job_class(job_class)
         when = checks.finite(time, "time")
@@ -223,7 +232,7 @@ class Scheduler:
 
     def decide(self, time: float) -> dict[str, int]:
         """Return the cores that every job that is present is to hold from a time on."""
-        return self._shares.decide(time)
+        return self._shares.decide(time, self._cores)
 
     def explain(self, job: str) -> str:
         """Return in a sentence why a job is to hold the cores that were decided last."""
@@ -232,6 +241,11 @@ class Scheduler:
         if basis is None:
             return f"nothing has been decided since job {job!r} came"
         return described(present.job_class, basis)
+
+    @property
+    def seen(self) -> ProgressStatistics:
+        """The statistics of all reports, to be the history of another scheduler; `times` weighs old ones."""
+        return self._jobs.tally.seen() + ProgressStatistics(self._jobs.before)
 
     def report(self) -> SchedulerReport:
         """Return the cores held and what is known of each class."""
@@ -255,19 +269,20 @@ class Scheduler:
             )
         return SchedulerReport(
             self._jobs.time,
-            self._shares.cores,
-            self._shares.policy.name,
+            self._cores,
+            self._shares.in_force.name,
             tuple(rows),
             self._jobs.doubtful,
+            tuple(self._jobs.contradicted),
         )
 
 
-def _policy(policy: Policy | str) -> Policy:
-    """Return the policy for jobs that are known."""
+def _policy(policy: Policy | str) -> Policy | None:
+    """Return the policy for jobs that are known; None for job-index with the long-run load that is seen."""
     if isinstance(policy, JobIndex | Equi):
         return policy
     if policy == "job-index":
-        return JobIndex(load=0.0)
+        return None
     if policy == "equi":
         return Equi()
     raise InvalidInput(f"policy must be 'job-index', a JobIndex or 'equi', got {checks.shown(policy)}")

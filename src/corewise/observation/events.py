@@ -193,10 +193,14 @@ class Progress(Event):
     kind: ClassVar[str] = "progress"
     job: str
     amount: float
+    fraction: float | None = None
+    """The fraction of all its work that is done, if the job knows."""
 
     def __post_init__(self) -> None:
         super(Progress, self).__post_init__()
         checks.within(self.amount, 0.0, float("inf"), f"{self.kind}: amount")
+        if self.fraction is not None:
+            checks.within(self.fraction, 0.0, 1.0, f"{self.kind}: fraction")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from corewise.estimation.progress.curves import Cells, RateCurves, SpeedTable
 from corewise.estimation.progress.reports import ClassTotals, ReportTally
@@ -164,6 +165,20 @@ class LearnedJobs(Mapping[str, LearnedClass]):
         made = LearnedJobs(ProgressStatistics({**self.seen.classes, **seen.classes}), self.most)
         made._classes = {name: known for name, known in self._classes.items() if name not in due}
         made._from = {**self._from, **{name: replace(tally.totals[name]) for name in due}}
+        return made
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "seen": self.seen.as_mapping(),
+            "from": {name: asdict(totals) for name, totals in self._from.items()},
+        }
+
+    @classmethod
+    def of(cls, snapshot: Mapping[str, Any], most: int) -> LearnedJobs:
+        """Return what goes on from a snapshot."""
+        made = cls(ProgressStatistics.from_mapping(snapshot["seen"]), most)
+        made._from = {name: ClassTotals(**totals) for name, totals in snapshot["from"].items()}
         return made
 
     def _still_holds(self, name: str, now: ClassTotals) -> bool:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from corewise.errors import CorewiseError, InvalidInput
+from corewise.errors import CorewiseError, InvalidInput, nearest
+from corewise.kit import checks
 from corewise.kit.jsonable import plain
 from corewise.learning.algorithms import ALGORITHMS, Algorithm
 from corewise.learning.memories import SinceChange
@@ -24,6 +25,7 @@ from corewise.model.system import System
 
 __all__ = ["Configuration", "Options"]
 
+_DECIDE = ("classes", "jobs")
 _OPTIONS = ("least_seen", "patience", "late_moves", "lateness", "retry")  # those that change what it does
 
 
@@ -49,6 +51,10 @@ class Options:
         clock dates all of them in order.
     retry : float
         After how long a job whose start was refused is offered cores again; twice as long each further time.
+    decide : str
+        ``"classes"``: the policy in force gives cores to classes, which their jobs share. ``"jobs"``: jobs of
+        classes that report progress are given cores one by one, by what is learned from the reports, and
+        those of other classes an equal share beside them; where none reports, as with ``"classes"``.
 
     Examples
     --------
@@ -65,6 +71,14 @@ class Options:
     late_moves: bool = False
     lateness: float = 0.0
     retry: float = 10.0
+    decide: str = _DECIDE[0]
+
+    def __post_init__(self) -> None:
+        if self.decide not in _DECIDE:
+            raise InvalidInput(
+                f"decide must be one of {', '.join(_DECIDE)}, got {checks.shown(self.decide)}"
+                f"{nearest(str(self.decide), list(_DECIDE))}"
+            )
 
     def like(self, other: Options) -> Options:
         """Return these options, with those of another that change nothing of what a controller does."""
@@ -100,12 +114,16 @@ class Configuration:
     def mapping(self) -> dict[str, Any]:
         """The configuration as plain values, the same for the same configuration."""
         values = {name: getattr(self.options, name) for name in _OPTIONS}
+        by_jobs = {} if self.options.decide == _DECIDE[0] else {"decide": self.options.decide}
         made = plain(
             {
                 "system": system_to_mapping(self.algorithm.system),
                 "algorithm": str(self.algorithm),
                 "recipe": _recipe(self.algorithm),
-                "options": {name: value if math.isfinite(value) else None for name, value in values.items()},
+                "options": {
+                    **{name: value if math.isfinite(value) else None for name, value in values.items()},
+                    **by_jobs,
+                },
             }
         )
         assert isinstance(made, dict)

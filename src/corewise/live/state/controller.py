@@ -53,6 +53,7 @@ from corewise.live.state.job_table import JobTable, PoolJob
 from corewise.live.state.moving import Moving
 from corewise.live.state.pool_state import PoolState
 from corewise.live.state.report import ClassReport, Expected, Report, ResponseSummary
+from corewise.live.state.reported_jobs import ReportedJobs
 from corewise.model.files import RATES, system_from_mapping, system_to_mapping
 from corewise.model.system import System
 from corewise.observation import events as happened
@@ -133,6 +134,7 @@ class Controller:
             late_moves=self.options.late_moves,
         )
         self.moving = Moving(algorithm.system)
+        self.by_reports = self._by_reports() if self.options.decide == "jobs" else None
         self.tally = EventTally(algorithm.system.names, time, self.options.lateness)
         self.learner = Learner(algorithm)
         self.request: str | None = None
@@ -158,6 +160,10 @@ class Controller:
         """When jobs left, by their names, the latest last."""
         self.early: dict[str, JobEnd] = {}
         """The ends of jobs whose arrivals have not been reported yet, by their names."""
+
+    def _by_reports(self, snapshot: Mapping[str, Any] | None = None) -> ReportedJobs:
+        """Return decisions per job from reports, new or from a snapshot."""
+        return ReportedJobs.of(self.configuration.algorithm.system, snapshot)
 
     @property
     def system(self) -> System:
@@ -204,7 +210,7 @@ class Controller:
             self.pool,
             self.jobs,
             self.counters,
-            self.moving.free,
+            self.moving.free and (self.by_reports is None or not self.by_reports.shares.bases),
             self.policy_name,
             self.policy_classes,
             self.estimates,
@@ -213,7 +219,9 @@ class Controller:
 
     def explain(self, job: str) -> Explanation:
         """Return why a job holds the cores that it holds, which prints as a sentence."""
-        return explain(self.state, job)
+        found = explain(self.state, job)
+        text = None if self.by_reports is None else self.by_reports.explained(job)
+        return found if text is None else replace(found, text=text)
 
     def report(self) -> Report:
         """Return the state, the estimates and the expected improvement, which prints as a table."""
@@ -289,6 +297,7 @@ class Controller:
             "books": [asdict(row) for row in self.counters],
             "roster": self.jobs.snapshot(),
             "moving": self.moving.snapshot(),
+            **({} if self.by_reports is None else {"by_reports": self.by_reports.snapshot()}),
             "tally": self.tally.snapshot(),
             "k": state.k,
             "departures": state.departures,
@@ -324,6 +333,8 @@ class Controller:
             self.jobs = JobTable.of(about["roster"], late_moves=self.options.late_moves)
             if "moving" in about:
                 self.moving = Moving.of(self.system, about["moving"])
+            if self.by_reports is not None:
+                self.by_reports = self._by_reports(about["by_reports"])
             self.tally = EventTally.of(self.system.names, about["tally"], self.options.lateness)
             ids = arrays.pop("ids").tobytes().decode()
             self.learner = _restored_learner(self.learner.algorithm, about, arrays)
@@ -417,6 +428,8 @@ class Controller:
         job = self.jobs.add(event.job, i, arrived, event.least, event.most, held, event.time)
         self.tally.arrive(job.age, i, held, event.time, counted=not math.isnan(arrived))
         self.counters[i].open(counted=not math.isnan(arrived))
+        if self.by_reports is not None:
+            self.by_reports.arrive(job.name, event.job_class, event.time, held)
         end = self.early.pop(event.job, None)
         if end is not None and has_overtaken(end.time, event.time):
             self._let_go(end, max(end.time, event.time))
@@ -429,6 +442,8 @@ class Controller:
             return [Alert("job", f"{event.kind}: {missing} (it counts once its arrival is reported)")]
         finished = isinstance(event, happened.JobFinished)
         job = self.jobs.remove(event.job)
+        if self.by_reports is not None:
+            self.by_reports.jobs.leave(event.job, event.time, finished=finished)
         self.tally.leave(job.age, event.time if at is None else at, finished=finished)
         self.counters[job.job_class].close(event.time - job.arrived, finished=finished)
         self.alerted.discard(event.job)
@@ -446,6 +461,8 @@ class Controller:
             job.assigned = event.cores
         self.moving.report(job.job_class, event.paused)
         self.tally.hold(job.age, event.cores, event.time, event.paused)
+        if self.by_reports is not None:
+            self.by_reports.jobs.hold(job.name, event.cores, event.time)
         if job.held == job.assigned:
             self.alerted.discard(job.name)
         return self._alert_of_too_many_held(job, before)
@@ -476,6 +493,8 @@ class Controller:
                 self.tally.marks.add_short(job.job_class, event.rounds, event.working, event.dispatching)
             case happened.Progress():
                 self.tally.progress(job.age, event.amount, event.time)
+                if self.by_reports is not None:
+                    self.by_reports.jobs.progress(job.name, event.time, event.amount, event.fraction)
                 self.counters[job.job_class].marks += event.amount
         return []
 
@@ -497,6 +516,7 @@ class Controller:
         """Install another configuration; what was learned is carried over."""
         before, system = self.configuration, new.algorithm.system
         self.options = new.options.like(self.options)
+        self._configure_reports()
         self.configuration = Configuration(new.algorithm, self.options)
         self.reconfigured += 1
         self.tally.lateness = self.options.lateness
@@ -508,6 +528,8 @@ class Controller:
         if old.cores != system.cores:
             self.pool = int(system.cores)
         self.jobs.change_classes(old, system)
+        if self.by_reports is not None:
+            self.by_reports.change_classes(system)
         self.moving = self.moving.on(old, system)
         self.tally.change_classes(system.names)
         counters = dict(zip(old.names, self.counters, strict=True))
@@ -522,6 +544,15 @@ class Controller:
         self._cores.clear()
         windows = self.learner.state.k
         return self._ask(f"{windows} for configuration {self.reconfigured}") if windows else []
+
+    def _configure_reports(self) -> None:
+        """Begin or cease to decide per job; jobs that are present are taken in as they are."""
+        if self.options.decide != "jobs":
+            self.by_reports = None
+        elif self.by_reports is None:
+            self.by_reports = self._by_reports()
+            for job in self.jobs:
+                self.by_reports.arrive(job.name, self.system.names[job.job_class], job.came, job.held)
 
     # --- instructions -------------------------------------------------------------------------------
 
@@ -545,8 +576,11 @@ class Controller:
         return [SetCores(job.name, job.assigned, reason, job.generation) for job in moved]
 
     def _aim(self, given: tuple[int, ...]) -> None:
-        """Set the target of every job: an equal share, or that of the width rule where moves cost time."""
-        if self.moving.free:
+        """Set the target of every job: by reports, an equal share, or by the width rule where moves cost."""
+        by_reports = None if self.by_reports is None else self._targets_by_reports(self.by_reports)
+        if by_reports is not None:
+            self.jobs.assign(by_reports)
+        elif self.moving.free:
             self.jobs.aim(given, self.pool, self.time)
         else:
             kept = self.jobs.pinned
@@ -556,6 +590,21 @@ class Controller:
             plug_in = self.learner.state.plug_in
             targets = self.moving.targets(jobs, limits, self._policy, left, pool, plug_in) if pool else {}
             self.jobs.assign({**targets, **{job.name: job.held for job in kept}})
+
+    def _targets_by_reports(self, by_reports: ReportedJobs) -> dict[str, int] | None:
+        """Return the cores of every job by what jobs report; None where none of the classes does.
+
+        Jobs that have refused to give up cores keep them; one whose start was refused waits.
+        """
+        kept = {job.name: job.held for job in self.jobs.pinned}
+        pool = max(self.pool - sum(kept.values()), 0)
+        limits = {
+            job.name: self.jobs.bounds(job, max(pool, 1))
+            for job in self.jobs
+            if job.retry_at <= self.time and job.name not in kept
+        }
+        targets = by_reports.targets(self.time, pool, limits, max(self.moving.pauses, default=0.0))
+        return None if targets is None else targets | kept
 
     def given(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Return the whole cores of each class: what the policy gives it, or an equal share."""

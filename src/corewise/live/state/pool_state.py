@@ -31,7 +31,8 @@ class PoolState:
     counters : sequence of JobCounters
         The counters of each class.
     free_moves : bool
-        Whether no class is known to pause when its jobs are resized.
+        Whether no class is known to pause when its jobs are resized, nor to be faster on fewer cores, so that
+        no core is left over.
     policy : str
         The policy in force.
     policy_classes : sequence of str
