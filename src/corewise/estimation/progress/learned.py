@@ -58,8 +58,8 @@ class LearnedClass:
     >>> for k, (cores, rate) in enumerate([(1, 10.0), (2, 18.0), (4, 30.0), (8, 28.0)] * 5):
     ...     tally.report(f"job {k}", "a", cores=cores, amount=60.0 * rate, seconds=60.0)
     >>> learned = LearnedClass(tally.seen()["a"], 16)
-    >>> int(learned.speeds(600.0).speeds.argmax()) in (4, 5, 6)
-    True
+    >>> learned.speeds(600.0).speeds[[1, 2, 4, 8]].round(1)
+    array([1. , 1.7, 2.7, 2.8])
     """
 
     reports: ClassReports
