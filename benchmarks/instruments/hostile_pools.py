@@ -29,6 +29,35 @@ _COLUMNS = (
 _JOB_LOG = "time,event,class,job,cores\n"
 _POOL = 'cores = 8\n[[class]]\nname = "one"\nspeedup = { family = "amdahl", p = 0.5 }\n'
 
+_BAD_STATES = {
+    "empty.csv": "",
+    "header.csv": "name,class,held\n",
+    "prose.csv": "Dear all,\nthere are no jobs here.\n",
+    "no-class.csv": "name,held\na,1\n",
+    "unknown-class.csv": "name,class\na,oen\n",
+    "unknown-column.csv": "name,class,cores\na,one,1\n",
+    "twice.csv": "name,class\na,one\na,two\n",
+    "fields.csv": "name,class,held\na,one\n",
+    "nan.csv": "name,class,attained\na,one,nan\n",
+    "infinite.csv": "name,class,remaining\na,one,inf\n",
+    "negative.csv": "name,class,held\na,one,-1\n",
+    "limits.csv": "name,class,min_cores,max_cores\na,one,4,2\n",
+    "crowded.csv": "name,class,held\na,one,1e9\n",
+    "speeds.csv": "name,class,speeds\na,one,0 one 2\n",
+    "no-speeds.csv": "name,class,speeds\na,one,0\n",
+    "object.json": '{"name": "a"}',
+    "numbers.json": "[1, 2]",
+    "nested.json": "[" * 5000,
+    "nan.json": '[{"name": "a", "class": "one", "attained": NaN}]',
+    "text.json": '[{"name": "a", "class": "one", "held": "two"}]',
+    "list.json": '[{"name": ["a"], "class": {"b": 1}}]',
+}
+_ODD_STATES = {
+    "names.csv": 'name,class\n"a\x1b[31m,\nb",one\n\u202eb,two\n',
+    "large.csv": "name,class,remaining\na,one,1e300\nb,two,1e-300\n",
+    "falls.csv": "name,class,held,speeds\na,one,2,0 1 1.5 0.5\n",
+}
+
 
 def _table(rows: int, cores: str = "2", state: str = "done") -> str:
     return _HEADER + "".join(f"j{k},u{k % 2},{k}.0,{k}.5,{k + 3}.0,{cores},{state}\n" for k in range(rows))
@@ -75,7 +104,9 @@ _POOLS = {
 
 def write_pool_files() -> None:
     """Write all of them to the current directory."""
-    for folder, files in (("tables", _TABLES), ("joblogs", _EVENT_LOGS), ("pools", _POOLS)):
+    folders = {"tables": _TABLES, "joblogs": _EVENT_LOGS, "pools": _POOLS}
+    folders |= {"states": _BAD_STATES, "odd-states": _ODD_STATES}
+    for folder, files in folders.items():
         Path(folder).mkdir()
         for name, text in files.items():
             (Path(folder) / name).write_text(text, newline="")
@@ -83,6 +114,7 @@ def write_pool_files() -> None:
     Path("tables/cut.csv.gz").write_bytes(whole[: len(whole) // 2])
     Path("tables/no.csv.gz").write_bytes(b"not compressed at all\n")
     Path("tables/binary.csv").write_bytes(bytes(range(256)) * 50)
+    Path("states/binary.csv").write_bytes(bytes(range(256)) * 50)
     Path("pool.toml").write_text(_POOL)
     Path("mapping.toml").write_text('submit = "submited"\nend = "ended"\ncores = "cores"\n')
     Path("unknown.toml").write_text('submti = "submitted"\n')
@@ -216,6 +248,14 @@ def refused() -> Iterator[str]:
         "estimate|paper:1|good.db",
         "estimate|one.toml|good.db|--family|nonsense",
     )
+    for path in (*sorted(Path("states").iterdir()), Path()):
+        yield f"allocate|paper:1|--jobs|{path}"
+    yield from (
+        "allocate|paper:1|--jobs|nowhere.csv",
+        "allocate|paper:1|--jobs|odd-states/falls.csv|--whole|--pause|-1",
+        "allocate|paper:1|--jobs|odd-states/falls.csv|--pause|1",
+        "allocate|odd-cores.toml|--jobs|odd-states/falls.csv|--whole",
+    )
     for path in sorted(Path("pools").iterdir()):
         yield f"serve|{path}|--journal|s.db|--port|0"
     for path in sorted(Path("journals").iterdir()):
@@ -234,6 +274,8 @@ def accepted() -> Iterator[str]:
         f"import|tables/all-failed.csv|{_COLUMNS}|--out|failed.csv",
         "allocate|paper:1|--policy|equi",
         "allocate|paper:1|--policy|equi|--jobs|one=100000,two=0",
+        *(f"allocate|paper:1|--jobs|{path}" for path in sorted(Path("odd-states").iterdir())),
+        "allocate|paper:1|--jobs|odd-states/falls.csv|--whole|--pause|0.1",
         "live|status|good.db",
         "live|status|good.db|--json",
         "live|events|good.db|--since|-1",

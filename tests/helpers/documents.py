@@ -22,10 +22,8 @@ and differs.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -38,6 +36,7 @@ from unittest import mock
 from typer.testing import CliRunner
 
 from corewise.cli.main import app
+from tests.helpers.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 100
@@ -144,17 +143,10 @@ def play(text: str, directory: Path) -> Iterator[tuple[Step, list[str]]]:
 def _run_program(source: str, directory: Path) -> str:
     file = directory / "program.py"  # a file, as processes that a program starts import it
     file.write_text(source, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", file.name],
-        cwd=directory,
-        env=os.environ | SURROUNDINGS,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip(), "the program prints nothing"
-    return done.stdout
+    code, printed, said = run_program(file, SURROUNDINGS)
+    assert code == 0, said
+    assert printed.strip(), "the program prints nothing"
+    return printed
 
 
 def _run_commands(source: str, directory: Path) -> str:
