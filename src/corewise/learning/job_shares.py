@@ -112,7 +112,7 @@ class JobShares:
 
     def knows(self, job_class: str) -> bool:
         """Return whether a speed of a class was measured."""
-        return self.jobs.learned[job_class].widest > 0
+        return self.jobs.widest[job_class] > 0
 
     def job_class(self, name: str) -> JobClass:
         """Return what is known of a class beforehand, of a new one its name."""
@@ -140,7 +140,7 @@ class JobShares:
             self.bases[state.name] = Basis(
                 found[state.name],
                 0 if speeds is None else speeds.size - 1,
-                self._widest(state.job_class),
+                self.jobs.widest[state.job_class],
                 len(jobs),
                 len(others),
                 speeds,
@@ -183,10 +183,9 @@ class JobShares:
 
     def _state(self, job: PresentJob, cores: int) -> JobState:
         """Return the state of a job whose speeds are known, with work in time on one core."""
-        learned, said = self.jobs.learned[job.job_class], self.jobs.reports_of(job)
         low = self._limits(job)[0]
-        top = max(min(cores, _DOUBLING * self._widest(job.job_class)), low)
-        work = learned.work(said.done, said.fraction)
+        top = max(min(cores, _DOUBLING * self.jobs.widest[job.job_class]), low)
+        speeds, work = self.jobs.expected(job)
         remaining = work.remaining
         if job.declared is not None:
             remaining = max(job.declared - work.attained, _LEAST_LEFT * job.declared)
@@ -196,15 +195,11 @@ class JobShares:
             attained=work.attained,
             remaining=remaining,
             held=job.held,
-            speeds=learned.speeds(said.done, said.fraction).speeds[: top + 1],
+            speeds=speeds[: top + 1],
             min_cores=job.min_cores,
             max_cores=job.max_cores,
             waited=0.0 if job.held else max(self.jobs.time - job.since, 0.0),
         )
-
-    def _widest(self, job_class: str) -> int:
-        """Return the most cores that a class was seen at, now or before."""
-        return max(self.jobs.widest[job_class], self.jobs.learned[job_class].widest)
 
     def _allocated(self, policy: Policy, cores: int, states: Sequence[JobState]) -> dict[str, int]:
         """Return the whole cores of jobs by a policy, which is bound once to each number of cores."""

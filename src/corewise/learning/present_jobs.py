@@ -13,10 +13,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from corewise.errors import InvalidInput, nearest
-from corewise.estimation.progress.learned import LearnedJobs, WorkLeft
+from corewise.estimation.progress.learned import LearnedClass, LearnedJobs, WorkLeft
 from corewise.estimation.progress.reports import JobReports, ReportTally
 from corewise.estimation.progress.statistics import ProgressStatistics
 from corewise.kit import checks
+from corewise.kit.arrays import Floats
 from corewise.learning.history import contradicts
 
 __all__ = ["PresentJob", "PresentJobs"]
@@ -102,13 +103,16 @@ class PresentJobs:
         self.work_done = 0.0
         self.before = dict(before.classes) if before is not None else {}
         self.contradicted: list[str] = []
+        self._expected: dict[str, tuple[LearnedClass, tuple[float, float | None], Floats, WorkLeft]] = {}
         self.by_name: dict[str, PresentJob] = {}
         self.arrived: Counter[str] = Counter()
         self.finished: Counter[str] = Counter()
         self.odd: Counter[str] = Counter()
         self.time = -math.inf
-        self.widest: Counter[str] = Counter()  # the most cores at which each class has reported
+        self.widest: Counter[str] = Counter()  # the most cores at which each class was seen
         self.learned = LearnedJobs(ProgressStatistics(self.before), cores)
+        for name in self.before:
+            self.widest[name] = self.learned[name].widest
 
     def __getitem__(self, name: str) -> PresentJob:
         """Return a job that is present."""
@@ -167,9 +171,9 @@ class PresentJobs:
         """Let a job go."""
         job = self[name]
         self.at(time, job.since)
-        attained = self.work(job).attained
+        attained = self.expected(job)[1].attained
         self.work_done += 0.0 if math.isnan(attained) else attained
-        del self.by_name[name]
+        del self.by_name[name], self._expected[name]
         if finished:
             self.finished[job.job_class] += 1
             self.tally.finished(name)
@@ -188,6 +192,8 @@ class PresentJobs:
                 self.contradicted.append(name)
         if len(self.before) < before:
             made = self.learned.after(self.tally, ProgressStatistics(self.before))
+        for name in made if made is not self.learned else ():
+            self.widest[name] = max(self.widest[name], made[name].widest)
         self.learned = made
 
     @property
@@ -206,10 +212,14 @@ class PresentJobs:
         """Return what a job has reported."""
         return self.tally.jobs.get(job.name) or JobReports(job.job_class)
 
-    def work(self, job: PresentJob) -> WorkLeft:
-        """Return the work that a job has done and has before it, in time on one core."""
-        said = self.reports_of(job)
-        return self.learned[job.job_class].work(said.done, said.fraction)
+    def expected(self, job: PresentJob) -> tuple[Floats, WorkLeft]:
+        """Return the speeds of a job on 0, 1, 2, … cores, and its work in time on one core."""
+        learned, said = self.learned[job.job_class], self.reports_of(job)
+        known = self._expected.get(job.name)
+        if known is None or known[0] is not learned or known[1] != (said.done, said.fraction):
+            at = said.done, said.fraction
+            known = self._expected[job.name] = learned, at, learned.speeds(*at).speeds, learned.work(*at)
+        return known[2], known[3]
 
     # --- snapshots ----------------------------------------------------------------------------------
 

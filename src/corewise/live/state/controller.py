@@ -156,6 +156,7 @@ class Controller:
         self.late = False
         self.overheld = -math.inf
         self._to_share = False  # something has changed since cores were shared
+        self._to_aim = False  # and it is not only that a job holds what it was assigned
         self.left: dict[str, float] = {}
         """When jobs left, by their names, the latest last."""
         self.early: dict[str, JobEnd] = {}
@@ -210,7 +211,7 @@ class Controller:
             self.pool,
             self.jobs,
             self.counters,
-            self.moving.free and (self.by_reports is None or not self.by_reports.shares.bases),
+            self.moving.free and (self.by_reports is None or not self.by_reports.decided),
             self.policy_name,
             self.policy_classes,
             self.estimates,
@@ -364,11 +365,12 @@ class Controller:
         instructions = self._take(event)
         moves_cores = not isinstance(event, happened.Progress | happened.ShortRounds)
         self._to_share = self._to_share or moves_cores
+        self._to_aim = self._to_aim or (moves_cores and not self._follows(event))
         if self._to_share:
             instructions += self._learn()
         if self._to_share and share:
             instructions += self._act()
-            self._to_share = False
+            self._to_share = self._to_aim = False
         if self.tally.late > late:
             instructions += self._alert_of_late_events(late)
         if instructions:
@@ -577,6 +579,8 @@ class Controller:
 
     def _aim(self, given: tuple[int, ...]) -> None:
         """Set the target of every job: by reports, an equal share, or by the width rule where moves cost."""
+        if self.by_reports is not None and self.by_reports.decided and not self._to_aim:
+            return
         by_reports = None if self.by_reports is None else self._targets_by_reports(self.by_reports)
         if by_reports is not None:
             self.jobs.assign(by_reports)
@@ -590,6 +594,13 @@ class Controller:
             plug_in = self.learner.state.plug_in
             targets = self.moving.targets(jobs, limits, self._policy, left, pool, plug_in) if pool else {}
             self.jobs.assign({**targets, **{job.name: job.held for job in kept}})
+
+    def _follows(self, event: happened.Event) -> bool:
+        """Return whether an event only says that a job holds what it was assigned."""
+        if not isinstance(event, happened.CoresHeld) or event.job not in self.jobs.by_name:
+            return False
+        job = self.jobs.by_name[event.job]
+        return job.held == job.assigned
 
     def _targets_by_reports(self, by_reports: ReportedJobs) -> dict[str, int] | None:
         """Return the cores of every job by what jobs report; None where none of the classes does.

@@ -26,10 +26,13 @@ class ReportedJobs:
         The jobs and their reports.
     shares : JobShares
         The decisions.
+    decided : bool
+        Whether the cores of jobs were decided from reports last.
     """
 
     jobs: PresentJobs
     shares: JobShares
+    decided: bool = False
 
     @classmethod
     def of(cls, system: System, snapshot: Mapping[str, Any] | None = None) -> ReportedJobs:
@@ -39,7 +42,7 @@ class ReportedJobs:
         jobs = PresentJobs(cores, 0.0) if snapshot is None else PresentJobs.of(cores, 0.0, snapshot)
         made = cls(jobs, JobShares({}, None, jobs))
         if snapshot is not None:
-            made.shares.silent = set(snapshot["silent"])
+            made.shares.silent, made.decided = set(snapshot["silent"]), snapshot["decided"]
         made.change_classes(system)
         return made
 
@@ -58,8 +61,9 @@ class ReportedJobs:
         """Return the cores of the jobs that have limits; None where the class of none of them is known."""
         self.jobs.learn()
         present = [self.jobs.by_name[name] for name in limits]
+        self.decided = bool(pool) and any(self.shares.knows(job.job_class) for job in present)
         self.shares.bases = {}
-        if not pool or not any(self.shares.knows(job.job_class) for job in present):
+        if not self.decided:
             return None
         for job in present:
             job.min_cores, job.max_cores = limits[job.name]
@@ -73,4 +77,4 @@ class ReportedJobs:
 
     def snapshot(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {**self.jobs.snapshot(), "silent": sorted(self.shares.silent)}
+        return {**self.jobs.snapshot(), "silent": sorted(self.shares.silent), "decided": self.decided}
