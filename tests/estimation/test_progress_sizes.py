@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from corewise.estimation.progress.learned import LearnedJobs
+from corewise.estimation.progress.learned import LearnedClass, LearnedJobs
 from corewise.estimation.progress.reports import ReportTally
 from corewise.estimation.progress.sizes import SizesSeen
 from corewise.kit.arrays import Floats
+from corewise.model.sizes import Exponential, Lognormal
 
 NONE = np.empty(0)
 
@@ -105,3 +106,42 @@ def test_one_absurd_size_moves_the_mean_by_no_more_than_its_error(absurd: float)
     for other in (seen([*sizes[1:], 10.0 * absurd]), seen(sizes[1:], [10.0 * absurd])):
         assert abs(other.remaining(0.0) - clean.remaining(0.0)) <= error
         assert abs(other.remaining(0.0) - clean.remaining(0.0)) < 5.0
+
+
+# --- distributions -------------------------------------------------------------------------------
+
+
+def class_of(sizes: Floats, *, still: int = 0) -> LearnedClass:
+    """A class at two per second on one core whose first jobs completed; the last ones are half done."""
+    tally = ReportTally()
+    for k, size in enumerate(sizes):
+        done = size if k < sizes.size - still else 0.5 * size
+        tally.report(f"{k}", "a", cores=1, amount=done, seconds=0.5 * done)
+        if done == size:
+            tally.finished(f"{k}")
+    return LearnedJobs(tally.seen(), 4)["a"]
+
+
+def test_sizes_that_are_alike_have_no_distribution_but_one_size() -> None:
+    """One of twenty that is three times as large changes nothing; the control, sizes that vary, has one."""
+    alike = np.exp(np.random.default_rng(1).normal(math.log(50.0), 0.03, 20))
+    assert class_of(alike).size_law is None
+    assert class_of(np.append(alike[1:], 150.0)).size_law is None
+    assert class_of(np.random.default_rng(1).exponential(50.0, 20)).size_law is not None
+    assert class_of(np.random.default_rng(1).exponential(50.0, 4)).size_law is None  # too few to tell
+
+
+def test_exponential_sizes_are_exponential_with_their_mean() -> None:
+    """400 sizes of mean 50, 25 s on one core, some of them half done: 5 % of error, four are allowed."""
+    law = class_of(np.random.default_rng(2).exponential(50.0, 400), still=60).size_law
+    assert law is not None
+    assert law[0] == pytest.approx(25.0, rel=0.2)
+    assert isinstance(law[1], Exponential)
+
+
+def test_sizes_that_vary_more_have_a_hazard_that_falls() -> None:
+    sizes = 50.0 * Lognormal(4.0).draw(np.random.default_rng(3), 600)
+    law = class_of(sizes).size_law
+    assert law is not None
+    assert law[0] == pytest.approx(0.5 * np.minimum(sizes, 50.0 * math.e**4).mean(), rel=0.05)
+    assert law[1].mean_residual(4.0) > 1.3 * law[1].mean_residual(0.5)

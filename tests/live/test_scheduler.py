@@ -244,3 +244,28 @@ def test_a_job_that_ends_leaves_nothing_behind() -> None:
     assert scheduler.decide(3.0) == {}
     (row,) = scheduler.report().classes
     assert (row.jobs, row.arrived, row.finished) == (0, 1, 0)
+
+
+def test_sizes_that_vary_are_a_distribution_not_a_size() -> None:
+    """Jobs of exponential sizes, one of them nearly done by its mean: they share equally, as is best.
+
+    The control, jobs of one size, are served by what each has before it.
+    """
+    shares = {}
+    for varied in (True, False):
+        sizes = np.random.default_rng(5).exponential(50.0, 60) if varied else np.full(60, 50.0)
+        scheduler = cw.Scheduler(8)
+        time = 0.0
+        for k, size in enumerate(sizes):
+            scheduler.arrived(f"{k}", "a", time)
+            scheduler.held(f"{k}", 1 + k % 8, time)
+            time += float(size) / (1 + k % 8) ** 0.9
+            scheduler.progress(f"{k}", time, float(size))
+            scheduler.finished(f"{k}", time)
+        for name, done in (("new", 1.0), ("old", 45.0)):
+            scheduler.arrived(name, "a", time)
+            scheduler.held(name, 1, time)
+            scheduler.progress(name, time + 10.0, done)
+        shares[varied] = scheduler.decide(time + 10.0)
+    assert shares[True] == {"new": 4, "old": 4}
+    assert shares[False]["old"] > shares[False]["new"]

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from corewise.kit.arrays import Floats
 from corewise.kit.times import spoken_duration
 from corewise.learning.present_jobs import PresentJob, PresentJobs
 from corewise.model.job_class import JobClass
+from corewise.model.sizes import SizeLaw
 from corewise.model.speedup import Amdahl
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy, Policy, bind
@@ -120,6 +121,13 @@ class JobShares:
             self.classes[name] = JobClass(name, speedup=_ANY)
         return self.classes[name]
 
+    def _sized(self, name: str, law: tuple[float, SizeLaw] | None) -> JobClass:
+        """Return what is known of a class, with the sizes that were learned where none were given."""
+        known = self.job_class(name)
+        if law is None or known.size_rate is not None:
+            return known
+        return replace(known, size_rate=1.0 / law[0], sizes=law[1])
+
     def decide(self, time: float, cores: int, without: Collection[str] = ()) -> dict[str, int]:
         """Return the whole cores of every job that is present, of so many cores, but for some jobs."""
         now = self.jobs.at(time)
@@ -186,7 +194,10 @@ class JobShares:
         low = self._limits(job)[0]
         top = max(min(cores, _DOUBLING * self.jobs.widest[job.job_class]), low)
         speeds, work = self.jobs.expected(job)
-        remaining = work.remaining
+        remaining: float | None = work.remaining
+        law = self.jobs.learned[job.job_class].size_law
+        if law is not None and self.jobs.reports_of(job).size is None:
+            remaining = None  # the distribution of sizes says more than its mean
         if job.declared is not None:
             remaining = max(job.declared - work.attained, _LEAST_LEFT * job.declared)
         return JobState(
@@ -211,12 +222,13 @@ class JobShares:
         ]
         if not fitting:
             return found
-        names = tuple(sorted({state.job_class for state in fitting}))
-        key = cores, names, policy
+        names = sorted({state.job_class for state in fitting})
+        laws = tuple((name, self.jobs.learned[name].size_law) for name in names)
+        key = cores, laws, policy
         if key not in self._bound:
             if len(self._bound) > _MOST_BOUND:
                 self._bound.clear()
-            self._bound[key] = bind(policy, System(cores, [self.job_class(name) for name in names]))
+            self._bound[key] = bind(policy, System(cores, [self._sized(*known) for known in laws]))
         widths = self._bound[key].allocate_jobs(fitting, whole=True, pause=self.pause)
         return found | {name: int(width) for name, width in widths.items()}
 

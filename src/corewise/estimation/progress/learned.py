@@ -17,6 +17,7 @@ from corewise.estimation.progress.curves import Cells, RateCurves, SpeedTable
 from corewise.estimation.progress.reports import ClassTotals, ReportTally
 from corewise.estimation.progress.sizes import SizesSeen
 from corewise.estimation.progress.statistics import BY_AMOUNT, BY_FRACTION, ClassReports, ProgressStatistics
+from corewise.model.sizes import SizeLaw
 
 __all__ = ["LearnedClass", "LearnedJobs", "WorkLeft"]
 
@@ -77,6 +78,15 @@ class LearnedClass:
     def sizes(self) -> SizesSeen:
         """The sizes of its jobs, in the unit of their progress."""
         return SizesSeen.of(self.reports.sizes)
+
+    @cached_property
+    def size_law(self) -> tuple[float, SizeLaw] | None:
+        """The mean of sizes, in seconds on one core, and their distribution; None if alike, or unknown.
+
+        Where there is one, the work before a job that says no fraction is better described by it than by its
+        mean alone.
+        """
+        return self.sizes.law(self._by_amount.seconds) if self._by_amount.octaves.size else None
 
     @property
     def widest(self) -> int:

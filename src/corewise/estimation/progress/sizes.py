@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from corewise.estimation.progress.statistics import COMPLETE, Binned
+from corewise.estimation.robust.strata import size_distribution
 from corewise.kit.arrays import Floats
+from corewise.model.sizes import Exponential, SizeLaw
 
 __all__ = ["SizesSeen"]
 
@@ -29,6 +32,9 @@ _TIMES_FARTHEST = 2.0
 
 _FAR = 3.0
 """Spreads beyond the median at which a size is drawn in."""
+
+_FEW, _ALIKE = 5, 0.15
+"""Known sizes before which jobs count as alike, and the relative difference within which they are."""
 
 _USUAL_WEIGHT = 1.0
 """Sizes with a spread of one (in logarithms) that the spread of all begins from."""
@@ -81,6 +87,43 @@ class SizesSeen:
             squares = float((self.jobs * np.clip(off, -bound, bound) ** 2).sum())
             spread = math.sqrt((squares + _USUAL_WEIGHT) / (max(self.known - 1.0, 0.0) + _USUAL_WEIGHT))
         return float(np.exp(logs[middle] + _FAR * spread))
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether jobs have one size, as far as is known: half of them are within 15 % of the median."""
+        if self.known < _FEW:
+            return True
+        logs = np.log(self.sizes)
+        off = np.abs(logs - logs[np.searchsorted(np.cumsum(self.jobs), 0.5 * self.known)])
+        order = np.argsort(off)
+        return bool(off[order][np.searchsorted(np.cumsum(self.jobs[order]), 0.5 * self.known)] < _ALIKE)
+
+    def law(self, work: Callable[[float], float]) -> tuple[float, SizeLaw] | None:
+        """Return the mean of sizes and their distribution, as work on one core; None if they are alike.
+
+        Hazards differ only where that is sure, see `corewise.estimation.robust.strata`: jobs of sizes that
+        may be exponential are not told apart by what they have attained.
+
+        Parameters
+        ----------
+        work : callable
+            The work on one core up to a progress.
+        """
+        if self.alike:
+            return None
+        jobs = np.append(self.jobs, self.still)
+        done = np.array([work(min(size, self.limit)) for size in (*self.sizes, *self.reached)])
+        usual = float(jobs @ done) / self.known
+        ends = usual * np.concatenate([[0.0], np.exp2(np.arange(-6.0, 7.0)), [np.inf]])
+        strata = np.zeros((ends.size - 1, 4))
+        strata[:, 0] = np.histogram(done[: self.jobs.size], ends, weights=self.jobs)[0]
+        inside = np.clip(done[:, None], ends[:-1], ends[1:]) - ends[:-1]
+        strata[:, 1] = jobs @ inside
+        found = size_distribution(strata, ends[1:-1])
+        at, survival = self._steps
+        shares = -np.diff(survival, prepend=1.0)
+        mean = float(sum(share * work(size) for share, size in zip(shares, at, strict=True)))
+        return mean, Exponential() if found is None or len(found.edges) == 1 else found
 
     @cached_property
     def _steps(self) -> tuple[Floats, Floats]:
