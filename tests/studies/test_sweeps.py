@@ -247,6 +247,26 @@ def test_rows_say_what_the_library_says() -> None:
     assert best.mean_jobs == pytest.approx(optimum.mean_jobs, rel=1e-9)
 
 
+def test_whole_cores_and_known_sizes_are_runs_of_their_own() -> None:
+    """Their keys say so, and those of other runs are as they were; there is no gap to another model."""
+    sizes = cw.sizes.Lognormal(4.0)
+    system = cw.System(4, [cw.JobClass("a", 2.0, 1.0, cw.Amdahl(0.9), sizes=sizes, resize_pause=0.01)])
+    told = {"policies": ["job-index"], "departures": 200}
+    tables = [told, {**told, "whole": True}, {**told, "whole": True, "known_sizes": True}]
+    plan = load_sweep({"systems": {"mine": system}, "simulate": tables})
+    assert [trial.key for trial in plan.trials] == [
+        "simulate system=mine policy=job-index departures=200 seed=1",
+        "simulate system=mine policy=job-index departures=200 whole=true seed=1",
+        "simulate system=mine policy=job-index departures=200 whole=true known_sizes=true seed=1",
+    ]
+    for trial, row, given in zip(plan.trials, _rows(plan), tables, strict=True):
+        held = {key: value for key, value in given.items() if key not in told}
+        run = cw.simulate(system, "job-index", departures=200, rng=trial.random_generator(), **held)  # type: ignore[arg-type]
+        assert (row.mean_jobs, row.gap) == (run.mean_jobs, None)
+    with pytest.raises(cw.errors.InvalidInput, match="whole must be true or false, got 1"):
+        load_sweep({"systems": {"mine": system}, "simulate": [{**told, "whole": 1}]})
+
+
 def _weighted() -> cw.System:
     classes = [
         cw.JobClass("one", arrival_rate=1.0, size_rate=1.0, speedup=cw.Amdahl(0.3), weight=2.0),

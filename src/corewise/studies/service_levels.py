@@ -263,8 +263,7 @@ def plan_levels(  # noqa: PLR0913  # what is wanted, of what, and at which price
             seen[count] = ServiceLevels(count, none, None if cost is None else cost * count)
         if count not in seen:
             plant = system.with_cores(count)
-            bound = bind(policy, plant if policy == "residual" else plant.as_memoryless())
-            times = response_times(plant, bound, trace, which)
+            times = response_times(plant, bind(policy, plant), trace, which)
             rows = tuple(_attained(level, times, which, system) for level in levels)
             seen[count] = ServiceLevels(count, rows, None if cost is None else cost * count)
             if progress is not None:

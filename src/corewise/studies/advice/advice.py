@@ -52,6 +52,9 @@ _LEAST_DONE = 30
 
 _MOST_JOBS = 100_000
 
+_PER_JOB = "job-index"
+"""The policy that goes by sizes, and not by counts of jobs alone."""
+
 _OUT_OF_REACH = (BoxTooLarge, NotConverged, UnstablePolicy, UnstableSystem)
 """Errors that leave one question without an answer, and the others as they are."""
 
@@ -128,7 +131,7 @@ def advise(
         classes,
         rows,
         best,
-        policies["whittle" if best in ("log", "residual") else best],
+        policies["whittle" if best in ("log", _PER_JOB) else best],
         needed,
         (*warnings(path, classes, jobs), *notes),
         assumptions(jobs, every, classes),
@@ -242,13 +245,13 @@ def _compared(
     else:
         obstacle = Tractability.of(plain).obstacle
         notes.append(f"the optimum for {obstacle} is out of reach: Whittle stands for it")
-    if outcomes.has_more_jobs_than_cores and not system.memoryless:
-        names.append("residual")
+    if not system.memoryless:
+        names.append(_PER_JOB)
     policies: dict[str, BoundPolicy] = {}
     rows = [outcomes.of_log()]
     for k, name in enumerate(names, start=1):
         try:
-            policies[name] = bind(name, system if name == "residual" else plain)
+            policies[name] = bind(name, system if name == _PER_JOB else plain)
             rows.append(outcomes.of(name, policies[name]))
         except _OUT_OF_REACH as error:
             notes.append(f"{name} is left out of the comparison: {error}")

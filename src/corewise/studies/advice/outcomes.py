@@ -158,11 +158,6 @@ class LogSimulations:
         return [finding.curve for finding in self.findings]
 
     @property
-    def has_more_jobs_than_cores(self) -> bool:
-        """Whether jobs ever outnumbered cores in the log."""
-        return self.replay.most_present > self.system.cores
-
-    @property
     def sets(self) -> list[list[SpeedUp]]:
         """Sets of likely curves, the curve itself where nothing is drawn."""
         drawn = [
@@ -273,8 +268,7 @@ class LogSimulations:
         return self._at_ends[policy, cores]
 
     def _policy(self, name: str, cores: int) -> BoundPolicy:
-        system = replace(self.system, cores=cores)
-        return bind(name, system if name == "residual" else system.as_memoryless())
+        return bind(name, replace(self.system, cores=cores))
 
     def _times(self, policy: str, cores: int) -> Floats:
         if (policy, cores) not in self._on_cores:

@@ -35,7 +35,7 @@ __all__ = ["load_sweep"]
 _GRID = ("systems", "cores", "loads")
 _COMMON = (*_GRID, "policies", "gap", "exact")
 _KINDS = {
-    "simulate": (*_GRID, "policies", "gap", "seeds", "departures"),
+    "simulate": (*_GRID, "policies", "gap", "seeds", "departures", "whole", "known_sizes"),
     "evaluate": _COMMON,
     "learn": (
         *(*_COMMON, "seeds", "algorithms", "departures", "steps"),
@@ -148,6 +148,8 @@ class _Reader:
                     algorithm,
                     gap=_choice(said, "gap"),
                     exact=_choice(said, "exact", self._exact) is True,
+                    whole=_choice(said, "whole") is True,
+                    known_sizes=_choice(said, "known_sizes") is True,
                     rule=self._rule(policy, system, kind),
                     **numbers,
                 )
@@ -165,7 +167,7 @@ class _Reader:
         names = _texts(systems, "systems")
         for name in names:
             if name not in self._systems:
-                where = name if name.startswith("paper:") else self._folder / name
+                where = name if name.startswith(("paper:", "day:")) else self._folder / name
                 self._systems[name] = load_system(where)
         return names
 

@@ -47,6 +47,8 @@ class Trial:
         Whether to say how far from the optimum it is; None where the optimum can be had.
     exact : bool
         Whether an exact mean is insisted on, however long it takes.
+    whole, known_sizes : bool
+        Of a ``simulate``: whether every job holds whole cores, and whether policies see the work before it.
     rule : Policy or None
         The policy, but for one that takes a computation: that is left to the worker that runs the trial.
     """
@@ -67,6 +69,8 @@ class Trial:
     seed: int | None = None
     gap: bool | None = None
     exact: bool = False
+    whole: bool = False
+    known_sizes: bool = False
     rule: Policy | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -83,6 +87,8 @@ class Trial:
             "power": self.power,
             "between_alarms": self.between_alarms,
             "test_departures": self.test_departures,
+            "whole": "true" if self.whole else None,
+            "known_sizes": "true" if self.known_sizes else None,
             "seed": self.seed,
         }
         words = (f"{what}={_as_text(value)}" for what, value in said.items() if value is not None)

@@ -272,7 +272,10 @@ def _long_run(trial: Trial, system: System, policy: Policy, rng: np.random.Gener
 def _by_chance(
     trial: Trial, system: System, policy: Policy, departures: int, rng: np.random.Generator
 ) -> dict[str, Any]:
-    return _with_interval(trial, system, simulate(system, policy, departures=departures, rng=rng))
+    found = simulate(
+        *(system, policy), departures=departures, rng=rng, whole=trial.whole, known_sizes=trial.known_sizes
+    )
+    return _with_interval(trial, system, found)
 
 
 def _with_interval(trial: Trial, system: System, simulated: Run | SimulatedMean) -> dict[str, Any]:
@@ -292,7 +295,8 @@ def _gap(trial: Trial, system: System, cost: float, *, exact: bool) -> float | N
     """Return how much a cost is above the optimum; None where that is not known or not asked for."""
     wanted = trial.gap
     if wanted is None:
-        wanted = system.load < 1.0 and Tractability.of(system).exact
+        as_exact = not (trial.whole or trial.known_sizes)  # else the optimum is of another model
+        wanted = as_exact and system.load < 1.0 and Tractability.of(system).exact
     if not wanted or (system.changes and not exact):  # a path through several regimes has no one optimum
         return None
     try:
