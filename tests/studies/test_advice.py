@@ -446,3 +446,24 @@ def test_jobs_that_take_no_time_take_none_under_any_policy() -> None:
     quick = np.arange(jobs.time.size) % 20 == 0  # too many: the log lacks cores
     with pytest.raises(InvalidInput, match="done although they never held a core"):
         replace(replay, jobs=waited).run(SYSTEM, bind("equi", SYSTEM), CURVES)
+
+
+def test_decisions_per_job_are_tried_where_sizes_are_surely_not_exponential() -> None:
+    """The row is the log run again under job-index made for the sizes that were found.
+
+    Its interval holds the curves as they move Whittle. On exponential sizes, where it is Whittle, there is no
+    such row.
+    """
+    law = cw.sizes.Hyperexponential(16.0)
+    classes = [cw.JobClass(name, 1.2, 1.0, cw.Amdahl(0.6), sizes=law) for name in ("a", "b")]
+    system = cw.System(3, classes)
+    log = cw.simulate(system, "equi", departures=1000, rng=5, record=True)
+    found = advise(log, rng=1)
+    row, whittle = found["job-index"], found["whittle"]
+    assert row.mean != pytest.approx(whittle.mean, rel=1e-3)
+    assert row.gain_interval[0] < row.gain < row.gain_interval[1]
+    with pytest.raises(KeyError):
+        found["residual"]
+    plain = system.with_classes([replace(known, sizes=Exponential()) for known in classes])
+    with pytest.raises(KeyError):
+        advise(cw.simulate(plain, "equi", departures=800, rng=5, record=True), rng=1)["job-index"]

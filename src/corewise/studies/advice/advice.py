@@ -7,7 +7,7 @@ interval; what does not has its assumption beside it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,6 +54,9 @@ _MOST_JOBS = 100_000
 
 _PER_JOB = "job-index"
 """The policy that goes by sizes, and not by counts of jobs alone."""
+
+_MOST_PRESENT = 256
+"""Jobs at once up to which every job is decided on by itself."""
 
 _OUT_OF_REACH = (BoxTooLarge, NotConverged, UnstablePolicy, UnstableSystem)
 """Errors that leave one question without an answer, and the others as they are."""
@@ -229,6 +232,13 @@ def _system(
     return System(path.pool, classes)
 
 
+def _sizes_differ(findings: Sequence[CurveFinding]) -> bool:
+    """Return whether the sizes of some class are not exponential for sure, by their dispersion."""
+    known = [finding.estimate for finding in findings if finding.informative and finding.estimate]
+    intervals = [found.dispersion.interval for found in known if found.dispersion]
+    return any(not low <= 1.0 <= high for low, high in intervals)
+
+
 def _compared(
     outcomes: LogSimulations, system: System, progress: Progress | None
 ) -> tuple[tuple[PolicyOutcome, ...], dict[str, BoundPolicy], list[str]]:
@@ -245,8 +255,14 @@ def _compared(
     else:
         obstacle = Tractability.of(plain).obstacle
         notes.append(f"the optimum for {obstacle} is out of reach: Whittle stands for it")
-    if not system.memoryless:
-        names.append(_PER_JOB)
+    if _sizes_differ(outcomes.findings):
+        present = outcomes.replay.most_present
+        if present <= _MOST_PRESENT:
+            names.append(_PER_JOB)
+        else:
+            notes.append(
+                f"{_PER_JOB} is left out of the comparison: up to {present:,} jobs were there at once"
+            )
     policies: dict[str, BoundPolicy] = {}
     rows = [outcomes.of_log()]
     for k, name in enumerate(names, start=1):

@@ -21,6 +21,7 @@ __all__ = ["CoresNeeded", "LogSimulations", "PolicyOutcome", "percent"]
 
 _DRAWS = 120  # sets of likely curves
 _MOST_DRAWN_JOBS = 3_000
+_LIKE = "whittle"  # whose uncertainty by curves stands for that of a policy per job, which takes far longer
 _LABELS = {"log": "as it was", "equi": "EQUI", "whittle": "Whittle", "optimal": "the optimum"}
 _MOST_TIMES = 4  # the cores there are, when looking for enough of them
 
@@ -268,7 +269,7 @@ class LogSimulations:
         return self._at_ends[policy, cores]
 
     def _policy(self, name: str, cores: int) -> BoundPolicy:
-        return bind(name, replace(self.system, cores=cores))
+        return bind(name, replace(self.system, cores=cores).as_memoryless())
 
     def _times(self, policy: str, cores: int) -> Floats:
         if (policy, cores) not in self._on_cores:
@@ -288,6 +289,8 @@ class LogSimulations:
     def _sums(self, name: str, policy: BoundPolicy) -> Floats:
         """Return the sum of response times on the curves as estimated, and on each set of likely ones."""
         cores = policy.system.cores
+        if not policy.by_counts:
+            return self._sums(_LIKE, self._policy(_LIKE, math.floor(cores)))
         if (name, cores) not in self._on_curves:
             fewer = self.replay.with_fewer(_MOST_DRAWN_JOBS)
             system = replace(self.system, cores=cores)

@@ -135,6 +135,14 @@ class LogReplay:
         """The response times that the jobs that count had in the log."""
         return self.jobs.response[self.counted]
 
+    @property
+    def most_present(self) -> int:
+        """The most jobs that were in the system at once, of those that run and were seen to leave."""
+        seen = self.counted
+        ends = np.concatenate([self.jobs.time[seen], self.jobs.time[seen] + self.jobs.response[seen]])
+        steps = np.repeat([1, -1], int(seen.sum()))
+        return int(np.cumsum(steps[np.lexsort((steps, ends))]).max(initial=0))
+
     def run(self, system: System, policy: BoundPolicy, curves: Sequence[SpeedUp]) -> Floats:
         """Return the response times of the jobs that count, if classes have these curves."""
         sizes = self.jobs.completed(
