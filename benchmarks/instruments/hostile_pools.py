@@ -31,18 +31,15 @@ _POOL = 'cores = 8\n[[class]]\nname = "one"\nspeedup = { family = "amdahl", p = 
 
 _BAD_STATES = {
     "empty.csv": "",
-    "header.csv": "name,class,held\n",
     "prose.csv": "Dear all,\nthere are no jobs here.\n",
     "no-class.csv": "name,held\na,1\n",
     "unknown-class.csv": "name,class\na,oen\n",
     "unknown-column.csv": "name,class,cores\na,one,1\n",
     "twice.csv": "name,class\na,one\na,two\n",
-    "fields.csv": "name,class,held\na,one\n",
     "nan.csv": "name,class,attained\na,one,nan\n",
     "infinite.csv": "name,class,remaining\na,one,inf\n",
     "negative.csv": "name,class,held\na,one,-1\n",
     "limits.csv": "name,class,min_cores,max_cores\na,one,4,2\n",
-    "crowded.csv": "name,class,held\na,one,1e9\n",
     "speeds.csv": "name,class,speeds\na,one,0 one 2\n",
     "no-speeds.csv": "name,class,speeds\na,one,0\n",
     "object.json": '{"name": "a"}',
@@ -53,6 +50,9 @@ _BAD_STATES = {
     "list.json": '[{"name": ["a"], "class": {"b": 1}}]',
 }
 _ODD_STATES = {
+    "header.csv": "name,class,held\n",
+    "fields.csv": "name,class,held\na,one\n",
+    "crowded.csv": "name,class,held\na,one,1e9\n",
     "names.csv": 'name,class\n"a\x1b[31m,\nb",one\n\u202eb,two\n',
     "large.csv": "name,class,remaining\na,one,1e300\nb,two,1e-300\n",
     "falls.csv": "name,class,held,speeds\na,one,2,0 1 1.5 0.5\n",
