@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from corewise.estimation.estimates import Estimate
-from corewise.estimation.from_progress import CONTRADICTED
+from corewise.estimation.progress.family import CONTRADICTED
 from corewise.estimation.quantities import Quantity
 from corewise.kit.frozen import FrozenMapping
 from corewise.kit.report import Summarised, Table

@@ -39,8 +39,8 @@ from corewise.errors import InvalidInput
 from corewise.estimation.changes.alarms import RETRACTED, Alarm
 from corewise.estimation.class_estimate import ClassEstimate
 from corewise.estimation.estimates import Estimate, Estimates
-from corewise.estimation.from_progress import with_progress, without_curve
 from corewise.estimation.mle import estimate
+from corewise.estimation.progress.family import with_progress, without_curve
 from corewise.estimation.unknown_rates import estimate_unknown, with_rates
 from corewise.kit.arrays import Floats
 from corewise.kit.frozen import FrozenMapping

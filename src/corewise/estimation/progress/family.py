@@ -1,4 +1,7 @@
-r"""Curves from the progress of jobs, which is more informative than their departures.
+r"""One rising curve of a known family from the progress of jobs, beside what their departures say.
+
+It is for policies of classes, which take one curve for all of a job's life; `corewise.estimation.progress.curves`
+has curves that follow progress and may fall, for decisions per job.
 
 Work that is done in small pieces is like many departures of small jobs: counts at each width, whose rate is
 ν s(z; p) with an unknown size rate ν of pieces. Pieces need not vary like counts: the rounds

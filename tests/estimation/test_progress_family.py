@@ -9,7 +9,7 @@ import pytest
 
 import corewise as cw
 from corewise.estimation.estimates import Estimate
-from corewise.estimation.from_progress import CONTRADICTED, FROM_PROGRESS, with_progress
+from corewise.estimation.progress.family import CONTRADICTED, FROM_PROGRESS, with_progress
 from corewise.estimation.unknown_rates import estimate_unknown
 from corewise.observation.progress import ClassProgress
 from corewise.observation.statistics import ClassStatistics, Statistics
