@@ -1,7 +1,7 @@
 r"""One rising curve of a known family from the progress of jobs, beside what their departures say.
 
-It is for policies of classes, which take one curve for all of a job's life; `corewise.estimation.progress.curves`
-has curves that follow progress and may fall, for decisions per job.
+It is for policies of classes, which take one curve for all of a job's life. Curves that follow progress and
+may fall, for decisions per job, are in `corewise.estimation.progress.curves`.
 
 Work that is done in small pieces is like many departures of small jobs: counts at each width, whose rate is
 ν s(z; p) with an unknown size rate ν of pieces. Pieces need not vary like counts: the rounds
