@@ -42,7 +42,7 @@ def test_response_times_are_in_the_json(file: Path) -> None:
     assert times["mean"] > 1.0
     code, out, _ = run("compare", file, "--events", "50000", "--json")
     names = [row["name"] for row in json.loads(out)["policies"]]
-    assert names == ["optimal", "equi", "greedy", "whittle", "residual"]
+    assert names == ["optimal", "equi", "greedy", "whittle", "job-index"]
 
 
 def test_recorded_jobs_take_what_they_take(file: Path, tmp_path: Path) -> None:

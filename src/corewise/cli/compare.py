@@ -30,6 +30,7 @@ __all__ = ["compare"]
 
 _EVENTS = "1e6"
 _USUAL_POLICIES, _EVENTS_A_SECOND = 4, 3e6  # by one core of a machine of 2020 or later
+_DECISIONS_A_SECOND = 2e4  # of job-index, with some ten jobs present
 _SEED = "0"
 
 
@@ -42,7 +43,7 @@ def compare(  # noqa: PLR0913, PLR0917  # one argument for each option
             "--policy",
             metavar="P",
             help="A policy to compare; may be given again. Default: equi, greedy, whittle, and priorities "
-            "(two classes) or improved (more); with --jobs job-index instead.",
+            "(two classes) or improved (more); job-index where every job is followed.",
         ),
     ] = None,
     capacity: Capacity = None,
@@ -115,6 +116,7 @@ def _say_what_is_done(system: System, simulate: bool | None, events: int) -> Non
         if length <= LONGEST * events:  # else it is refused
             what = f"a simulation of {max(length, events):,} events of each policy"
             seconds = _USUAL_POLICIES * max(length, events) / _EVENTS_A_SECOND
+            seconds += 0.0 if reach.memoryless else max(length, events) / _DECISIONS_A_SECOND
             say_how_long(what, seconds, f"at load {system.load:.6g} fewer than {length:,} determine no mean")
     if simulate is None and not reach.exact and reach.classes <= 3 and reach.memoryless:
         what = f"the exact comparison over some {reach.states:,.0f} states"

@@ -22,7 +22,6 @@ from corewise.analysis.tractability import Tractability
 from corewise.control.improve.improved import Improved
 from corewise.control.optimal import Optimal
 from corewise.control.priced.priced import Priced
-from corewise.control.residual import Residual
 from corewise.control.solution import Solution, solve
 from corewise.errors import InvalidInput, InvalidPolicy, NotSettled, UnstablePolicy
 from corewise.kit.numbers import half_width, plus_minus
@@ -269,8 +268,8 @@ def compare(  # noqa: PLR0913  # what to compare, on what, and by what means
         What they serve.
     policies : iterable of Policy, optional
         Which to compare; by default EQUI, GREEDY*, Whittle and, for two classes, priority to each in turn,
-        for more the improved policy; for sizes that are not exponential also the optimum as if they were; on
-        recorded jobs EQUI, GREEDY*, Whittle and job-index.
+        for more the improved policy; for sizes that are not exponential also the optimum as if they were, and
+        job-index; on recorded jobs EQUI, GREEDY*, Whittle and job-index.
     capacity : int or sequence of int, optional
         The most jobs of each class, as for `solve` and `evaluate`: the paper's blocking model.
     simulate : bool, optional
@@ -366,7 +365,7 @@ def _usual(system: System, jobs: Trace | None) -> list[Policy]:
         return [*chosen, JobIndex()]
     if not system.memoryless:
         quick = Tractability.of(system.as_memoryless()).exact
-        return [*([Optimal()] if quick else []), *chosen, Residual(), *([] if quick else [Improved()])]
+        return [*([Optimal()] if quick else []), *chosen, JobIndex(), *([] if quick else [Improved()])]
     if len(names) > _MOST_CLASSES_FOR_PRIORITY:
         chosen.append(Improved())
     elif len(names) > 1:
