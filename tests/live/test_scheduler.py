@@ -39,6 +39,7 @@ class Work:
         return self.done - before
 
 
+Lie = Callable[[Work, float], tuple[float, float | None]]
 KINDS = {"short": (20.0, (0.7, 0.9)), "long": (400.0, (0.95, 0.98)), "serial": (60.0, (0.0, 0.0))}
 
 
@@ -53,8 +54,11 @@ def workload(seed: int) -> list[Work]:
     ]
 
 
-def mean_response(scheduler: cw.Scheduler, jobs: list[Work]) -> float:
-    """Return the mean response time of a workload; every job reports its progress at every interval."""
+def mean_response(scheduler: cw.Scheduler, jobs: list[Work], lie: Lie | None = None) -> float:
+    """Return the mean response time of a workload; every job reports its progress at every interval.
+
+    A lie changes what some job says of the work it did and of the fraction that is done.
+    """
     time, waiting, present = 0.0, list(jobs), list[Work]()
     while waiting or present:
         while waiting and waiting[0].came <= time:
@@ -71,7 +75,8 @@ def mean_response(scheduler: cw.Scheduler, jobs: list[Work]) -> float:
         for job in present:
             amount = job.run(time, time + INTERVAL)
             until = time + INTERVAL if np.isnan(job.ended) else job.ended
-            scheduler.progress(job.name, until, amount)
+            said = (amount, None) if lie is None else lie(job, amount)
+            scheduler.progress(job.name, until, said[0], fraction=said[1])
             if not np.isnan(job.ended):
                 scheduler.finished(job.name, job.ended)
         present = [job for job in present if np.isnan(job.ended)]
@@ -90,9 +95,40 @@ def test_the_index_learned_from_nothing_beats_equal_shares() -> None:
 
 
 def test_the_same_reports_lead_to_the_same_decisions() -> None:
-    assert mean_response(cw.Scheduler(16, pause=PAUSE), workload(3)) == mean_response(
-        cw.Scheduler(16, pause=PAUSE), workload(3)
-    )
+    one, other = (mean_response(cw.Scheduler(16, pause=PAUSE), workload(3)[:20]) for _ in range(2))
+    assert one == other
+
+
+def tripled(job: Work, amount: float) -> tuple[float, float | None]:
+    """Return three times the work of the eighth job."""
+    return (3.0 if job.name.endswith("-7") else 1.0) * amount, None
+
+
+def going_back(job: Work, amount: float) -> tuple[float, float | None]:
+    """Return the fraction that is done, of every eighth job now and then one from before."""
+    fraction = job.done / job.size
+    back = int(job.name.partition("-")[2]) % 8 == 0 and int(job.done) % 2 == 0
+    return amount, 0.5 * fraction if back else fraction
+
+
+@pytest.mark.parametrize("lie", [tripled, going_back])
+def test_reports_that_lie_cost_little(lie: Lie) -> None:
+    """By a job that triples its work, or every eighth one whose fraction goes back: at most a tenth."""
+    clean = mean_response(cw.Scheduler(16, pause=PAUSE), workload(12)[:30])
+    scheduler = cw.Scheduler(16, pause=PAUSE)
+    assert mean_response(scheduler, workload(12)[:30], lie) < 1.1 * clean
+    if lie is going_back:
+        assert scheduler.report().odd["fractions that go back"] > 0
+
+
+def test_a_class_that_appears_late_is_learned_beside_the_others() -> None:
+    scheduler = one_class(cw.Scheduler(16), 5.0)
+    scheduler.arrived("late", "b", 3.0 * 86400.0)
+    assert scheduler.decide(3.0 * 86400.0) == {"late": 1}
+    scheduler.held("late", 1, 3.0 * 86400.0)
+    scheduler.progress("late", 3.0 * 86400.0 + 1.0, 7.0)
+    assert scheduler.decide(3.0 * 86400.0 + 1.0) == {"late": 2}
+    assert [row.arrived for row in scheduler.report().classes] == [4, 1]
 
 
 def test_a_class_is_explored_from_one_core_by_doubling() -> None:

@@ -37,6 +37,9 @@ _DOUBLING = 2
 _MOST_BOUND = 1024
 """Policies that are kept bound, one to each number of cores and set of classes."""
 
+_SOME = 200.0
+"""Work on one core, in units of time, of a job of a class of which no size is known at all."""
+
 _LEAST_LEFT = 0.01
 """Of the work that was declared: the least that a job has before it, however much it has done."""
 
@@ -194,16 +197,17 @@ class JobShares:
         low = self._limits(job)[0]
         top = max(min(cores, _DOUBLING * self.jobs.widest[job.job_class]), low)
         speeds, work = self.jobs.expected(job)
-        remaining: float | None = work.remaining
+        attained = 0.0 if math.isnan(work.attained) else work.attained
+        remaining: float | None = _SOME if math.isnan(work.remaining) else work.remaining
         law = self.jobs.learned[job.job_class].size_law
         if law is not None and self.jobs.reports_of(job).size is None:
             remaining = None  # the distribution of sizes says more than its mean
         if job.declared is not None:
-            remaining = max(job.declared - work.attained, _LEAST_LEFT * job.declared)
+            remaining = max(job.declared - attained, _LEAST_LEFT * job.declared)
         return JobState(
             job.name,
             job.job_class,
-            attained=work.attained,
+            attained=attained,
             remaining=remaining,
             held=job.held,
             speeds=speeds[: top + 1],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corewise.errors import InvalidInput
+from corewise.estimation.progress.learned import LearnedJobs
 from corewise.estimation.progress.statistics import ProgressStatistics
 from corewise.kit import checks
 from corewise.kit import report as reports
@@ -43,7 +44,7 @@ class SchedulerClass(Summarised):
     size : float
         The work of a job, in its own unit; NaN if it is not known.
     speed : float
-        How many times as fast as on one core a job that begins is at `widest`; NaN if it is not known.
+        How many times as fast as on one core a job is there when half done; NaN if it is not known.
     """
 
     _repr_fields = ("name", "jobs", "held", "finished")
@@ -249,12 +250,13 @@ class Scheduler:
 
     def report(self) -> SchedulerReport:
         """Return the cores held and what is known of each class."""
-        jobs = list(self._jobs.by_name.values())
+        jobs, now = list(self._jobs.by_name.values()), LearnedJobs(self.seen, self._cores)
         rows = []
         for name in self._shares.classes:
             mine = [job for job in jobs if job.job_class == name]
-            learned = self._jobs.learned[name]
-            at_first = learned.speeds()
+            learned = now[name]
+            size = learned.sizes.remaining(0.0)
+            half_way = learned.speeds(0.5 * size, 0.5)
             rows.append(
                 SchedulerClass(
                     name,
@@ -263,8 +265,8 @@ class Scheduler:
                     self._jobs.arrived[name],
                     self._jobs.finished[name],
                     learned.widest,
-                    learned.sizes.remaining(0.0),
-                    float(at_first.speeds[learned.widest]) if learned.widest else math.nan,
+                    size,
+                    float(half_way.speeds[learned.widest]) if learned.widest else math.nan,
                 )
             )
         return SchedulerReport(

@@ -113,9 +113,12 @@ class LearnedClass:
 
     def _scale(self, done: float, fraction: float | None) -> tuple[RateCurves, float]:
         """Return the curves by which a job goes, and where it is on them."""
-        if fraction is not None and self._by_fraction.octaves.size:
-            return self._by_fraction, fraction
-        return self._by_amount, done
+        if not self._by_fraction.octaves.size or (fraction is None and self._by_amount.octaves.size):
+            return self._by_amount, done
+        if fraction is None:  # the others of the class say it, this one has not yet
+            left = self.sizes.remaining(done)
+            fraction = done / (done + left) if done > 0.0 else 0.0
+        return self._by_fraction, fraction
 
 
 class LearnedJobs(Mapping[str, LearnedClass]):
