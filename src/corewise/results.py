@@ -24,6 +24,7 @@ from corewise.observation.statistics import ClassStatistics
 from corewise.simulation.job_times import ClassTimes
 from corewise.simulation.replicate import ClassReplications, Percentile, Replications
 from corewise.simulation.run import ClassRun, Run
+from corewise.simulation.slowdowns import Slowdown, Slowdowns
 from corewise.simulation.state import State
 from corewise.studies.compare import Comparison
 from corewise.studies.means import SimulatedMean
@@ -59,6 +60,8 @@ __all__ = [
     "Replications",
     "Run",
     "SimulatedMean",
+    "Slowdown",
+    "Slowdowns",
     "Solution",
     "SpeedBand",
     "State",

@@ -198,3 +198,108 @@ def test_a_path_is_that_of_jobs_followed_by_hand(case: str) -> None:
         assert row.sample_mean == pytest.approx(np.mean(by_hand), rel=1e-9)
     if how.get("whole"):
         assert run.resizes == sum(job.resizes for job in jobs)
+
+
+def single_server(name: str, load: float = 0.7) -> cw.System:
+    """Return a system in which all jobs together are a single server of rate 4: curves without a loss."""
+    sizes = {"lognormal": cw.sizes.Lognormal(4.0), "exponential": cw.sizes.Exponential()}[name]
+    return cw.System(4, [cw.JobClass("a", 4.0 * load, 1.0, cw.Amdahl(1.0), sizes=sizes)])
+
+
+@pytest.mark.statistical
+def test_equal_shares_slow_jobs_of_all_sizes_alike() -> None:
+    """On one server slowdown is 1/(1 - load) at every size (processor sharing): each decile within 4 errors.
+
+    False alarm 1e-3 in all. Without jobs in common with it, job-index of known sizes is far from alike.
+    """
+    run = cw.simulate(single_server("lognormal"), "equi", departures=100_000, rng=5)
+    assert run.slowdowns is not None
+    for decile in run.slowdowns.deciles:
+        error = (decile.interval[1] - decile.interval[0]) / 4.2
+        assert abs(decile.mean - 1.0 / 0.3) < 4.0 * error
+        assert decile.jobs == pytest.approx(10_000, abs=1)
+    shortest = cw.simulate(
+        single_server("lognormal"), cw.JobIndex(widest=1e9), departures=20_000, rng=5, known_sizes=True
+    )
+    assert shortest.slowdowns is not None
+    assert shortest.slowdowns.deciles[-1].mean > 1.4 * shortest.slowdowns.deciles[0].mean
+
+
+@pytest.mark.statistical
+def test_known_sizes_on_one_server_are_shortest_remaining_time_first() -> None:
+    """Against Schrage and Miller's integral for exponential sizes, within four errors (false alarm 1e-4)."""
+    load, rate = 0.7, 4.0
+    x = np.linspace(1e-6, 40.0, 400_001)
+    step = x[1] - x[0]
+    density, beyond = np.exp(-x), np.exp(-x)
+    below = np.cumsum(density * x) * step * load  # the load of jobs up to a size
+    second = np.cumsum(density * x * x) * step
+    waits = load * (second + x * x * beyond) / (2.0 * (1.0 - below) ** 2)
+    serves = np.cumsum(1.0 / (1.0 - below)) * step
+    exact = float(np.sum(density * (waits + serves)) * step) / rate
+    run = cw.simulate(
+        single_server("exponential", load),
+        cw.JobIndex(widest=1e9),
+        departures=60_000,
+        rng=8,
+        known_sizes=True,
+    )
+    assert run.overall is not None
+    error = (run.overall.interval[1] - run.overall.interval[0]) / 4.2
+    assert abs(run.overall.mean - exact) < 4.0 * error
+    assert abs(run.overall.mean - 1.0 / (rate * (1.0 - load))) > 10.0 * error  # processor sharing
+
+
+@pytest.mark.parametrize("p", [0.3, 0.6, 0.8])
+def test_a_batch_of_power_laws_is_hesrpt(p: float) -> None:
+    """Mean flow time Σ_m x_m c^-p (m^q - (m - 1)^q)^(1 - p), q = 1/(1 - p), x_1 the largest."""
+    cores, q = 1e6, 1.0 / (1.0 - p)  # no job holds less than a core, where curves are straight
+    work = np.sort(np.random.default_rng(2).lognormal(size=12))[::-1]
+    system = cw.System(cores, [cw.JobClass("a", 1.0, 1.0, cw.PowerLaw(p))])
+    batch = cw.Trace(np.zeros(work.size), ["a"] * work.size, work)
+    m = np.arange(1, work.size + 1)
+    exact = float(work @ (cores**-p * (m**q - (m - 1) ** q) ** (1.0 - p))) / work.size
+    run = cw.simulate(system, cw.JobIndex(load=0.0, widest=1e9), jobs=batch, known_sizes=True)
+    assert run.mean_response_time == pytest.approx(exact, rel=1e-9)
+    assert run.makespan == run.time
+    assert cw.simulate(system, "equi", jobs=batch).mean_response_time > 1.0001 * exact
+
+
+def test_a_workload_beyond_what_all_cores_can_do_is_finished() -> None:
+    system = two_classes(0.05)
+    rng = np.random.default_rng(1)
+    times = np.sort(rng.uniform(0.0, 10.0, 300))
+    trace = cw.Trace(times, ["ab"[k % 2] for k in range(300)], rng.exponential(1.0, 300))
+    runs = [
+        cw.simulate(system, policy, jobs=trace, whole=True, known_sizes=True)
+        for policy in (cw.JobIndex(load=0.0), cw.Equi())
+    ]
+    for run in runs:
+        assert run.departures == 300
+        assert run.makespan is not None
+        assert run.makespan > trace.size.sum() / 6.0
+        assert run.resizes_per_job == run.resizes / 300  # type: ignore[operator]
+        assert "makespan" in str(run)
+    assert runs[0].mean_response_time < 0.8 * runs[1].mean_response_time
+    part = cw.simulate(system, cw.Equi(), jobs=trace, whole=True, time=5.0)
+    assert part.makespan is None
+
+
+def test_one_seed_gives_the_same_jobs_under_every_policy_and_the_same_run_again() -> None:
+    system = two_classes(0.05)
+    runs = [
+        cw.simulate(system, policy, time=100.0, rng=4, whole=True)
+        for policy in ("equi", "job-index", "job-index", "greedy")
+    ]
+    assert len({run.arrivals for run in runs}) == 1
+    assert runs[1].mean_jobs == runs[2].mean_jobs != runs[0].mean_jobs
+    shares = cw.simulate(system, "equi", time=100.0, rng=4)
+    assert shares.arrivals == runs[0].arrivals
+
+
+def test_a_run_goes_on_from_where_another_ended() -> None:
+    system = two_classes()
+    first = cw.simulate(system, "job-index", departures=200, rng=4, known_sizes=True)
+    second = cw.simulate(system, "job-index", departures=200, rng=5, known_sizes=True, start=first.state)
+    assert second.state.time > first.state.time
+    assert second.departures == 200

@@ -98,36 +98,36 @@ class JobTimes:
         How many they are, their total time, and their total size.
     bins : ndarray of int, shape (K, bins)
         How many took how long, in parts of an octave.
+    ratios : ndarray, shape (2, K, bins)
+        How many there are of a size, in parts of an octave, and the sum of their times over their sizes.
     """
 
     sums: Floats
     bins: Ints
     _scratch: Floats
+    ratios: Floats
 
     @classmethod
     def none(cls, classes: int) -> JobTimes:
         """Return those of no jobs."""
-        return cls(np.zeros((3, classes)), np.zeros((classes, BINS), dtype=np.int64), np.zeros(1))
+        bins = np.zeros((classes, BINS), dtype=np.int64)
+        return cls(np.zeros((3, classes)), bins, np.zeros(1), np.zeros((2, classes, BINS)))
 
     @property
     def together(self) -> JobTimes:
         """Those of all classes as one."""
         return JobTimes(
-            self.sums.sum(axis=1, keepdims=True), self.bins.sum(axis=0, keepdims=True), np.zeros(1)
+            self.sums.sum(axis=1, keepdims=True),
+            self.bins.sum(axis=0, keepdims=True),
+            np.zeros(1),
+            self.ratios.sum(axis=1, keepdims=True),
         )
-
-    def add(self, classes: Ints, times: Floats, sizes: Floats) -> None:
-        """Add jobs that came and left: the class, the time and the size of each."""
-        for i in range(len(self.bins)):
-            mine = classes == i
-            self.sums[:, i] += np.count_nonzero(mine), times[mine].sum(), sizes[mine].sum()
-            bins = np.clip((times[mine].view(np.int64) >> SHIFT) - FIRST_BIN, 0, BINS - 1)
-            self.bins[i] += np.bincount(bins, minlength=BINS)
 
     @property
     def arrays(self) -> Completed:
         """What the kernels count in."""
-        return Completed(self.sums, self.bins, self._scratch)
+        bits = self._scratch.view(np.int64)
+        return Completed(self.sums, self.bins, self._scratch, self.ratios, bits)
 
     @property
     def left(self) -> Floats:

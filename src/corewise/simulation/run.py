@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from corewise.simulation.job_times import ClassTimes, JobTimes, exact_percentile
 from corewise.simulation.loops.every_job import EveryJobLoop
 from corewise.simulation.loops.loop import Loop
 from corewise.simulation.loops.widths import WidthLoop
+from corewise.simulation.slowdowns import Slowdowns
 from corewise.simulation.state import State
 from corewise.simulation.trace import Trace
 from corewise.simulation.window import LEAST_DEPARTURES, Replay
@@ -118,8 +119,16 @@ class Run(ByValue, Reported):
         The response times of each class, by its name: the mean, its interval, and percentiles.
     job_times : JobTimes or None
         Where all percentiles come from, if every job was followed.
+    overall : ClassTimes or None
+        The response times of all classes together, where every job was followed.
+    slowdowns : Slowdowns or None
+        How much longer jobs took than each would alone, by class and by size, where every job was followed.
+    makespan : float or None
+        The time from the first recorded job to the departure of the last, if all of them have left.
     resizes : int or None
         How often the cores of a job that had begun changed; None unless jobs hold whole cores.
+    resizes_interval : tuple of float
+        A 95 % confidence interval for `resizes_per_job`, by batch means; NaN where there is none.
     unit : str or None
         What times are in, if the system says so.
 
@@ -143,7 +152,8 @@ class Run(ByValue, Reported):
     )
     _json_fields = (
         *("policy", "mean_jobs", "interval", "mean_response_time", "settled", "events", "departures", "time"),
-        *("unit", "state=state.counts", "classes", "response_times"),
+        *("unit", "state=state.counts", "classes", "response_times", "overall", "slowdowns", "makespan"),
+        *("resizes_per_job", "resizes_interval"),
     )
 
     policy: str
@@ -161,13 +171,22 @@ class Run(ByValue, Reported):
     observed: Statistics | Replay = field(compare=False)
     response_times: Mapping[str, ClassTimes]
     job_times: JobTimes | None = None
+    overall: ClassTimes | None = None
+    slowdowns: Slowdowns | None = None
+    makespan: float | None = None
     resizes: int | None = None
+    resizes_interval: tuple[float, float] = (math.nan, math.nan)
     unit: str | None = None
 
     @property
     def resizes_per_event(self) -> float:
         """How often cores of running jobs changed, for each arrival or departure; NaN if moves are free."""
         return math.nan if self.resizes is None else self.resizes / max(self.events, 1)
+
+    @property
+    def resizes_per_job(self) -> float:
+        """How often the cores of a job that had begun changed; NaN if moves are free."""
+        return math.nan if self.resizes is None else self.resizes / max(self.departures, 1)
 
     @property
     def arrivals(self) -> int:
@@ -224,10 +243,20 @@ class Run(ByValue, Reported):
         if self.resizes is not None:
             often = f"{self.resizes_per_event:.3g} for each arrival or departure"
             facts.append(("resizes", f"{self.resizes:,}, {often}"))
+            each = value_with_interval(self.resizes_per_job, self.resizes_interval, digits=3)
+            facts.append(("resizes per job", each))
+        if self.makespan is not None:
+            facts.append(("makespan", f"{self.makespan:,.6g} {self.unit or 'units of time'}"))
+        if self.slowdowns is not None:
+            overall = self.slowdowns.overall
+            facts.append(("mean slowdown", value_with_interval(overall.mean, overall.interval)))
         jobs = ", ".join(f"{name} {n}" for n, name in zip(self.state.counts, self.classes, strict=True))
         facts.append(("jobs at the end", jobs))
         left_over = f"{sum(self.state.counts):,} jobs are left over"
-        return simulation_report(self, "by batch means", facts, left_over)
+        report = simulation_report(self, "by batch means", facts, left_over)
+        if self.slowdowns is None or not self.slowdowns.overall.jobs:
+            return report
+        return replace(report, tables=[*report.tables, self.slowdowns.table])
 
 
 class Simulated(Protocol):
@@ -348,7 +377,13 @@ def run_of(walk: Loop, replay: Replay) -> Run:
         observed=walk.statistics() if isinstance(walk, TableChain | TableJobs) else replay,
         response_times=FrozenMapping(_class_times(walk, rows, path, correlation, replay.jobs)),
         job_times=walk.times if isinstance(walk, EveryJobLoop) else None,
+        overall=walk.overall_times(correlation) if isinstance(walk, EveryJobLoop) else None,
+        slowdowns=walk.slowdowns(correlation) if isinstance(walk, EveryJobLoop) else None,
+        makespan=duration if replay.jobs is not None and not any(walk.counts) else None,
         resizes=int(walk.resizes.sum()) if isinstance(walk, WidthLoop) and walk.whole else None,
+        resizes_interval=walk.resizes_interval(correlation)
+        if isinstance(walk, WidthLoop)
+        else (math.nan, math.nan),
         unit=walk.system.unit,
     )
 

@@ -230,12 +230,17 @@ def test_kernels_are_their_sources(kind: str) -> None:
     same(kernels.index_price, curves, kinds, costs, cores)
     same(kernels._at_price, curves, kinds, counts, weights, 4, 0.2, 5.0, cores)
     same(kernels._next_weight, curves, kinds, counts, weights, 4, 5.0, cores, 0.1, 0.1)
+    same(kernels._newton_price, 0.3, 6.5, 4.0, cores)
+    same(kernels._last_drop, counts, weights, 4, 0.1, 9.0, 0.5)
+    same(kernels._demand_at, curves, kinds, counts, weights, np.full(jobs, 3.0), 0.2)
+    same(kernels._first_price, curves, kinds, counts, weights, cores)
     same(kernels._fill_at, curves, kinds, weights, np.full(jobs, 3.0), 0.2, out)
     same(kernels._cores_held, np.ones(jobs), weights)
     for z in (0.3, 1.0, 2.5, 6.0):
         same(kernels._speed, curves, 1, z)
         same(kernels._left_slope, curves, 1, z)
         same(kernels.demand, curves, 1, 1.0 / z)
+        same(kernels._taken, curves, 1, 1.0 / z)
         same(kernels._cheapest, curves, 1, z, 1.0)
     if kind == "tables":
         same(kernels._piece, curves[3], curves[4], 1, 2.5)

@@ -98,6 +98,12 @@ _PRICES = 50
 _TIE = 1e-12
 """Of a value: by how much another has to be above it to be better, relatively: sums are rounded."""
 
+_STEPS = 12
+"""Of Newton's method, before a bracket is used."""
+
+_CLOSE = 1e-7
+"""Of a price: a step this short is the last one. Weights are flat there, and off by its square."""
+
 _GAP = 1e-12
 """Of a weight: by how much it may be below the best one, relatively."""
 
@@ -300,6 +306,30 @@ def index_price(curves: Curves, kinds: Ints, costs: Floats, cores: float) -> flo
 
 
 @njit_norefs
+def _taken(curves: Curves, i: Int, q: float) -> tuple[float, float, float]:
+    """Return the width of a job at a relative price, its speed, and −q times the slope of the width in q."""
+    forms, parameters, limits = curves[:3]
+    if forms[i] == CORNERS:
+        z = demand(curves, i, q)
+        return z, _speed(curves, i, z), 0.0
+    if q > 1.0:
+        return 0.0, 0.0, 0.0
+    p, limit = parameters[i], limits[i]
+    if q > p:
+        return 1.0, 1.0, 0.0
+    if forms[i] == AMDAHL:
+        root = math.sqrt(p / q) if q > 0.0 else math.inf
+        z = (root - p) / (1.0 - p)
+        if z < limit:
+            return z, z / root, 0.5 * root / (1.0 - p)
+    else:
+        z = (p / q) ** (1.0 / (1.0 - p)) if q > 0.0 else math.inf
+        if z < limit:
+            return z, z * q / p, z / (1.0 - p)
+    return float(limit), _speed(curves, i, limit), 0.0
+
+
+@njit_norefs
 def _at_price(
     curves: Curves,
     kinds: Ints,
@@ -309,25 +339,50 @@ def _at_price(
     price: float,
     total: float,
     cores: float,
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """Return the weight of group g at a price, its slope in the price, and the demand of groups up to g.
 
-    Groups before g have their weights; `total` is the cost of all jobs up to g. A weight of zero says that
-    the price is out of range: then only the demand of the groups before counts.
+    And −1 times the price times the slope of the demand, zero if that is not known. Groups before g have
+    their weights; `total` is the cost of all jobs up to g. A weight of zero says that the price is out of
+    range: then only the demand of the groups before counts.
     """
-    surplus, wanted = 0.0, 0.0
+    surplus, wanted, falls = 0.0, 0.0, 0.0
     for k in range(g):
         if counts[k] > 0.0:
-            z = demand(curves, kinds[k], price / weights[k])
-            surplus += counts[k] * (weights[k] * _speed(curves, kinds[k], z) - price * z)
+            z, speed, fall = _taken(curves, kinds[k], price / weights[k])
+            surplus += counts[k] * (weights[k] * speed - price * z)
             wanted += counts[k] * z
+            falls += counts[k] * fall
     cost = (total - price * cores - surplus) / counts[g]
     if cost <= 0.0:
-        return 0.0, 0.0, wanted
+        return 0.0, 0.0, wanted, 0.0
     z = _cheapest(curves, kinds[g], price, cost)
+    if 1.0 < z < curves[2][kinds[g]] and curves[0][kinds[g]] != CORNERS:
+        power = 0.5 if curves[0][kinds[g]] == AMDAHL else 1.0
+        falls += counts[g] * power * z * (1.0 + price * (cores - wanted) / (counts[g] * cost))
     speed = _speed(curves, kinds[g], z)
     wanted += counts[g] * z
-    return (cost + price * z) / speed, (wanted - cores) / (counts[g] * speed), wanted
+    return (cost + price * z) / speed, (wanted - cores) / (counts[g] * speed), wanted, falls
+
+
+@njit_norefs
+def _newton_price(price: float, wanted: float, falls: float, cores: float) -> float:
+    """Return where demand is the cores if it is straight in 1/√price, as that of Amdahl's law is."""
+    root = 1.0 - 0.5 * (wanted - cores) / falls
+    return price / (root * root) if root > 0.1 else 100.0 * price
+
+
+@njit_norefs
+def _last_drop(
+    counts: Floats, weights: Floats, g: Int, low: float, high: float, otherwise: float
+) -> tuple[float, float]:
+    """Return the highest price in between at which jobs give up their one core, and how many; or another."""
+    at, drop = otherwise, 0.0
+    for k in range(g - 1, -1, -1):
+        if counts[k] > 0.0 and low < weights[k] < high and (drop == 0.0 or weights[k] >= at):
+            drop = drop + counts[k] if weights[k] == at else counts[k]
+            at = weights[k]
+    return at, drop
 
 
 @njit_norefs
@@ -344,26 +399,51 @@ def _next_weight(
 ) -> tuple[float, float]:
     """Return the weight of group g, the largest over all prices, and the largest price that gives it.
 
-    The weight is concave in the price, and the best price is no lower than that of the step before: tangents
-    at both ends of a bracket bound it, and the root of its slope between them is near it. Where neither
-    halves the bracket in three steps, it is halved.
+    The weight is concave in the price, and the best price, at which all cores are wanted, is no lower than
+    that of the step before. Newton's steps find it where demand is smooth, or at prices at which jobs give up
+    their one core. Elsewhere tangents at both ends of a bracket bound the weight, and the root of its slope
+    between them is near the price; where neither halves the bracket in three steps, it is halved.
     """
     low = before
-    at_low, slope_low, wanted = _at_price(curves, kinds, counts, weights, g, low, total, cores)
+    at_low, slope_low, wanted, falls = _at_price(curves, kinds, counts, weights, g, low, total, cores)
     best = at_low
     if wanted < cores:
         return best, low
     top = total / cores
-    high = min(low + step, top)
-    at_high, slope_high = 0.0, 0.0
-    for _ in range(_ITERATIONS):  # until demand is below the cores
-        at_high, slope_high, wanted = _at_price(curves, kinds, counts, weights, g, high, total, cores)
-        best = max(best, at_high)
-        if at_high == 0.0 or wanted < cores or high >= top:
+    high, at_high, slope_high, price = top, 0.0, 0.0, low
+    for _ in range(_STEPS):
+        if not falls > 0.0:
             break
-        low, at_low, slope_low = high, at_high, slope_high
-        step *= 2.0
+        closer = _newton_price(price, wanted, falls, cores)
+        if abs(closer - price) <= _CLOSE * price:
+            return best, closer
+        drop = 0.0
+        if not low < closer < high or high < top:  # demand may drop between them: look there first
+            closer, drop = _last_drop(counts, weights, g, low, high, closer)
+        if not low < closer < high:
+            break
+        price = closer
+        value, slope, wanted, falls = _at_price(curves, kinds, counts, weights, g, price, total, cores)
+        best = max(best, value)
+        if value == 0.0 or wanted < cores:
+            high, at_high, slope_high = price, value, slope
+            if value == 0.0:
+                break
+        else:
+            low, at_low, slope_low = price, value, slope
+            wanted -= drop
+            if wanted < cores:
+                return best, price
+    if high == top:
         high = min(low + step, top)
+        for _ in range(_ITERATIONS):  # until demand is below the cores
+            at_high, slope_high, wanted, _ = _at_price(curves, kinds, counts, weights, g, high, total, cores)
+            best = max(best, at_high)
+            if at_high == 0.0 or wanted < cores or high >= top:
+                break
+            low, at_low, slope_low = high, at_high, slope_high
+            step *= 2.0
+            high = min(low + step, top)
     width = high - low
     for k in range(_ITERATIONS):
         ahead = 0.5 * (high - low)
@@ -382,7 +462,7 @@ def _next_weight(
         price = low + ahead
         if not low < price < high:
             break
-        value, slope, wanted = _at_price(curves, kinds, counts, weights, g, price, total, cores)
+        value, slope, wanted, _ = _at_price(curves, kinds, counts, weights, g, price, total, cores)
         best = max(best, value)
         if value > 0.0 and wanted >= cores:
             low, at_low, slope_low = price, value, slope
@@ -428,6 +508,34 @@ def _fill_at(curves: Curves, kinds: Ints, weights: Floats, caps: Floats, price: 
 
 
 @njit_norefs
+def _demand_at(
+    curves: Curves, kinds: Ints, counts: Floats, weights: Floats, caps: Floats, price: float
+) -> tuple[float, float]:
+    """Return what all jobs demand at a price, at most their caps, and −1 times the price times its slope."""
+    wanted, falls = 0.0, 0.0
+    for g in range(kinds.size):
+        if weights[g] > 0.0:
+            z, _, fall = _taken(curves, kinds[g], price / weights[g])
+            if z < caps[g]:
+                wanted += counts[g] * z
+                falls += counts[g] * fall
+            else:
+                wanted += counts[g] * caps[g]
+    return wanted, falls
+
+
+@njit_norefs
+def _first_price(curves: Curves, kinds: Ints, counts: Floats, weights: Floats, cores: float) -> float:
+    """Return about what a core costs: the mean worth of a little more of one where all jobs hold the same."""
+    jobs, worth = 0.0, 0.0
+    for g in range(kinds.size):
+        jobs += counts[g]
+    for g in range(kinds.size):
+        worth += counts[g] * weights[g] * _left_slope(curves, kinds[g], max(cores / jobs, 1.0))
+    return worth / jobs
+
+
+@njit_norefs
 def _cores_held(counts: Floats, widths: Floats) -> float:
     """Return the cores that groups hold, added one by one: NumPy's sums are rounded in another order."""
     total = 0.0
@@ -452,15 +560,24 @@ def water_fill(
     _fill_at(curves, kinds, weights, caps, 0.0, out)
     if _cores_held(counts, out) <= cores:
         return 0.0
+    price = _first_price(curves, kinds, counts, weights, cores)
     for _ in range(_ITERATIONS):
-        price = 0.5 * (low + high)
+        if not low < price < high:
+            price = 0.5 * (low + high)
         if not high - low > 0.1 * _TIE * high:
             break
-        _fill_at(curves, kinds, weights, caps, price, out)
-        if _cores_held(counts, out) > cores:
+        wanted, falls = _demand_at(curves, kinds, counts, weights, caps, price)
+        if wanted > cores:
             low = price
         else:
             high = price
+        if falls > 0.0:
+            closer = _newton_price(price, wanted, falls, cores)
+            if abs(closer - price) <= 0.5 * _TIE * price:
+                low, high = price, price
+            price = closer
+        else:
+            price = 0.0
     more = np.empty(kinds.size)
     _fill_at(curves, kinds, weights, caps, low * (1.0 - _TIE), more)
     _fill_at(curves, kinds, weights, caps, high * (1.0 + _TIE), out)

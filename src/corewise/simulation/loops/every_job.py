@@ -14,6 +14,7 @@ from corewise.simulation.loops.loop import Loop
 from corewise.simulation.loops.occupation import Occupation
 from corewise.simulation.loops.sources import JobSource
 from corewise.simulation.loops.tally import Totals
+from corewise.simulation.slowdowns import Slowdowns, lone_times, slowdowns_of
 from corewise.simulation.state import State
 
 __all__ = ["EveryJobLoop"]
@@ -41,7 +42,14 @@ class EveryJobLoop(Loop):
         The response times of the jobs that came and left.
     batch_sums : list of ndarray
         How many left, their total time and their total size, in each batch, by class.
+    whole : bool
+        Whether jobs hold whole cores.
+    batch_ratios : list
+        How many left, and the sum of their times over their sizes, in each batch, by class and size: the
+        first bin of sizes, and an array from that bin on.
     """
+
+    whole: bool = False
 
     def __init__(
         self,
@@ -57,6 +65,8 @@ class EveryJobLoop(Loop):
         self.times = JobTimes.none(len(start.counts))
         self.batch_sums: list[Floats] = []
         self._sums_before = self.times.sums.copy()
+        self.batch_ratios: list[tuple[int, Floats]] = []
+        self._ratios_before = self.times.ratios.copy()
         self._named: Int = self.start.named
 
     def _let_in(self) -> None:
@@ -80,6 +90,10 @@ class EveryJobLoop(Loop):
         super()._close_batch()
         self.batch_sums.append(self.times.sums - self._sums_before)
         self._sums_before = self.times.sums.copy()
+        seen = np.flatnonzero((self.times.ratios[0] != self._ratios_before[0]).any(axis=0))
+        used = slice(int(seen[0]), int(seen[-1]) + 1) if seen.size else slice(0, 0)
+        self.batch_ratios.append((used.start, (self.times.ratios - self._ratios_before)[:, :, used]))
+        self._ratios_before = self.times.ratios.copy()
 
     def class_times(self, mean_sizes: Floats | None, correlation: float) -> dict[str, ClassTimes]:
         """Return the response times of each class.
@@ -103,3 +117,21 @@ class EveryJobLoop(Loop):
             percentiles = self.times.usual_percentiles(i)
             found[name] = ClassTimes(name, left, mean, interval, sample_mean, percentiles)
         return found
+
+    def overall_times(self, correlation: float) -> ClassTimes:
+        """Return the response times of all jobs, with an interval if a correlation time is given."""
+        left, spent, _ = self.times.sums.sum(axis=1).tolist()
+        mean, interval = spent / left if left else math.nan, (math.nan, math.nan)
+        if correlation > 0.0 and left:
+            counts, times, _ = np.array(self.batch_sums).sum(axis=2).T
+            in_jobs = correlation * float(counts.mean() / np.mean(self.spans))
+            interval = ratio_interval(times, counts, in_jobs)
+        return ClassTimes("all", left, mean, interval, mean, self.times.together.usual_percentiles(0))
+
+    def slowdowns(self, correlation: float) -> Slowdowns:
+        """Return the slowdowns of the jobs that came and left."""
+        alone = lone_times(self.system, whole=self.whole)[None, :, None]
+        batches = [
+            (first, part / np.concatenate([np.ones_like(alone), alone])) for first, part in self.batch_ratios
+        ]
+        return slowdowns_of(self.system.names, batches, np.array(self.spans), correlation)

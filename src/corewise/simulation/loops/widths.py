@@ -17,16 +17,15 @@ from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy
 from corewise.policies.jobs.levels import JobLevels
 from corewise.policies.rounding import require_whole
+from corewise.simulation.intervals import ratio_interval
 from corewise.simulation.loops._kernels import widths as _kernels
 from corewise.simulation.loops._kernels.widths import (
     DEPARTURES,
     DUE,
     EVENTS,
-    FINISHED,
     JOBS,
     NAMED,
     ROWS,
-    Finished,
     HeldTotals,
     JobPlant,
     JobRows,
@@ -69,6 +68,8 @@ class WidthLoop(EveryJobLoop):
     ----------
     resizes : ndarray of int
         How often the cores of a job that had begun changed, by class.
+    batch_resizes : list of int
+        How often they did in each batch.
     """
 
     at_a_time: ClassVar[int] = 2**14
@@ -89,8 +90,9 @@ class WidthLoop(EveryJobLoop):
         self._totals = Totals(system, start.time, tally=tally)
         super().__init__(source, start, rng, self._totals, record=record)
         self._policy, self.whole, self.known_sizes = policy, whole, known_sizes
+        self.batch_resizes: list[int] = []
         self.resizes = np.zeros(len(system.classes), dtype=np.int64)
-        self._jobs, self._here = _room(_FIRST_ROOM), np.zeros(7, dtype=np.int64)
+        self._jobs, self._here = _room(_FIRST_ROOM), np.zeros(6, dtype=np.int64)
         self._here[NAMED] = self._named
         self._rows: list[tuple[NDArray[Any], ...]] = []
         self._set_system(system)
@@ -167,17 +169,29 @@ class WidthLoop(EveryJobLoop):
         self.source.refill()
         self._grow()
 
+    def _close_batch(self) -> None:
+        super()._close_batch()
+        self.batch_resizes.append(int(self.resizes.sum()) - sum(self.batch_resizes))
+
+    def resizes_interval(self, correlation: float) -> tuple[float, float]:
+        """Return an interval for how often the cores of a job change, if a correlation time is given."""
+        if correlation <= 0.0 or not self.whole:
+            return math.nan, math.nan
+        left = np.array([sums[0].sum() for sums in self.batch_sums])
+        in_jobs = correlation * float(left.mean() / np.mean(self.spans))
+        return ratio_interval(np.array(self.batch_resizes, dtype=np.float64), left, in_jobs)
+
     def _path_of(self, events: int, departures: int) -> WidthPath:
         """Return all arrays that kernels keep up, with room for so many events."""
         rows = (events + 2) * (int(self._here[JOBS]) + 4) if self.record else 0
-        self._here[[EVENTS, DEPARTURES, FINISHED, ROWS]] = events, departures, 0, 0
+        self._here[[EVENTS, DEPARTURES, ROWS]] = events, departures, 0
         totals = self._totals
         return WidthPath(
             self._jobs,
             self._here,
             self.source.arrays,
             self._plant,
-            Finished(*np.empty((2, events + 1), dtype=np.int64), *np.empty((2, events + 1))),
+            self.times.arrays,
             HeldTotals(totals.moves, totals.area, totals.tally.arrays, self.resizes),
             JobRows(
                 np.empty(rows),
@@ -197,8 +211,6 @@ class WidthLoop(EveryJobLoop):
                 f"{self._policy.name}: the jobs present after time {before:g}, {list(self.counts)}, get no "
                 f"cores, and none are to come"
             )
-        done, left = path.finished, int(here[FINISHED])
-        self.times.add(done.classes[:left], done.times[:left], done.sizes[:left])
         if self.record:
             self._rows.append(tuple(column[: here[ROWS]].copy() for column in path.rows))
         none = np.empty(0), np.empty(0, dtype=np.int16)
@@ -254,7 +266,7 @@ class WidthLoop(EveryJobLoop):
 
 def _room(size: int, before: WidthJobs | None = None) -> WidthJobs:
     """Return room for jobs, with those of a smaller one at its beginning."""
-    kinds = (*(np.int64,) * 4, np.bool_, *(np.float64,) * 8)
+    kinds = (*(np.int64,) * 3, np.bool_, *(np.float64,) * 8)
     arrays: list[Any] = [np.zeros(size, dtype=kind) for kind in kinds]
     for new, old in zip(arrays, before or (), strict=False):
         new[: old.size] = old

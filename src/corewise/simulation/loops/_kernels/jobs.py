@@ -45,6 +45,7 @@ __all__ = [
     "Source",
     "States",
     "add_job",
+    "count_completed",
     "known_jobs",
     "remember_speeds",
 ]
@@ -72,11 +73,16 @@ class Source(NamedTuple):
 
 
 class Completed(NamedTuple):
-    """Completed jobs: how many, their time and their work; the bins of their times; room to work in."""
+    """Completed jobs by class: how many, their time and their work; the bins of their times; room to work in.
+
+    And by class and bin of size how many, and the sum of their times over their sizes; the bits of the room.
+    """
 
     sums: Floats
     bins: Ints
     room: Floats
+    ratios: Floats
+    bits: Ints
 
 
 class JobRecord(NamedTuple):
@@ -246,13 +252,26 @@ def run_clocks(n: Ints, clocks: Floats, speeds: Floats, row: Int, spent: float) 
 
 
 @njit_norefs
-def make_move(
-    move: Int, now: float, named: Int, jobs: Jobs, source: Source, completed: Completed, bits: Ints
-) -> Int:
+def count_completed(completed: Completed, i: Int, spent: float, size: float) -> None:
+    """Count a job of class i that has left after a time."""
+    sums, bins, room, ratios, bits = completed
+    sums[0, i] += 1.0
+    sums[1, i] += spent
+    sums[2, i] += size
+    room[0] = spent
+    bins[i, min(max((bits[0] >> SHIFT) - FIRST_BIN, 0), BINS - 1)] += 1
+    if size > 0.0:
+        room[0] = size
+        place = min(max((bits[0] >> SHIFT) - FIRST_BIN, 0), BINS - 1)
+        ratios[0, i, place] += 1.0
+        ratios[1, i, place] += spent / size
+
+
+@njit_norefs
+def make_move(move: Int, now: float, named: Int, jobs: Jobs, source: Source, completed: Completed) -> Int:
     """Let a job come or leave, and count its time if it did both; return its number."""
     n, clocks, keys, slots, arrivals, began, sizes, numbers = jobs
     _, work, used = source
-    sums, bins, room = completed
     classes = n.size
     if move < classes:
         i = move
@@ -274,11 +293,7 @@ def make_move(
     n[i] -= 1
     spent = now - arrivals[i, place]
     if spent >= 0.0:  # not NaN
-        sums[0, i] += 1.0
-        sums[1, i] += spent
-        sums[2, i] += sizes[i, place]
-        room[0] = spent
-        bins[i, min(max((bits[0] >> SHIFT) - FIRST_BIN, 0), BINS - 1)] += 1
+        count_completed(completed, i, spent, sizes[i, place])
     number: Int = numbers[i, place]
     return number
 
@@ -383,7 +398,7 @@ def known_jobs(
     moves, times = counted
     own, decided, crowd = order.own, order.decided, order.crowd
     states, units, shift, mask = memory
-    bits, flat = completed.room.view(np.int64), states.reshape(-1)
+    bits, flat = completed.bits, states.reshape(-1)
     classes, most, block, columns = n.size, keys.shape[1], at.shape[1], states.shape[1]
     recorded, per_octave = when.size > 0, 0
     if totals is not None and totals.tally.grid.size > 0:
@@ -438,7 +453,7 @@ def known_jobs(
                 count_departure(tally.grid, per_octave, tally.departed, i, states[row, 2 * classes + i])
         moves[moves_at + move] += 1
         now = now + spent if gone else max(now, at[move, used[move]])
-        number = make_move(move, now, fresh, jobs, source, completed, bits)
+        number = make_move(move, now, fresh, jobs, source, completed)
         if recorded:
             when[done] = now
             what[done] = np.int16(move)

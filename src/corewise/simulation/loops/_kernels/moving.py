@@ -17,7 +17,7 @@ from numba import njit
 
 from corewise.kit.arrays import Bools, Floats, Int, Ints
 from corewise.policies.moving._kernels import PRICE, Prices, choose_widths
-from corewise.simulation.loops._kernels.jobs import BINS, FIRST_BIN, SHIFT, Completed, Source
+from corewise.simulation.loops._kernels.jobs import Completed, Source, count_completed
 
 __all__ = ["MovingJobs", "MovingTally", "moving_jobs"]
 
@@ -129,8 +129,6 @@ def moving_jobs(
     cores, capacity, strides = policy
     speeds, pauses, fewest, widest = plant
     departed, arrivals, resizes = tallied.departed, tallied.arrivals, tallied.resizes
-    sums, bins, room = completed
-    bits = room.view(np.int64)
     pool, block = speeds.shape[1] - 1, at.shape[1]
     now, gone = clock, np.int64(0)
     counts = np.zeros(capacity.size, dtype=np.int64)
@@ -177,11 +175,7 @@ def moving_jobs(
         departed[i, widths[who]] += 1.0
         counts[i] -= 1
         gone += 1
-        sums[0, i] += 1.0
-        sums[1, i] += now - arrived[who]
-        sums[2, i] += sizes[who]
-        room[0] = now - arrived[who]
-        bins[i, min(max((bits[0] >> SHIFT) - FIRST_BIN, 0), BINS - 1)] += 1
+        count_completed(completed, i, now - arrived[who], sizes[who])
         _drop(present, who, n)
         here[0] = n - 1
     return now, gone

@@ -22,17 +22,15 @@ from numpy.typing import NDArray
 from corewise.kit._kernels import njit_norefs
 from corewise.kit.arrays import Bools, Floats, Int, Ints
 from corewise.simulation.loops._kernels.clocked import Curves, Tally, count_departure, count_time, speed
-from corewise.simulation.loops._kernels.jobs import Source
+from corewise.simulation.loops._kernels.jobs import Completed, Source, count_completed
 
 __all__ = [
     "DEPARTURES",
     "DUE",
     "EVENTS",
-    "FINISHED",
     "JOBS",
     "NAMED",
     "ROWS",
-    "Finished",
     "HeldTotals",
     "JobPlant",
     "JobRows",
@@ -49,14 +47,13 @@ __all__ = [
 class WidthJobs(NamedTuple):
     """Jobs present, oldest first.
 
-    Class, number, how often its cores changed, piece of its curve, whether it ever held cores; size, work
+    Class, number, piece of its curve, whether it ever held cores; size, work
     left, the work left at the end of its piece, cores, speed, when its pause ends, since when it holds none
     (infinite if it holds some), when it came (NaN: before the path began).
     """
 
     classes: Ints
     numbers: Ints
-    resizes: Ints
     pieces: Ints
     begun: Bools
     sizes: Floats
@@ -85,15 +82,6 @@ class JobPlant(NamedTuple):
     patience: float
 
 
-class Finished(NamedTuple):
-    """Completed jobs: class, how often their cores changed, size, and time in the system."""
-
-    classes: Ints
-    resizes: Ints
-    sizes: Floats
-    times: Floats
-
-
 class HeldTotals(NamedTuple):
     """Totals: the arrivals of each class, then the departures; ∫ n dt by class; a tally by width; resizes."""
 
@@ -117,19 +105,19 @@ class WidthPath(NamedTuple):
     """Path of every job: all arrays that the loop keeps up.
 
     `here` are how many jobs there are, whether a decision is due, how many are named, how many events and
-    departures are still to come, and the rows used of the finished jobs and of the record.
+    departures are still to come, and the rows used of the record.
     """
 
     jobs: WidthJobs
     here: Ints
     source: Source
     plant: JobPlant
-    finished: Finished
+    completed: Completed
     totals: HeldTotals
     rows: JobRows
 
 
-JOBS, DUE, NAMED, EVENTS, DEPARTURES, FINISHED, ROWS = range(7)
+JOBS, DUE, NAMED, EVENTS, DEPARTURES, ROWS = range(6)
 
 _DONE = 1e-13
 """Of its size: a job with less work left at the end of a piece has come to it."""
@@ -199,7 +187,6 @@ def _drop(jobs: WidthJobs, who: Int, n: Int) -> None:
     for j in range(who, n - 1):
         jobs.classes[j] = jobs.classes[j + 1]
         jobs.numbers[j] = jobs.numbers[j + 1]
-        jobs.resizes[j] = jobs.resizes[j + 1]
         jobs.pieces[j] = jobs.pieces[j + 1]
         jobs.begun[j] = jobs.begun[j + 1]
         jobs.sizes[j] = jobs.sizes[j + 1]
@@ -237,7 +224,7 @@ def _come(path: WidthPath, i: Int, now: float) -> None:
     """Let the next job of class i come."""
     jobs, here, source, plant = path.jobs, path.here, path.source, path.plant
     j, size = here[JOBS], source.work[i, source.used[i]]
-    jobs.classes[j], jobs.numbers[j], jobs.resizes[j], jobs.pieces[j] = i, here[NAMED], 0, 0
+    jobs.classes[j], jobs.numbers[j], jobs.pieces[j] = i, here[NAMED], 0
     jobs.begun[j] = False
     jobs.sizes[j], jobs.left[j], jobs.floors[j] = size, size, plant.ends[plant.first[i]] * size
     jobs.widths[j], jobs.speeds[j], jobs.resumes[j] = 0.0, 0.0, now
@@ -255,16 +242,14 @@ def _come(path: WidthPath, i: Int, now: float) -> None:
 def _leave(path: WidthPath, who: Int, now: float) -> None:
     """Let a job that is done leave."""
     jobs, here, totals = path.jobs, path.here, path.totals
-    i, k, grid = jobs.classes[who], here[FINISHED], totals.tally.grid
+    i, grid = jobs.classes[who], totals.tally.grid
     if grid.size > 0:
         per_octave = int(0.5 + 1.0 / np.log2(grid[2]))
         count_departure(grid, per_octave, totals.tally.departed, i, jobs.widths[who])
     if path.rows.when.size > 0:
         _write(path.rows, here, now, _DEPARTURE, i, jobs.numbers[who], np.nan)
     if jobs.arrived[who] <= now:  # not NaN
-        path.finished.classes[k], path.finished.resizes[k] = i, jobs.resizes[who]
-        path.finished.sizes[k], path.finished.times[k] = jobs.sizes[who], now - jobs.arrived[who]
-        here[FINISHED] = k + 1
+        count_completed(path.completed, i, now - jobs.arrived[who], jobs.sizes[who])
     totals.moves[totals.areas.size + i] += 1
     _drop(jobs, who, here[JOBS])
     here[JOBS] -= 1
@@ -323,7 +308,6 @@ def apply_widths(path: WidthPath, out: Floats, now: float) -> None:
         i = jobs.classes[j]
         if jobs.begun[j]:
             if whole:
-                jobs.resizes[j] += 1
                 path.totals.resizes[i] += 1
                 jobs.resumes[j] = now + plant.pauses[i] if out[j] > 0.0 else now
         else:
