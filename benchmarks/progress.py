@@ -1,6 +1,6 @@
 """Learning from progress reports: measured curves, and the day on a GPU cluster with nothing known at first.
 
-    python benchmarks/progress.py DATA [--part curves|day] [--workloads 1,2,3] [--json FILE]
+    python benchmarks/progress.py DATA [--part curves|day|steady] [--workloads 1,2,3] [--json FILE]
 
 DATA holds the folders ``usl``, ``gavel-osdi20``, ``pollux-osdi21``, ``gpu-day`` and ``workloads``.
 
@@ -19,6 +19,11 @@ job at first, then on at most twice the most that it was measured on, and one of
 counting as 200 s of work. One thing is switched off at a time: history (of another day), progress (one curve
 for all of a job's life), pooling (every job learns alone), throughput (departures alone: the work done is
 what the curve of no measurement says of the GPUs held).
+
+**Steady pool.** 16 cores, one class with Amdahl's p = .9 at load .8, jobs that report progress every 20 s and
+at every event, no pauses; 400 jobs, the first 100 left out, two seeds. Mean response time of a `Scheduler` of
+which nothing was known at first over that of one that shares equally, on the same jobs; its load is not known
+(a week has not passed), or declared.
 
 What was chosen was chosen on days drawn anew from the times and the applications of the three workloads
 (``--drawn SEEDS`` runs such days instead).
@@ -65,7 +70,7 @@ from corewise.estimation.progress.statistics import ProgressStatistics
 from corewise.kit.arrays import Floats, Ints
 from corewise.policies.jobs.index import JobIndex
 from corewise.policies.jobs.state import JobState
-from corewise.sizes import Deterministic
+from corewise.sizes import Deterministic, Erlang, Exponential, Lognormal
 
 REPORTS = (10, 100, 1000)
 NOISE, PER_JOB, SEEDS = 0.1, 5, 5
@@ -291,10 +296,81 @@ class Scheduled:
         return widths
 
 
+# --- a steady pool -----------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class PoolJob:
+    """Job in a steady pool: the work left, its cores, and when it came and reported."""
+
+    left: float
+    came: float
+    reported: float
+    cores: int = 0
+
+
+def steady_response(law: cw.sizes.SizeLaw, policy: cw.Policy | str, seed: int) -> float:
+    """Return the mean response time of jobs in a steady pool whose scheduler learns."""
+    rng, cores, tick = np.random.default_rng(seed), 16, 20.0
+    speeds = np.append(0.0, cw.Amdahl(0.9).rate(np.arange(1.0, cores + 1.0))).tolist()
+    sizes = 100.0 * law.draw(rng, 400)
+    arrivals = np.cumsum(rng.exponential(100.0 / (0.8 * cores), sizes.size))
+    scheduler = cw.Scheduler(cores, policy=policy)
+    jobs: dict[str, PoolJob] = {}
+    responses: list[float] = []
+    time, came = 0.0, 0
+    while came < sizes.size or jobs:
+        ends = {n: job.reported + job.left / speeds[job.cores] for n, job in jobs.items() if job.cores}
+        first = min(ends, key=lambda name: ends[name], default="")
+        arrival = float(arrivals[came]) if came < sizes.size else math.inf
+        time, what = min((time + tick, ""), (arrival, "arrival"), (ends.get(first, math.inf), first))
+        for name, job in jobs.items():
+            amount = speeds[job.cores] * (time - job.reported)
+            if job.cores:
+                scheduler.progress(name, time, amount)
+            job.left, job.reported = job.left - amount, time
+        if what == "arrival":
+            name = f"job {came}"
+            jobs[name] = PoolJob(float(sizes[came]), time, time)
+            scheduler.arrived(name, "a", time)
+            came += 1
+        elif what:
+            responses.append(time - jobs.pop(what).came)
+            scheduler.finished(what, time)
+        for name, width in scheduler.decide(time).items():
+            if width != jobs[name].cores:
+                jobs[name].cores = width
+                scheduler.held(name, width, time)
+    return float(np.mean(responses[100:]))
+
+
+def steady_ratios() -> dict[str, dict[str, float]]:
+    """Return response times over those of equal shares, by sizes and by what is known of the load."""
+    laws = {"exponential": Exponential(), "lognormal, CV² 4": Lognormal(4.0), "Erlang-4": Erlang(4)}
+    policies: dict[str, cw.Policy | str] = {
+        "unknown": "job-index",
+        "0.5": JobIndex(load=0.5),
+        "0.8": JobIndex(load=0.8),
+    }
+    found: dict[str, dict[str, float]] = {}
+    for name, law in laws.items():
+        equal = [steady_response(law, "equi", seed) for seed in (1, 2)]
+        found[name] = {
+            known: math.exp(
+                float(
+                    np.mean([np.log(steady_response(law, policy, seed) / equal[seed - 1]) for seed in (1, 2)])
+                )
+            )
+            for known, policy in policies.items()
+        }
+    return found
+
+
 @dataclass
 class ProgressFindings(Findings):
-    """Everything measured: curves, and days by what is learned and workload."""
+    """Everything measured: curves, days by what is learned and workload, and the steady pool."""
 
+    steady: dict[str, dict[str, float]] = field(default_factory=dict)
     curves: list[CurveError] = field(default_factory=list)
     days: dict[str, dict[str, Outcome]] = field(default_factory=dict)
 
@@ -377,6 +453,14 @@ def report(findings: ProgressFindings, published: Mapping[str, float]) -> list[o
                 f"{np.mean([day.milliseconds for day in rows.values()]):.2f}",
             )
         tables.append(table)
+    if findings.steady:
+        known = list(next(iter(findings.steady.values())))
+        table = table_of(
+            "Steady pool: mean response time over EQUI's", ["", *(f"load {name}" for name in known)]
+        )
+        for name, ratios in findings.steady.items():
+            table.add_row(name, *(f"{ratios[of]:.3f}" for of in known))
+        tables.append(table)
     return tables
 
 
@@ -388,14 +472,14 @@ def main() -> int:
     """Run the parts; return 1 if a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("--part", choices=("curves", "day"))
+    parser.add_argument("--part", choices=("curves", "day", "steady"))
     parser.add_argument("--workloads", type=lambda text: text.split(","), default=["1", "2", "3"])
     parser.add_argument("--drawn", type=lambda text: text.split(","), metavar="SEEDS")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     findings = ProgressFindings()
     published: dict[str, float] = {}
-    if chosen.part != "day":
+    if chosen.part in (None, "curves"):
         findings.curves = curve_errors(chosen.data)
         for row in findings.curves:
             if row.reports == 100:
@@ -406,7 +490,7 @@ def main() -> int:
             if row.reports == 1000:
                 name = f"{row.source}, 1000 reports: best width or next"
                 findings.targets.append(Target(name, row.best_found, 0.9, True, ""))
-    if chosen.part != "curves":
+    if chosen.part in (None, "day"):
         folder = chosen.data / "workloads"
         days = {key: read_submissions(folder / f"pollux-workload-{key}.csv") for key in chosen.workloads}
         published = {key: POLLUX[int(key)] for key in days}
@@ -422,6 +506,12 @@ def main() -> int:
             ):
                 value = ratio(findings.days[name], published)
                 findings.targets.append(Target(f"{name.strip('… ')}, over Pollux", value, bound, False, ""))
+    if chosen.part in (None, "steady"):
+        findings.steady = steady_ratios()
+        for name, ratios in findings.steady.items():
+            for known, value in ratios.items():
+                target = f"steady pool, {name}, load {known}: over EQUI"
+                findings.targets.append(Target(target, value, 1.05, False, ""))
     return findings.finish(chosen.json, *report(findings, published), width=120)  # type: ignore[arg-type]
 
 
