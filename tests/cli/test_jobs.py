@@ -130,6 +130,10 @@ def test_compare_takes_recorded_jobs(file: Path, tmp_path: Path) -> None:
             "two ways to hold",
         ),
         (("compare", "--whole", "--exact"), "nothing is exact"),
+        (
+            ("simulate", "--policy", "held", "--whole", "--departures", "9"),
+            "held keeps the cores of a job until",
+        ),
         (("compare", "--known-sizes", "--moving-costs"), "moving_costs is another way"),
         (("simulate", "--policy", "equi", "--jobs", "day:gpu:x"), "the seed of a day must be a whole number"),
         (("simulate", "--policy", "job-index:x", "--departures", "9"), "needs a long-run load"),

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.errors import InvalidInput
+from corewise.errors import InvalidInput, InvalidPolicy
 from corewise.model.rates import uniformisation_constant
 from corewise.model.system import System
 from corewise.policies.base import BoundPolicy
 from corewise.policies.decisions import Decision, Levels
 from corewise.policies.fitted.rule import Fitted
 from corewise.policies.jobs.levels import JobLevels
+from corewise.policies.moving.rule import Widths
 from corewise.simulation.decisions.fitted import FittedChain, FittedJobs
 from corewise.simulation.decisions.levels import LevelChain, LevelJobs
 from corewise.simulation.decisions.remembered import RememberedJobs
@@ -83,6 +84,7 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
     each has its own.
     """
     if _by_job(system, policy, manner):
+        _require_no_hold(policy, manner)
         require_clock(system, start)
         now, jobs = system.at(start.time), source or RandomJobs(system, rng, start)
         by_job = IndexWidths if _decides_by_job(policy, manner) else EqualWidths
@@ -109,6 +111,16 @@ def first_walk(  # noqa: PLR0913  # a system, where its path begins, and how it 
         require_clock(system, start)
         return kind(system.at(start.time), policy, start, rng, record=record, tally=tally)
     return TableChain(first_tables(system, policy, start, least), start, rng, record=record)
+
+
+def _require_no_hold(policy: BoundPolicy, manner: Manner) -> None:
+    """Raise `InvalidPolicy` for a policy that never changes cores, which whole cores per job would."""
+    own = policy.decision.part(Widths)
+    if manner.whole and own is not None and own.rule.kind == "hold":
+        raise InvalidPolicy(
+            f"{policy.name} keeps the cores of a job until it leaves, which whole=True does not follow: "
+            f"moving_costs=True (--moving-costs) does"
+        )
 
 
 def _by_job(system: System, policy: BoundPolicy, manner: Manner) -> bool:
