@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import corewise as cw
+from corewise.live.service.pool_file import load_pool
 from corewise.live.state.controller import Controller, Options
 from corewise.live.state.instructions import Instruction, SetCores
 from corewise.observation import events as happened
@@ -105,3 +107,14 @@ def test_the_option_is_journaled_only_where_it_is_not_the_default() -> None:
     assert type(controller().configuration).from_mapping(mapping).options.decide == "jobs"
     with pytest.raises(cw.errors.InvalidInput, match="decide must be one of classes, jobs, got 'job'"):
         Options(decide="job")
+
+
+def test_a_pool_file_can_ask_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "pool.toml"
+    known = '[[class]]\nname = "a"\nspeedup = { family = "amdahl", p = 0.5 }\n'
+    text = f'cores = 4\n{known}[control]\ndecide = "%s"\n'
+    path.write_text(text % "jobs")
+    assert load_pool(path).options.decide == "jobs"
+    path.write_text(text % "job")
+    with pytest.raises(cw.errors.InvalidFile, match="decide must be one of classes, jobs, got 'job'"):
+        load_pool(path)

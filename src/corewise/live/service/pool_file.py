@@ -11,6 +11,7 @@
     [control]                       # optional
     patience = 30.0                 # seconds that a job may take to hold what it is instructed to
     least_seen = 10                 # departures of a class before it is part of a policy other than EQUI
+    decide = "classes"              # or "jobs": cores of single jobs of classes that report progress
     window = 50                     # departures before the first look at what was learned
     lateness = 300.0                # seconds that an event may be late and still be learned from
 
@@ -126,7 +127,7 @@ def load_pool(path: str | os.PathLike[str]) -> PoolFile:
     try:
         _require_known(tables, (*SYSTEM_KEYS, "control", "service"), "pool")
         control = _known(
-            _table(tables, "control"), ["patience", "least_seen", "window", "lateness"], "control"
+            _table(tables, "control"), ["patience", "least_seen", "window", "lateness", "decide"], "control"
         )
         window = checks.count(control.pop("window", FIRST_WINDOW), "control: window")
         checks.within(window, 1, _LONGEST_WINDOW, "control: window")
