@@ -106,9 +106,9 @@ class Client:
         """Report that a job cannot hold so many cores, why, and how many would fit if that is known."""
         return self._tell(happened.MoveRefused, job, cores, why, fits, generation)
 
-    def progress(self, job: str, amount: float) -> dict[str, Any]:
-        """Report the work that a job has done since its last report."""
-        return self._tell(happened.Progress, job, amount)
+    def progress(self, job: str, amount: float, fraction: float | None = None) -> dict[str, Any]:
+        """Report the work that a job has done since its last report, and the fraction that is done."""
+        return self._tell(happened.Progress, job, amount, fraction)
 
     def finished(self, job: str) -> dict[str, Any]:
         """Report that a job has done its work."""

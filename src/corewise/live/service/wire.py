@@ -65,7 +65,7 @@ _LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("amount", "paused"), _AMOUNT),
     "generation": 2**53,
 }
-_NUMBERS = ("time", "amount", "paused")
+_NUMBERS = ("time", "amount", "paused", "fraction")
 _EXPLAINED = 200  # jobs that a state explains
 _STATES = 24  # jobs of a class in the table of a policy
 
