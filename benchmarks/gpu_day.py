@@ -480,15 +480,17 @@ def drawn_table(drawn: Mapping[float, Mapping[str, Sequence[Outcome]]]) -> objec
     return table
 
 
-def figure(findings: DayFindings, published: Mapping[str, float], file: Path) -> None:
-    """Draw the mean completion times over those of the published Pollux, by rule and workload."""
+def figure(
+    outcomes: Mapping[str, Mapping[str, Mapping[str, Outcome]]], published: Mapping[str, float], file: Path
+) -> None:
+    """Draw the mean completion times over those of the published Pollux, by placement, rule and workload."""
     from corewise.plots.style import class_colour, new_figure
 
-    placements = list(findings.outcomes)
-    with new_figure(7.2, 3.2) as drawn:
+    placements = list(outcomes)
+    with new_figure(max(3.6 * len(placements), 4.8), 3.2) as drawn:
         axes = drawn.subplots(1, len(placements), sharey=True, squeeze=False)[0]
         for axis, placement in zip(axes, placements, strict=True):
-            for i, (name, days) in enumerate(findings.outcomes[placement].items()):
+            for i, (name, days) in enumerate(outcomes[placement].items()):
                 heights = [day.mean / published[key] for key, day in days.items()]
                 places = np.arange(len(heights)) + 0.2 * (i - 1.5)
                 axis.bar(places, heights, width=0.18, color=class_colour(i), label=name)
@@ -549,7 +551,7 @@ def main() -> int:
     )
     findings.targets.append(Target("job-index, a decision", slowest, 0.5, False, "ms"))
     if chosen.plot:
-        figure(findings, published, chosen.plot)
+        figure(findings.outcomes, published, chosen.plot)
     return findings.finish(chosen.json, *report(findings, published), width=140)  # type: ignore[arg-type]
 
 

@@ -1,6 +1,6 @@
 """A day on a GPU cluster with nothing known at first: `Scheduler` alone, from what jobs report.
 
-    python benchmarks/gpu_day_learned.py FOLDER [--workloads 1,2,3] [--seeds 3] [--json FILE]
+    python benchmarks/gpu_day_learned.py FOLDER [--workloads 1,2,3] [--seeds 3] [--plot PNG] [--json FILE]
 
 The simulator, the data and what is not equal are those of ``benchmarks/gpu_day.py``. Every job reports its
 progress in the unit of its application every 60 s, and nothing else: no fractions, no step times, no sizes.
@@ -41,6 +41,7 @@ from benchmarks.gpu_day import (
     Rule,
     drawn_anew,
     equi,
+    figure,
     indexed,
     ratio,
     read_submissions,
@@ -53,7 +54,7 @@ MEMORY = "corewise.estimation.progress.curves.MEMORY"
 
 
 class Learned:
-    """Rule of a `Scheduler`, told what happened since its last decision.
+    """Rule of a `Scheduler`, which gets reports of what happened since its last decision.
 
     Parameters
     ----------
@@ -140,6 +141,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="the applications; workloads lie beside it")
     parser.add_argument("--workloads", type=lambda text: text.split(","), default=["1", "2", "3"])
     parser.add_argument("--seeds", type=int, default=3, help="days drawn anew at each load (default 3)")
+    parser.add_argument("--plot", type=Path, metavar="PNG")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
     applications = {file.stem: Application.read(file) for file in sorted(chosen.folder.glob("*.csv"))}
@@ -183,6 +185,14 @@ def main() -> int:
     if drawn:
         over = max(max(ratios) for ratios in drawn.values())
         findings.targets.append(Target("learned over EQUI, worst day drawn anew", over, 1.0, False, ""))
+    if chosen.plot:
+        shown = {
+            "equal shares": "EQUI",
+            "nothing known at first": "learned",
+            "with another day's history": "… with another day's history",
+            "curves and sizes known": "job-index, true curves",
+        }
+        figure({"anywhere": {name: rows[row] for name, row in shown.items()}}, published, chosen.plot)
     return findings.finish(chosen.json, *report(rows, drawn), width=120)  # type: ignore[arg-type]
 
 
