@@ -9,7 +9,6 @@ import math
 import pickle
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -57,17 +56,12 @@ def pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     fit = cw.fit_curve([1, 2, 4, 8], [1.0, 1.8, 3.1, 4.2])
     mean = cw.simulated_mean(system_of(("a", "b")), cw.Equi(), events=50_000, rng=1)
-    lognormal = [replace(known, sizes=cw.sizes.Lognormal(2.0)) for known in system_of(("a", "b")).classes]
-    slowdowns = cw.simulate(cw.System(8, lognormal), cw.Equi(), departures=300, rng=1).slowdowns
-    assert slowdowns is not None
     found: dict[str, list[Any]] = {}
     for result in (
         *few_of(system_of(("one", "two")), tmp_path_factory.mktemp("log")),
         fit,
         fit.candidates[0],
         mean,
-        slowdowns,
-        slowdowns.overall,
     ):
         found.setdefault(type(result).__name__, []).append(result)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import corewise as cw
@@ -32,6 +33,10 @@ def few_of(system: cw.System, folder: Any) -> Iterator[object]:
     yield from (run, run.classes, *run.classes.values(), run.state, run.statistics, run.statistics.classes[0])
     yield from (run.response_times, *run.response_times.values())
     yield from (run.path, run.path.response_times)
+    lognormal = [replace(known, sizes=cw.sizes.Lognormal(2.0)) for known in system.classes]
+    slowdowns = cw.simulate(cw.System(system.cores, lognormal), cw.Equi(), departures=300, rng=1).slowdowns
+    assert slowdowns is not None
+    yield from (slowdowns, slowdowns.overall)
     yield from (runs, runs.classes, runs.classes[name], runs.classes[name].percentiles[0])
     yield from (estimates, *estimates.values(), estimates[name].arrival_rate, estimates[name].parameters)
     yield from cw.estimate(run, system, family="auto")[name].candidates

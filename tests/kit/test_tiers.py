@@ -20,6 +20,7 @@ import corewise as cw
 from corewise.kit._kernels import Tiered
 from corewise.policies.jobs.index import JobIndex
 from corewise.policies.jobs.state import JobState
+from corewise.policies.jobs.widths import best_widths
 
 SOURCE = """
 from numba import njit
@@ -144,8 +145,8 @@ def found_by(tier: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def decisions_per_job() -> list[Any]:
-    """What decisions per job come to: by the index and by the recursion, in shares and whole cores, one pool
-    small and one large.
+    """What decisions per job come to: by index, recursion and equal shares, in shares and whole cores, in
+    pools small and large.
     """
     found: list[Any] = []
     laws = cw.sizes
@@ -155,7 +156,13 @@ def decisions_per_job() -> list[Any]:
         bound = JobIndex().on(cw.System(cores, classes))
         jobs = [JobState(f"{k}", "ab"[k % 2], attained=0.1 * k) for k in range(30)]
         jobs.append(JobState("own", "a", speeds=[0.0, 1.0, 1.9, 1.5, 3.0]))
-        found += [bound.allocate_jobs(jobs, whole=whole) for whole in (False, True)]
+        for decided in (bound, cw.Equi().on(bound.system)):
+            found += [decided.allocate_jobs(jobs, whole=whole) for whole in (False, True)]
+        speeds = np.minimum(np.arange(9.0), 4.0)[None, :].repeat(len(jobs), axis=0)
+        weights = np.linspace(1.0, 2.0, len(jobs))
+        found.append(
+            best_widths(jobs, weights, speeds, [1] * len(jobs), [8] * len(jobs), 8, pause=0.1).tolist()
+        )
     unequal = [cw.JobClass(name, rate, rate, cw.Amdahl(0.9)) for name, rate in (("a", 1.0), ("b", 9.0))]
     found.append(JobIndex().on(cw.System(4, unequal)).allocate([[1, 2], [3, 4]]).tobytes())
     return found

@@ -28,7 +28,7 @@ from corewise.kit.progress import Progress
 from corewise.kit.report import Report, Reported, Summarised, Table
 from corewise.kit.unit_labels import with_unit
 from corewise.kit.values import ByValue
-from corewise.model.system import System
+from corewise.model.system import System, require_system
 from corewise.observation.statistics import Statistics
 from corewise.policies.base import BoundPolicy, Policy, bind
 from corewise.simulation.intervals import mean_interval, ratio_interval
@@ -258,6 +258,7 @@ def replicate(  # noqa: PLR0913  # those of simulate, and who does the work
     >>> runs.departures
     20000
     """
+    require_system(system)
     count = checks.whole(n, "n")
     window = Window.of(departures, time)
     if isinstance(percentiles, str) or not isinstance(percentiles, Collection):

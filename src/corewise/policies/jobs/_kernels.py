@@ -215,7 +215,6 @@ def unit_costs(curves: Curves, kinds: Ints, costs: Floats, price: float, out: Fl
         out[g] = _unit_cost(curves, kinds[g], price, costs[g])
 
 
-@tiered(lambda _, kinds, *__: 8.0 * kinds.size)
 @njit_norefs
 def lifts(curves: Curves, kinds: Ints, costs: Floats, low: float, high: float, out: Floats) -> None:
     """Fill `out` with what κ of every group rises by from one price to another."""
@@ -238,7 +237,6 @@ def _built(crowd: Crowd, work: float) -> float:
     return float(crowd.built[k] + (place - k) * (crowd.built[k + 1] - crowd.built[k]))
 
 
-@tiered(lambda _, kinds, *__: 10.0 * kinds.size)
 @njit_norefs
 def revert(curves: Curves, kinds: Ints, costs: Floats, works: Floats, crowd: Crowd, weights: Floats) -> None:
     """Raise `weights` of groups towards κ at the long-run price, as far as its crowd is built up by then.
@@ -283,7 +281,6 @@ def crowd_price(curves: Curves, costs: Floats, work_rates: Floats, cores: float)
     return high
 
 
-@tiered(lambda _, kinds, *__: 200.0 * kinds.size)
 @njit_norefs
 def index_price(curves: Curves, kinds: Ints, costs: Floats, cores: float) -> float:
     """Return the price at which all jobs together buy the cores there are, each at its least unit cost."""
@@ -471,7 +468,6 @@ def _next_weight(
     return best, high if at_high > at_low * (1.0 - _GAP) else low
 
 
-@tiered(lambda _, kinds, *__: 40.0 * kinds.size * kinds.size)
 @njit_norefs
 def batch_weights(
     curves: Curves, kinds: Ints, counts: Floats, costs: Floats, cores: float, weights: Floats
@@ -544,7 +540,6 @@ def _cores_held(counts: Floats, widths: Floats) -> float:
     return total
 
 
-@tiered(lambda _, kinds, *__: 120.0 * kinds.size)
 @njit(cache=True)
 def water_fill(
     curves: Curves, kinds: Ints, counts: Floats, weights: Floats, caps: Floats, cores: float, out: Floats
@@ -662,7 +657,6 @@ def read_widths(taken: Ints, used: Int, out: Ints) -> None:
         used -= out[j]
 
 
-@tiered(lambda values, pool, _: 0.15 * values.size * pool)
 @njit(cache=True)
 def knapsack(values: Floats, pool: Int, out: Ints) -> float:
     """Fill `out` with the widths of the largest total value within the pool; return that value.
@@ -729,7 +723,6 @@ def _corners_at(curves: Curves, price: float, out: Ints) -> int:
     return int(total)
 
 
-@tiered(lambda values, *_: 2.0 * values.size)
 @njit(cache=True)
 def greedy_widths(values: Floats, pool: Int, out: Ints) -> float:
     """Fill `out` with widths of a large total value: a price for cores on the concave majorants, then repair.
